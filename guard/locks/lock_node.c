@@ -264,9 +264,9 @@ struct lock_node *lock_node_open(const struct lock_provider_config *config, cons
     node->config = *config;
     node->hooks = *hooks;
     node->waits = waits;
-    redis_url_label(redis_topology_url(node->topology), node->label);
+    redis_url_label(&node->topology->url, node->label);
     snprintf(node->why, sizeof node->why, "redis %s: not reached yet", node->label);
-    lock_wire_init(&node->wire, locks->name_space, redis_topology_url(node->topology)->database,
+    lock_wire_init(&node->wire, locks->name_space, node->topology->url.database,
                    locks->max_lease_ms, locks->fence_ms);
     connect_node(node);
     if (!lock_node_is_whole(node))

@@ -49,46 +49,45 @@ void redis_script_compose(struct redis_script_command *command, const struct red
         add_word(command, argv[i], argv_bytes[i]);
 }
 
-struct redis_script_call *redis_script_keep(const struct redis_script *script, size_t key_count, size_t argc,
-                                            const char *const *argv, const size_t *argv_bytes)
+/* Those before `lent` are copied by their pointers only. */
+static struct redis_words *keep_words(size_t lent, size_t argc, const char *const *argv,
+                                      const size_t *argv_bytes)
 {
-    size_t bytes = argc * sizeof *argv_bytes;
+    struct redis_words *words;
+    size_t bytes = sizeof *words + argc * (sizeof *argv + sizeof *argv_bytes);
 
-    assert(argc <= REDIS_SCRIPT_ARGS_MAX);
-    for (size_t i = 0; i < argc; i++)
+    for (size_t i = lent; i < argc; i++)
         if (__builtin_add_overflow(bytes, argv_bytes[i], &bytes))
             return NULL;
-    struct redis_script_call *call = bytes <= SIZE_MAX - sizeof *call ? malloc(sizeof *call + bytes) : NULL;
-    if (call == NULL)
+    words = malloc(bytes);
+    if (words == NULL)
         return NULL;
-
-    *call = (struct redis_script_call){.script = script, .key_count = key_count, .argc = argc};
-    char *to = (char *)(call->argv_bytes + argc);
+    words->argc = argc;
+    words->argv = (const char **)(words + 1);
+    words->argv_bytes = (size_t *)(words->argv + argc);
+    char *to = (char *)(words->argv_bytes + argc);
     for (size_t i = 0; i < argc; i++) {
-        call->argv_bytes[i] = argv_bytes[i];
-        if (argv_bytes[i] > 0)
+        words->argv[i] = i < lent ? argv[i] : to;
+        words->argv_bytes[i] = argv_bytes[i];
+        if (i >= lent && argv_bytes[i] > 0)
             memcpy(to, argv[i], argv_bytes[i]);
-        to += argv_bytes[i];
+        to += i < lent ? 0 : argv_bytes[i];
     }
-    return call;
+    return words;
 }
 
-void redis_script_words(const struct redis_script_call *call, const char *words[REDIS_SCRIPT_ARGS_MAX])
+struct redis_words *redis_words_keep(size_t argc, const char *const *argv, const size_t *argv_bytes)
 {
-    const char *from = (const char *)(call->argv_bytes + call->argc);
-
-    for (size_t i = 0; i < call->argc; i++) {
-        words[i] = from;
-        from += call->argv_bytes[i];
-    }
+    return keep_words(0, argc, argv, argv_bytes);
 }
 
-void redis_script_compose_again(struct redis_script_command *command, const struct redis_script_call *call)
+struct redis_words *redis_words_keep_eval(const struct redis_script *script, size_t key_count, size_t argc,
+                                          const char *const *argv, const size_t *argv_bytes)
 {
-    const char *argv[REDIS_SCRIPT_ARGS_MAX];
+    struct redis_script_command eval;
 
-    redis_script_words(call, argv);
-    redis_script_compose(command, call->script, "", call->key_count, call->argc, argv, call->argv_bytes);
+    redis_script_compose(&eval, script, "", key_count, argc, argv, argv_bytes);
+    return keep_words(REDIS_SCRIPT_HEAD - 1, eval.argc, eval.argv, eval.argv_bytes);
 }
 
 /* ---- bytes on their way out ---- */

@@ -10,23 +10,19 @@
 
 #include "types.h"
 
-enum { REDIS_DIGEST_BYTES = 40 };
+enum {
+    REDIS_DIGEST_BYTES = 40,
+    REDIS_SCRIPT_HEAD = 3, /* words before the keys: EVAL, the source, how many keys */
+};
 
 /* ---- a call of a script ---- */
 
-/* The command; points into what it was composed from and may not be copied. */
+/* EVALSHA or EVAL; points into what it was composed from and may not be copied. */
 struct redis_script_command {
     size_t argc;
-    const char *argv[3 + REDIS_SCRIPT_ARGS_MAX];
-    size_t argv_bytes[3 + REDIS_SCRIPT_ARGS_MAX];
+    const char *argv[REDIS_SCRIPT_HEAD + REDIS_SCRIPT_ARGS_MAX];
+    size_t argv_bytes[REDIS_SCRIPT_HEAD + REDIS_SCRIPT_ARGS_MAX];
     char key_count[8];
-};
-
-/* The arguments, kept until it is known that the script was there. One heap object: free(). */
-struct redis_script_call {
-    const struct redis_script *script; /* lent */
-    size_t key_count, argc;
-    size_t argv_bytes[]; /* behind them the arguments themselves, one after another */
 };
 
 /* `digest`: "" makes it an EVAL with the source. argv: the keys, then the arguments. */
@@ -34,13 +30,18 @@ void redis_script_compose(struct redis_script_command *command, const struct red
                           const char *digest, size_t key_count, size_t argc, const char *const *argv,
                           const size_t *argv_bytes);
 
-/* script: NULL for a command that is none, of which all words are arguments. NULL: no memory. */
-struct redis_script_call *redis_script_keep(const struct redis_script *script, size_t key_count, size_t argc,
-                                            const char *const *argv, const size_t *argv_bytes);
-/* Its words: the keys, then the arguments. */
-void redis_script_words(const struct redis_script_call *call, const char *words[REDIS_SCRIPT_ARGS_MAX]);
-/* The EVAL of a kept call. */
-void redis_script_compose_again(struct redis_script_command *command, const struct redis_script_call *call);
+/* The words of a command, kept to send them again. One heap object: free(). */
+struct redis_words {
+    size_t argc;
+    const char **argv;
+    size_t *argv_bytes;
+};
+
+/* NULL: no memory. */
+struct redis_words *redis_words_keep(size_t argc, const char *const *argv, const size_t *argv_bytes);
+/* Of the EVAL of a script, whose source is lent. */
+struct redis_words *redis_words_keep_eval(const struct redis_script *script, size_t key_count, size_t argc,
+                                          const char *const *argv, const size_t *argv_bytes);
 
 /* ---- bytes on their way out ---- */
 

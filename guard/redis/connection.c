@@ -82,6 +82,7 @@ struct redis_connection {
     struct redis_pipeline pipeline;
     uint64_t tried;       /* its `queued` when it was last begun to be written, or when it came up */
     uint64_t deadline_ms; /* of what is sent; 0: as configured */
+    bool asking;          /* what is sent needs an ASKING before it */
     bool counted;         /* something of it has been, since the last batch */
 
     enum guard_redis_state told_state;
@@ -392,6 +393,10 @@ static bool queue(struct redis_connection *connection, size_t argc, const char *
 static bool enqueue(struct redis_connection *connection, size_t argc, const char *const *argv,
                     const size_t *argv_bytes, struct redis_command *command)
 {
+    struct redis_command asking = {.replied = NULL};
+
+    if (connection->asking && !queue(connection, 1, (const char *[]){"ASKING"}, (size_t[]){6}, &asking))
+        return false;
     if (!queue(connection, argc, argv, argv_bytes, command))
         return false;
     connection->counted = true;
@@ -400,9 +405,10 @@ static bool enqueue(struct redis_connection *connection, size_t argc, const char
     return true;
 }
 
-void connection_set_deadline(struct redis_connection *connection, uint64_t deadline_ms)
+void connection_redirected(struct redis_connection *connection, uint64_t deadline_ms, bool asking)
 {
     connection->deadline_ms = deadline_ms;
+    connection->asking = asking;
 }
 
 bool connection_send(struct redis_connection *connection, size_t argc, const char *const *argv,
@@ -441,46 +447,77 @@ static bool queue_role(struct redis_connection *connection)
     return queue(connection, 1, (const char *[]){"ROLE"}, (size_t[]){4}, &command);
 }
 
+/* ROLE would use an ASKING up: behind one it is GETEX that only a master answers. */
 bool connection_send_get(struct redis_connection *connection, const char *name, size_t name_bytes,
                          redis_replied *replied, void *context)
 {
     struct redis_command command = {.replied = replied, .context = context};
-    const char *argv[] = {"GETEX", name};
-    size_t argv_bytes[] = {5, name_bytes};
+    enum redis_fence_mode mode = connection->greeting.fence.mode;
+    bool by_role = mode == REDIS_FENCE_ROLE && !connection->asking;
 
-    switch (connection->greeting.fence.mode) {
-    case REDIS_FENCE_SHUT:
+    if (mode == REDIS_FENCE_SHUT && !connection->asking)
         return false;
-    case REDIS_FENCE_ROLE:
-        argv[0] = "GET";
-        argv_bytes[0] = 3;
-        command.needs_master = true;
-        return queue_role(connection) && enqueue(connection, 2, argv, argv_bytes, &command);
-    case REDIS_FENCE_WRITE:
-        break;
-    }
-    command.tries_fence = command.is_getex = true;
-    return enqueue(connection, 2, argv, argv_bytes, &command);
+    command.needs_master = by_role;
+    command.tries_fence = command.is_getex = mode == REDIS_FENCE_WRITE && !connection->asking;
+    return (!by_role || queue_role(connection)) &&
+           enqueue(connection, 2, (const char *[]){by_role ? "GET" : "GETEX", name},
+                   (size_t[]){by_role ? 3 : 5, name_bytes}, &command);
 }
 
+static void on_lookup_pttl(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct redis_lookup *lookup = context;
+
+    if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_INTEGER)
+        lookup->pttl_ms = reply->integer;
+    if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ERROR) {
+        enum redis_error_class class = redis_error_classify(reply->str, reply->len);
+        lookup->redirected = class == REDIS_ERROR_MOVED || class == REDIS_ERROR_ASK;
+    }
+    if (lookup->alone)
+        lookup->done(lookup->context, REDIS_UNSENT, -1, NULL);
+}
+
+static void on_lookup_value(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct redis_lookup *lookup = context;
+
+    lookup->done(lookup->context, outcome, lookup->pttl_ms, reply);
+}
+
+bool connection_look_up(struct redis_connection *connection, struct redis_lookup *lookup, const char *name,
+                        size_t name_bytes)
+{
+    const char *argv[] = {"PTTL", name};
+    const size_t argv_bytes[] = {4, name_bytes};
+
+    lookup->pttl_ms = -1;
+    lookup->alone = lookup->redirected = false;
+    if (!connection_send(connection, 2, argv, argv_bytes, on_lookup_pttl, lookup))
+        return false;
+    lookup->alone = !connection_send_get(connection, name, name_bytes, on_lookup_value, lookup);
+    return true;
+}
+
+/* Behind an ASKING by its source: a NOSCRIPT would use the ASKING up. */
 bool connection_run(struct redis_connection *connection, unsigned script, size_t key_count, size_t argc,
                     const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context)
 {
     const struct redis_script *source = &connection->config.scripts[script];
-    const char *digest = connection->greeting.digests[script];
+    const char *digest = connection->asking ? "" : connection->greeting.digests[script];
     struct redis_command command = {.replied = replied, .context = context};
-    struct redis_script_command words = {.argc = 0};
+    struct redis_script_command words;
 
     assert(script < connection->config.script_count);
     redis_script_compose(&words, source, digest, key_count, argc, argv, argv_bytes);
     if (digest[0] != '\0') {
-        command.call = redis_script_keep(source, key_count, argc, argv, argv_bytes);
-        if (command.call == NULL)
+        command.eval = redis_words_keep_eval(source, key_count, argc, argv, argv_bytes);
+        if (command.eval == NULL)
             return false;
     }
     if (enqueue(connection, words.argc, words.argv, words.argv_bytes, &command))
         return true;
-    free(command.call);
+    free(command.eval);
     return false;
 }
 
@@ -666,7 +703,7 @@ static void lose_refused(struct redis_connection *connection, const struct redis
 
 static void take_message(struct redis_connection *connection, const struct redisReply *reply)
 {
-    const struct connection_hooks *hooks = &connection->config.hooks;
+    const struct redis_hooks *hooks = &connection->config.hooks;
 
     if (reply->type == REDIS_REPLY_ERROR)
         lose_refused(connection, reply);
@@ -683,19 +720,18 @@ static void take_message(struct redis_connection *connection, const struct redis
  * no memory; the caller is told NOSCRIPT. */
 static bool run_again(struct redis_connection *connection, struct redis_command *command)
 {
+    struct redis_words *eval = command->eval;
     struct redis_command again = *command;
-    struct redis_script_command eval = {.argc = 0};
 
     if (clock_now_ms() >= command->deadline_ms) {
         redis_command_answer(command, REDIS_UNSENT, NULL);
         return true;
     }
-    again.call = NULL;
+    again.eval = NULL;
     again.resent = true;
-    redis_script_compose_again(&eval, command->call);
-    if (!redis_pipeline_add(&connection->pipeline, eval.argc, eval.argv, eval.argv_bytes, &again))
+    if (!redis_pipeline_add(&connection->pipeline, eval->argc, eval->argv, eval->argv_bytes, &again))
         return false;
-    free(command->call);
+    free(eval);
     ring_by(connection, again.deadline_ms);
     flush_this_turn(connection);
     return true;
@@ -746,7 +782,7 @@ static void take_error(struct redis_connection *connection, struct redis_command
     bool tries_fence = command->tries_fence, is_news = !command->asks_again;
     uint64_t epoch = connection->epoch;
 
-    if (class == REDIS_ERROR_NOSCRIPT && command->call != NULL && run_again(connection, command))
+    if (class == REDIS_ERROR_NOSCRIPT && command->eval != NULL && run_again(connection, command))
         return;
     if (!is_redirection(connection, class) && is_news)
         count_one(&connection->counters->errors);

@@ -45,15 +45,6 @@
 
 struct redis_connection;
 
-struct connection_hooks {
-    void *context;
-    /* Up, down, or refused by Redis; `text` says why in one line, naming host:port; lent. Called whenever the
-     * state or its reason changes; first DOWN is not told. Not after connection_close(). May be NULL. */
-    void (*state)(void *context, enum guard_redis_state state, const char *text);
-    /* Subscriber only: one published message; lent. */
-    void (*message)(void *context, const char *payload, size_t payload_bytes);
-};
-
 struct connection_config {
     struct redis_place *place;       /* where, and under which reign; lent until the connection is closed */
     enum redis_server_kind expected; /* another one is refused */
@@ -75,7 +66,7 @@ struct connection_config {
     size_t script_count;
     const char *client_name; /* CLIENT SETNAME; printable without spaces; NULL: none; copied */
     uint64_t jitter_seed;
-    struct connection_hooks hooks;
+    struct redis_hooks hooks;        /* context, state, message; not after connection_close() */
     struct redis_counters *counters; /* shared with other connections; may be NULL */
     struct redis_news *news;         /* likewise; NULL: it does not say which server it is */
     const char *beat_key;            /* of the heartbeat: one of the node's own slots; lent; NULL: any */
@@ -101,9 +92,9 @@ const char *connection_server(const struct redis_connection *connection);
 /* A number that moves on when commands are written: what was sent under the present one has not left yet. */
 uint64_t connection_batch(const struct redis_connection *connection);
 
-/* What is sent from here on has to be answered by then, counts as sent before, and is not counted again; 0: within
- * limit_ms, as at first. */
-void connection_set_deadline(struct redis_connection *connection, uint64_t deadline_ms);
+/* Of a command that was redirected: what is sent from here on has to be answered by then, counts as sent before, and is
+ * not counted again; `asking`: each behind an ASKING. 0: within limit_ms, as at first. */
+void connection_redirected(struct redis_connection *connection, uint64_t deadline_ms, bool asking);
 
 /* All commands of one turn of the loop leave in one write. False: no memory, too much pending or closing;
  * then `replied` will never be called. argv is copied. Command connections only. */
@@ -120,6 +111,10 @@ bool connection_send_get(struct redis_connection *connection, const char *name, 
  * REDIS_SCRIPT_ARGS_MAX at most. */
 bool connection_run(struct redis_connection *connection, unsigned script, size_t key_count, size_t argc,
                     const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context);
+
+/* Lent until it is done. False: nothing was sent. */
+bool connection_look_up(struct redis_connection *connection, struct redis_lookup *lookup, const char *name,
+                        size_t name_bytes);
 
 /* Drops the connection now and connects again: a subscriber whose canary has died. */
 void connection_reset(struct redis_connection *connection, const char *why);

@@ -137,7 +137,7 @@ struct redis_kept *kept_open(struct guard_host *host, const struct connection_co
     if (kept == NULL)
         return NULL;
     own.limit_ms += wait_ms;
-    own.hooks = (struct connection_hooks){.context = NULL};
+    own.hooks = (struct redis_hooks){.context = NULL};
     own.news = NULL;
     kept->replicas = replicas;
     kept->wait_ms = wait_ms;

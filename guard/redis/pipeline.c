@@ -115,7 +115,7 @@ uint64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline)
 void redis_command_answer(struct redis_command *command, enum redis_outcome outcome,
                           const struct redisReply *reply)
 {
-    free(command->call);
+    free(command->eval);
     if (command->replied != NULL)
         command->replied(command->context, outcome, reply);
 }

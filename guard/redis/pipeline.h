@@ -21,13 +21,13 @@ struct redis_command {
     redis_replied *replied; /* may be NULL */
     void *context;
     uint64_t deadline_ms;
-    uint64_t end;                   /* its place after the last byte; set by redis_pipeline_add() */
-    struct redis_script_call *call; /* owned, or NULL: not an EVALSHA */
-    bool resent;                    /* an EVAL whose deadline began with its EVALSHA */
-    bool tries_fence;               /* its reply says how the fence is */
-    bool is_getex;                  /* likewise; not another command in its place */
-    bool asks_again;                /* for what was refused: a refusal is no news */
-    bool needs_master;              /* its reply counts only behind a ROLE that says so */
+    uint64_t end;             /* its place after the last byte; set by redis_pipeline_add() */
+    struct redis_words *eval; /* owned, or NULL: not an EVALSHA */
+    bool resent;              /* an EVAL whose deadline began with its EVALSHA */
+    bool tries_fence;         /* its reply says how the fence is */
+    bool is_getex;            /* likewise; not another command in its place */
+    bool asks_again;          /* for what was refused: a refusal is no news */
+    bool needs_master;        /* its reply counts only behind a ROLE that says so */
 };
 
 struct redis_pipeline {

@@ -82,12 +82,12 @@ static void on_connection_message(void *context, const char *payload, size_t pay
 
 static struct connection_config connection_terms(const struct redis_config *config)
 {
-    const struct redis_url *url = redis_topology_url(config->topology);
+    const struct redis_url *url = &config->topology->url;
 
     return (struct connection_config){
         .login = &url->login,
         .database = url->database,
-        .tls = redis_topology_tls(config->topology),
+        .tls = config->topology->tls,
         .fence_by_role = url->fence_by_role,
         .limit_ms = config->limit_ms,
         .connect_limit_ms = config->connect_limit_ms,
@@ -102,7 +102,7 @@ static struct connection_config connection_terms(const struct redis_config *conf
         .client_name = config->client_name,
         .jitter_seed = config->jitter_seed,
         .counters = config->counters,
-        .news = config->channel == NULL ? redis_topology_news(config->topology) : NULL,
+        .news = config->channel == NULL ? &config->topology->news : NULL,
     };
 }
 
@@ -110,8 +110,9 @@ static bool connect_one(struct redis *redis, struct guard_host *host, const stru
 {
     struct connection_config connection = connection_terms(config);
 
-    connection.place = redis_topology_place(config->topology);
-    connection.hooks = (struct connection_hooks){redis, on_connection_state, on_connection_message};
+    connection.place = &config->topology->place;
+    connection.hooks = (struct redis_hooks){
+        .context = redis, .state = on_connection_state, .message = on_connection_message};
     if (redis->cluster != NULL) {
         leave_node(redis);
         connection.place = &redis->node;
@@ -127,13 +128,12 @@ static bool connect_one(struct redis *redis, struct guard_host *host, const stru
 
 static bool connect_all(struct redis *redis, struct guard_host *host, const struct redis_config *config)
 {
-    const struct redis_hooks *hooks = &config->hooks;
     const struct routes_config routes = {
         .cluster = redis->cluster,
         .connection = connection_terms(config),
-        .wait_replicas = redis_topology_url(config->topology)->wait_replicas,
-        .wait_ms = redis_topology_url(config->topology)->wait_ms,
-        .hooks = {hooks->context, hooks->state, hooks->link, hooks->reign, hooks->gone},
+        .wait_replicas = config->topology->url.wait_replicas,
+        .wait_ms = config->topology->url.wait_ms,
+        .hooks = config->hooks,
     };
 
     redis->routes = routes_open(host, &routes);
@@ -154,7 +154,7 @@ struct redis *redis_open(struct guard_host *host, const struct redis_config *con
         return NULL;
     redis->hooks = config->hooks;
     redis->topology = config->topology;
-    redis->cluster = redis_topology_cluster(config->topology);
+    redis->cluster = config->topology->cluster;
     redis_place_init(&redis->node, NULL, NULL, NULL);
     bool one = redis->cluster == NULL || config->channel != NULL;
     if (one ? connect_one(redis, host, config) : connect_all(redis, host, config))
@@ -198,16 +198,12 @@ void redis_reset(struct redis *redis, const char *why)
 
 bool redis_is_up(const struct redis *redis)
 {
-    if (redis->routes != NULL)
-        return routes_is_up(redis->routes);
-    return connection_is_up(redis->connection);
+    return redis->routes != NULL ? routes_is_up(redis->routes) : connection_is_up(redis->connection);
 }
 
 bool redis_is_whole(const struct redis *redis)
 {
-    if (redis->routes != NULL)
-        return routes_is_whole(redis->routes);
-    return connection_is_whole(redis->connection);
+    return redis->routes != NULL ? routes_is_whole(redis->routes) : connection_is_whole(redis->connection);
 }
 
 unsigned redis_shard(const struct redis *redis, const char *name, size_t name_bytes)
@@ -233,16 +229,13 @@ uint64_t redis_map_changes(const struct redis *redis)
 
 bool redis_may_look_up(const struct redis *redis, const char *name, size_t name_bytes)
 {
-    if (redis->routes != NULL)
-        return routes_may_look_up(redis->routes, name, name_bytes);
-    return connection_may_look_up(redis->connection);
+    return redis->routes != NULL ? routes_may_look_up(redis->routes, name, name_bytes)
+                                 : connection_may_look_up(redis->connection);
 }
 
 uint64_t redis_batch(const struct redis *redis)
 {
-    if (redis->routes != NULL)
-        return routes_batch(redis->routes);
-    return connection_batch(redis->connection);
+    return redis->routes != NULL ? routes_batch(redis->routes) : connection_batch(redis->connection);
 }
 
 /* ---- commands ---- */
@@ -250,88 +243,59 @@ uint64_t redis_batch(const struct redis *redis)
 bool redis_send(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
                 redis_replied *replied, void *context)
 {
-    if (redis->routes != NULL)
-        return routes_send(redis->routes, argc, argv, argv_bytes, replied, context);
-    return connection_send(redis->connection, argc, argv, argv_bytes, replied, context);
+    if (redis->routes == NULL)
+        return connection_send(redis->connection, argc, argv, argv_bytes, replied, context);
+    return routes_send(redis->routes,
+                       &(struct redis_call){REDIS_WORDS, 0, 0, argc, argv, argv_bytes, replied, context});
 }
 
 bool redis_send_to(struct redis *redis, unsigned shard, size_t argc, const char *const *argv,
                    const size_t *argv_bytes, redis_replied *replied, void *context)
 {
-    if (redis->routes != NULL)
-        return routes_send_to(redis->routes, shard, argc, argv, argv_bytes, replied, context);
-    return connection_send(redis->connection, argc, argv, argv_bytes, replied, context);
+    struct redis_connection *connection =
+        redis->routes != NULL ? routes_master(redis->routes, shard) : redis->connection;
+
+    return connection != NULL && connection_send(connection, argc, argv, argv_bytes, replied, context);
 }
 
 bool redis_send_get(struct redis *redis, const char *name, size_t name_bytes, redis_replied *replied,
                     void *context)
 {
-    if (redis->routes != NULL)
-        return routes_send_get(redis->routes, name, name_bytes, replied, context);
-    return connection_send_get(redis->connection, name, name_bytes, replied, context);
+    if (redis->routes == NULL)
+        return connection_send_get(redis->connection, name, name_bytes, replied, context);
+    return routes_send(redis->routes,
+                       &(struct redis_call){REDIS_GET, 0, 0, 1, &name, &name_bytes, replied, context});
+}
+
+bool redis_look_up(struct redis *redis, struct redis_lookup *lookup, const char *name, size_t name_bytes)
+{
+    if (redis->routes == NULL)
+        return connection_look_up(redis->connection, lookup, name, name_bytes);
+    return routes_send(redis->routes,
+                       &(struct redis_call){REDIS_LOOKUP, 0, 0, 1, &name, &name_bytes, NULL, lookup});
 }
 
 bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t argc, const char *const *argv,
                const size_t *argv_bytes, redis_replied *replied, void *context)
 {
-    if (redis->routes != NULL)
-        return routes_run(redis->routes, script, key_count, argc, argv, argv_bytes, replied, context);
-    return connection_run(redis->connection, script, key_count, argc, argv, argv_bytes, replied, context);
+    if (redis->routes == NULL)
+        return connection_run(redis->connection, script, key_count, argc, argv, argv_bytes, replied, context);
+    return routes_send(redis->routes, &(struct redis_call){REDIS_RUN, script, key_count, argc, argv,
+                                                           argv_bytes, replied, context});
 }
 
 bool redis_run_kept(struct redis *redis, unsigned script, size_t key_count, size_t argc,
                     const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context)
 {
-    const struct redis_url *url = redis_topology_url(redis->topology);
+    const struct redis_url *url = &redis->topology->url;
 
     if (url->wait_replicas == 0)
         return redis_run(redis, script, key_count, argc, argv, argv_bytes, replied, context);
     if (redis->routes != NULL)
-        return routes_run_kept(redis->routes, script, key_count, argc, argv, argv_bytes, replied, context);
+        return routes_send(redis->routes, &(struct redis_call){REDIS_KEPT, script, key_count, argc, argv,
+                                                               argv_bytes, replied, context});
     if (redis->kept == NULL)
         redis->kept = kept_open(redis->host, &redis->terms, url->wait_replicas, url->wait_ms);
     return redis->kept != NULL &&
            kept_run(redis->kept, script, key_count, argc, argv, argv_bytes, replied, context);
-}
-
-/* ---- lookups ---- */
-
-static void on_lookup_pttl(void *context, enum redis_outcome outcome, const struct redisReply *reply)
-{
-    struct redis_lookup *lookup = context;
-
-    if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_INTEGER)
-        lookup->pttl_ms = reply->integer;
-    if (lookup->alone)
-        lookup->done(lookup->context, REDIS_UNSENT, -1, NULL);
-}
-
-static void on_lookup_value(void *context, enum redis_outcome outcome, const struct redisReply *reply)
-{
-    struct redis_lookup *lookup = context;
-
-    lookup->done(lookup->context, outcome, lookup->pttl_ms, reply);
-}
-
-static void on_routed_lookup(void *context, enum redis_outcome outcome, int64_t pttl_ms,
-                             const struct redisReply *reply)
-{
-    struct redis_lookup *lookup = context;
-
-    lookup->done(lookup->context, outcome, pttl_ms, reply);
-}
-
-bool redis_look_up(struct redis *redis, struct redis_lookup *lookup, const char *name, size_t name_bytes)
-{
-    const char *argv[] = {"PTTL", name};
-    const size_t argv_bytes[] = {4, name_bytes};
-
-    if (redis->routes != NULL)
-        return routes_look_up(redis->routes, name, name_bytes, on_routed_lookup, lookup);
-    lookup->pttl_ms = -1;
-    lookup->alone = false;
-    if (!connection_send(redis->connection, 2, argv, argv_bytes, on_lookup_pttl, lookup))
-        return false;
-    lookup->alone = !connection_send_get(redis->connection, name, name_bytes, on_lookup_value, lookup);
-    return true;
 }

@@ -41,21 +41,6 @@ struct redis;
 
 enum { REDIS_SHARDS_MAX = 256 };
 
-struct redis_hooks {
-    void *context;
-    /* Up, down, or refused by Redis; `text` says why in one line, naming host:port; lent. Called whenever the
-     * state or its reason changes; first DOWN is not told. Not after redis_close(). May be NULL. */
-    void (*state)(void *context, enum guard_redis_state state, const char *text);
-    /* The connection to a shard's master came up or went down. Before `state`. May be NULL. */
-    void (*link)(void *context, unsigned shard, bool up);
-    /* Another master of the shard was confirmed than the last time. Before `link`. May be NULL. */
-    void (*reign)(void *context, unsigned shard);
-    /* No key is of this shard any more; its number may be given to another. After `link`. May be NULL. */
-    void (*gone)(void *context, unsigned shard);
-    /* Subscriber only: one published message; lent. */
-    void (*message)(void *context, const char *payload, size_t payload_bytes);
-};
-
 struct redis_config {
     struct redis_topology *topology; /* lent until it is closed */
     uint32_t limit_ms;               /* of one command, waiting for a connection and redirections included */
@@ -118,17 +103,7 @@ bool redis_send(struct redis *redis, size_t argc, const char *const *argv, const
 bool redis_send_get(struct redis *redis, const char *name, size_t name_bytes, redis_replied *replied,
                     void *context);
 
-/* PTTL first, then the value as redis_send_get() reads it, in one write. */
-struct redis_lookup {
-    /* set by the owner: */
-    /* Called once. pttl_ms: -1 unless the PTTL was answered with one; `reply` is the value's. */
-    void (*done)(void *context, enum redis_outcome outcome, int64_t pttl_ms, const struct redisReply *reply);
-    void *context;
-    /* redis/'s: */
-    int64_t pttl_ms;
-    bool alone; /* the PTTL left, the read of the value could not be sent; not in a Cluster */
-};
-/* Lent until it is done. False: as above. */
+/* The value as redis_send_get() reads it. Lent until it is done. False: as above. */
 bool redis_look_up(struct redis *redis, struct redis_lookup *lookup, const char *name, size_t name_bytes);
 
 /* The script of that number in its config by EVALSHA; on NOSCRIPT the same arguments again by EVAL, which is

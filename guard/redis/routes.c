@@ -50,29 +50,21 @@ struct route_master {
     char text[MASTER_TEXT_SIZE]; /* "": nothing has been told */
 };
 
-enum route_kind { ROUTE_WORDS, ROUTE_SCRIPT, ROUTE_KEPT, ROUTE_GET, ROUTE_LOOKUP };
-
 /* A command on its way. */
 struct route {
     struct route *prev, *next; /* in one of the lists */
     struct redis_routes *routes;
     struct route_master *master; /* that owes the reply; NULL: none */
-    enum route_kind kind;
-    unsigned script, slot;
-    struct redis_script_call *kept; /* owned: its words */
-    redis_replied *replied;
-    routes_looked_up *looked_up;
-    void *context;
+    struct redis_call call;      /* its words are those of `words` */
+    struct redis_words *words;   /* owned */
+    struct redis_lookup lookup;  /* of REDIS_LOOKUP */
+    unsigned slot;
     uint64_t deadline_ms, due_ms;
     uint32_t tries; /* after TRYAGAIN */
     uint32_t redirections;
-    bool again, asking;   /* not for the first time; after ASKING */
-    unsigned asked_by;    /* asking: the node that said so */
-    bool moving;          /* its slot is */
-    bool has_pttl, alone; /* LOOKUP: that half was answered; the other could not be sent */
-    int64_t pttl_ms;
-    struct redisReply half; /* LOOKUP: the redirection of the first half, in `text`; type 0: none */
-    char text[REDIS_LABEL_SIZE + 16];
+    bool again, asking; /* not for the first time; after ASKING */
+    unsigned asked_by;  /* asking: the node that said so */
+    bool moving;        /* its slot is */
 };
 
 struct redis_routes {
@@ -184,7 +176,7 @@ static void tell_all(struct redis_routes *routes)
 
 static void tell_master_link(struct route_master *master)
 {
-    const struct routes_hooks *hooks = &master->routes->config.hooks;
+    const struct redis_hooks *hooks = &master->routes->config.hooks;
     bool up = master->connection != NULL && !master->leaving && connection_is_up(master->connection);
 
     if (up == master->is_up)
@@ -197,7 +189,7 @@ static void tell_master_link(struct route_master *master)
 /* Its shard has another master than the last time, or it is the same server with another history. */
 static void tell_reign(struct route_master *master, uint64_t takeovers)
 {
-    const struct routes_hooks *hooks = &master->routes->config.hooks;
+    const struct redis_hooks *hooks = &master->routes->config.hooks;
     uint64_t generation = redis_reign_now(&master->place->reign);
     bool other = takeovers != master->takeovers || (master->was_up && generation != master->generation);
 
@@ -214,7 +206,7 @@ static void master_is_closed(void *context)
 {
     struct route_master *master = context;
     struct redis_routes *routes = master->routes;
-    const struct routes_hooks *hooks = &routes->config.hooks;
+    const struct redis_hooks *hooks = &routes->config.hooks;
 
     if (--master->parts_open > 0)
         return;
@@ -323,7 +315,7 @@ static bool connect_to(struct route_master *master)
     struct redis_routes *routes = master->routes;
     struct connection_config config = config_of(master);
 
-    config.hooks = (struct connection_hooks){.context = master, .state = on_master_state};
+    config.hooks = (struct redis_hooks){.context = master, .state = on_master_state};
     master->connection = connection_open(routes->host, &config);
     return master->connection != NULL;
 }
@@ -411,22 +403,22 @@ static void on_map(void *context)
 
 static void free_route(struct route *route)
 {
-    free(route->kept);
+    free(route->words);
     free(route);
 }
 
 static void settle_call(struct route *route, enum redis_outcome outcome, const struct redisReply *reply)
 {
-    redis_replied *replied = route->replied;
-    routes_looked_up *looked_up = route->looked_up;
-    void *context = route->context;
-    int64_t pttl_ms = route->has_pttl ? route->pttl_ms : -1;
+    const struct redis_call call = route->call;
+    int64_t pttl_ms = route->lookup.pttl_ms;
 
     free_route(route);
-    if (looked_up != NULL)
-        looked_up(context, outcome, pttl_ms, reply);
-    else if (replied != NULL)
-        replied(context, outcome, reply);
+    if (call.kind == REDIS_LOOKUP) {
+        struct redis_lookup *lookup = call.context;
+        lookup->done(lookup->context, outcome, pttl_ms, reply);
+    } else if (call.replied != NULL) {
+        call.replied(call.context, outcome, reply);
+    }
 }
 
 /* It has not run. */
@@ -438,95 +430,39 @@ static void settle_unsent(struct route *route)
 /* ---- sending ---- */
 
 static void on_reply(void *context, enum redis_outcome outcome, const struct redisReply *reply);
-static void on_first_half(void *context, enum redis_outcome outcome, const struct redisReply *reply);
-
-static bool send_words(struct redis_connection *connection, const char *word, const struct route *route,
-                       redis_replied *replied)
-{
-    const char *argv[] = {word, (const char *)(route->kept->argv_bytes + route->kept->argc)};
-    const size_t argv_bytes[] = {strlen(word), route->kept->argv_bytes[0]};
-
-    return connection_send(connection, 2, argv, argv_bytes, replied, (void *)route);
-}
-
-static bool send_asking(struct redis_connection *connection, const struct route *route)
-{
-    return !route->asking ||
-           connection_send(connection, 1, (const char *[]){"ASKING"}, (size_t[]){6}, NULL, NULL);
-}
-
-/* After ASKING without the ROLE that may come before it: that would use the ASKING up. */
-static bool send_value(struct redis_connection *connection, struct route *route)
-{
-    const char *name = (const char *)(route->kept->argv_bytes + route->kept->argc);
-
-    if (route->asking)
-        return send_asking(connection, route) && send_words(connection, "GETEX", route, on_reply);
-    return connection_send_get(connection, name, route->kept->argv_bytes[0], on_reply, route);
-}
-
-static bool send_routed_lookup(struct redis_connection *connection, struct route *route)
-{
-    route->alone = route->has_pttl = false;
-    route->half.type = 0;
-    if (!send_asking(connection, route) || !send_words(connection, "PTTL", route, on_first_half))
-        return false;
-    route->alone = !send_value(connection, route);
-    return true;
-}
-
-/* After ASKING by its source: a NOSCRIPT would use the ASKING up. */
-static bool send_script(struct redis_connection *connection, struct route *route)
-{
-    const char *argv[REDIS_SCRIPT_ARGS_MAX];
-    const struct redis_script_call *kept = route->kept;
-    struct redis_script_command eval;
-
-    if (route->asking) {
-        redis_script_compose_again(&eval, kept);
-        return send_asking(connection, route) &&
-               connection_send(connection, eval.argc, eval.argv, eval.argv_bytes, on_reply, route);
-    }
-    redis_script_words(kept, argv);
-    return connection_run(connection, route->script, kept->key_count, kept->argc, argv, kept->argv_bytes,
-                          on_reply, route);
-}
 
 /* Over the master's other connection, whose limit is its own. */
 static bool send_kept(struct route_master *master, struct route *route)
 {
     const struct routes_config *terms = &route->routes->config;
-    const struct redis_script_call *kept = route->kept;
-    const char *argv[REDIS_SCRIPT_ARGS_MAX];
+    const struct redis_call *call = &route->call;
 
     if (master->keeper == NULL) {
         struct connection_config config = config_of(master);
         master->keeper = kept_open(route->routes->host, &config, terms->wait_replicas, terms->wait_ms);
     }
-    redis_script_words(kept, argv);
-    return master->keeper != NULL && kept_run(master->keeper, route->script, kept->key_count, kept->argc,
-                                              argv, kept->argv_bytes, on_reply, route);
+    return master->keeper != NULL && kept_run(master->keeper, call->script, call->key_count, call->argc,
+                                              call->argv, call->argv_bytes, on_reply, route);
 }
 
 static bool send_route(struct redis_connection *connection, struct route *route)
 {
-    const char *argv[REDIS_SCRIPT_ARGS_MAX];
+    const struct redis_call *call = &route->call;
 
-    switch (route->kind) {
-    case ROUTE_SCRIPT:
-        return send_script(connection, route);
-    case ROUTE_KEPT:
+    switch (call->kind) {
+    case REDIS_RUN:
+        return connection_run(connection, call->script, call->key_count, call->argc, call->argv,
+                              call->argv_bytes, on_reply, route);
+    case REDIS_KEPT:
         return send_kept(route->master, route);
-    case ROUTE_GET:
-        return send_value(connection, route);
-    case ROUTE_LOOKUP:
-        return send_routed_lookup(connection, route);
-    case ROUTE_WORDS:
+    case REDIS_GET:
+        return connection_send_get(connection, call->argv[0], call->argv_bytes[0], on_reply, route);
+    case REDIS_LOOKUP:
+        return connection_look_up(connection, &route->lookup, call->argv[0], call->argv_bytes[0]);
+    case REDIS_WORDS:
         break;
     }
-    redis_script_words(route->kept, argv);
-    return send_asking(connection, route) &&
-           connection_send(connection, route->kept->argc, argv, route->kept->argv_bytes, on_reply, route);
+    return connection_send(connection, call->argc, call->argv, call->argv_bytes, on_reply, route);
 }
 
 /* False: it takes nothing. */
@@ -534,10 +470,10 @@ static bool dispatch_to(struct route *route, struct route_master *master)
 {
     if (master == NULL || master->connection == NULL || master->failed)
         return false;
-    connection_set_deadline(master->connection, route->again ? route->deadline_ms : 0);
+    connection_redirected(master->connection, route->again ? route->deadline_ms : 0, route->asking);
     route->master = master;
     bool sent = send_route(master->connection, route);
-    connection_set_deadline(master->connection, 0);
+    connection_redirected(master->connection, 0, false);
     if (!sent) {
         route->master = NULL;
         return false;
@@ -656,7 +592,7 @@ static void on_routes_timer(void *context)
 
 static bool is_read(const struct route *route)
 {
-    return route->kind == ROUTE_GET || route->kind == ROUTE_LOOKUP;
+    return route->call.kind == REDIS_GET || route->call.kind == REDIS_LOOKUP;
 }
 
 static void follow(struct route *route, const struct route_master *from, const struct redisReply *reply)
@@ -677,7 +613,7 @@ static void follow(struct route *route, const struct route_master *from, const s
     if (!redirect.ask)
         redis_cluster_moved(routes->config.cluster, from->node, redirect.slot, &redirect.to);
     unsigned node = redis_cluster_find(routes->config.cluster, &redirect.to);
-    bool keeps_key = redirect.ask && route->kind == ROUTE_KEPT; /* WAIT is for the slot's owner */
+    bool keeps_key = redirect.ask && route->call.kind == REDIS_KEPT; /* WAIT is for the slot's owner */
     if (route->redirections > REDIRECTIONS_AT_ONCE || node == REDIS_NO_NODE || keeps_key) {
         try_later(route);
         return;
@@ -745,10 +681,10 @@ static void judge_reply(struct route *route, const struct route_master *from, en
 {
     if (outcome != REDIS_REPLIED)
         settle_call(route, outcome, NULL);
-    else if (route->half.type != 0)
-        follow(route, from, &route->half);
     else if (reply->type == REDIS_REPLY_ERROR)
         take_routed_error(route, from, reply);
+    else if (route->lookup.redirected)
+        try_later(route); /* half of it was answered elsewhere */
     else if (!counts(route, from))
         take_old(route);
     else
@@ -766,53 +702,55 @@ static void on_reply(void *context, enum redis_outcome outcome, const struct red
     close_if_idle(from);
 }
 
-/* PTTL. If it is redirected, so will be the value, or must be: both are asked again. */
-static void on_first_half(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+static void on_routed_lookup(void *context, enum redis_outcome outcome, int64_t pttl_ms,
+                             const struct redisReply *reply)
 {
-    struct route *route = context;
-
-    if (route->alone) {
-        on_reply(route, outcome == REDIS_REPLIED ? REDIS_UNSENT : outcome, NULL);
-        return;
-    }
-    if (outcome != REDIS_REPLIED)
-        return;
-    route->has_pttl = reply->type == REDIS_REPLY_INTEGER;
-    route->pttl_ms = reply->integer;
-    if (reply->type != REDIS_REPLY_ERROR || reply->len >= sizeof route->text)
-        return;
-    enum redis_error_class class = redis_error_classify(reply->str, reply->len);
-    if (class != REDIS_ERROR_MOVED && class != REDIS_ERROR_ASK)
-        return;
-    memcpy(route->text, reply->str, reply->len + 1);
-    route->half = (struct redisReply){.type = REDIS_REPLY_ERROR, .str = route->text, .len = reply->len};
+    (void)pttl_ms;
+    on_reply(context, outcome, reply);
 }
 
 /* ---- commands ---- */
 
-/* NULL: no memory. */
-static struct route *new_route(struct redis_routes *routes, enum route_kind kind,
-                               struct redis_script_call *kept, void *context)
+/* The key that says where it goes is the first one, or the second word of a command. */
+static unsigned slot_of(const struct redis_call *call)
 {
-    struct route *route = kept != NULL ? calloc(1, sizeof *route) : NULL;
+    size_t at = call->kind == REDIS_WORDS;
+    bool scripted = call->kind == REDIS_RUN || call->kind == REDIS_KEPT;
 
-    if (route == NULL) {
-        free(kept);
+    if ((scripted && call->key_count == 0) || call->argc <= at ||
+        (at == 1 && strcasecmp(call->argv[0], "PUBLISH") == 0))
+        return ANY_SLOT;
+    return redis_slot(call->argv[at], call->argv_bytes[at]);
+}
+
+/* NULL: no memory. */
+static struct route *new_route(struct redis_routes *routes, const struct redis_call *call)
+{
+    struct route *route = calloc(1, sizeof *route);
+    struct redis_words *words = redis_words_keep(call->argc, call->argv, call->argv_bytes);
+
+    if (route == NULL || words == NULL) {
+        free(route);
+        free(words);
         return NULL;
     }
     route->routes = routes;
-    route->kind = kind;
-    route->kept = kept;
-    route->context = context;
+    route->words = words;
+    route->call = *call;
+    route->call.argv = words->argv;
+    route->call.argv_bytes = words->argv_bytes;
+    route->lookup = (struct redis_lookup){.done = on_routed_lookup, .context = route, .pttl_ms = -1};
+    route->slot = slot_of(call);
     route->deadline_ms = clock_now_ms() + routes->config.connection.limit_ms;
     return route;
 }
 
-/* Frees it if it goes nowhere. */
-static bool start(struct route *route)
+bool routes_send(struct redis_routes *routes, const struct redis_call *call)
 {
-    struct redis_routes *routes = route->routes;
+    struct route *route = new_route(routes, call);
 
+    if (route == NULL)
+        return false;
     if (!routes->closing && !redis_cluster_is_known(routes->config.cluster)) {
         wait_until(route, route->deadline_ms);
         return true;
@@ -821,87 +759,6 @@ static bool start(struct route *route)
         return true;
     free_route(route);
     return false;
-}
-
-bool routes_send(struct redis_routes *routes, size_t argc, const char *const *argv, const size_t *argv_bytes,
-                 redis_replied *replied, void *context)
-{
-    struct route *route =
-        new_route(routes, ROUTE_WORDS, redis_script_keep(NULL, 0, argc, argv, argv_bytes), context);
-
-    if (route == NULL)
-        return false;
-    route->replied = replied;
-    route->slot = ANY_SLOT;
-    if (argc > 1 && strcasecmp(argv[0], "PUBLISH") != 0)
-        route->slot = redis_slot(argv[1], argv_bytes[1]);
-    return start(route);
-}
-
-bool routes_send_get(struct redis_routes *routes, const char *name, size_t name_bytes, redis_replied *replied,
-                     void *context)
-{
-    struct route *route =
-        new_route(routes, ROUTE_GET, redis_script_keep(NULL, 0, 1, &name, &name_bytes), context);
-
-    if (route == NULL)
-        return false;
-    route->replied = replied;
-    route->slot = redis_slot(name, name_bytes);
-    return start(route);
-}
-
-bool routes_look_up(struct redis_routes *routes, const char *name, size_t name_bytes,
-                    routes_looked_up *looked_up, void *context)
-{
-    struct route *route =
-        new_route(routes, ROUTE_LOOKUP, redis_script_keep(NULL, 0, 1, &name, &name_bytes), context);
-
-    if (route == NULL)
-        return false;
-    route->looked_up = looked_up;
-    route->slot = redis_slot(name, name_bytes);
-    return start(route);
-}
-
-static struct route *new_script(struct redis_routes *routes, enum route_kind kind, unsigned script,
-                                struct redis_script_call *kept, void *context)
-{
-    struct route *route = new_route(routes, kind, kept, context);
-
-    if (route == NULL)
-        return NULL;
-    route->script = script;
-    route->slot = ANY_SLOT;
-    if (kept->key_count > 0)
-        route->slot = redis_slot((const char *)(kept->argv_bytes + kept->argc), kept->argv_bytes[0]);
-    return route;
-}
-
-bool routes_run(struct redis_routes *routes, unsigned script, size_t key_count, size_t argc,
-                const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context)
-{
-    const struct redis_script *source = &routes->config.connection.scripts[script];
-    struct route *route = new_script(routes, ROUTE_SCRIPT, script,
-                                     redis_script_keep(source, key_count, argc, argv, argv_bytes), context);
-
-    if (route == NULL)
-        return false;
-    route->replied = replied;
-    return start(route);
-}
-
-bool routes_run_kept(struct redis_routes *routes, unsigned script, size_t key_count, size_t argc,
-                     const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context)
-{
-    const struct redis_script *source = &routes->config.connection.scripts[script];
-    struct route *route = new_script(routes, ROUTE_KEPT, script,
-                                     redis_script_keep(source, key_count, argc, argv, argv_bytes), context);
-
-    if (route == NULL)
-        return false;
-    route->replied = replied;
-    return start(route);
 }
 
 /* ---- how it is ---- */
@@ -954,12 +811,11 @@ const char *routes_shard_name(const struct redis_routes *routes, unsigned shard)
     return master != NULL ? master->beat_key : "";
 }
 
-bool routes_send_to(struct redis_routes *routes, unsigned shard, size_t argc, const char *const *argv,
-                    const size_t *argv_bytes, redis_replied *replied, void *context)
+struct redis_connection *routes_master(struct redis_routes *routes, unsigned shard)
 {
     const struct route_master *master = shard < routes->top ? routes->masters[shard] : NULL;
-    return master != NULL && master->is_up &&
-           connection_send(master->connection, argc, argv, argv_bytes, replied, context);
+
+    return master != NULL && master->is_up ? master->connection : NULL;
 }
 
 bool routes_may_look_up(const struct redis_routes *routes, const char *name, size_t name_bytes)

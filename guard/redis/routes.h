@@ -31,20 +31,11 @@
 
 struct redis_routes;
 
-/* As those of redis.h. */
-struct routes_hooks {
-    void *context;
-    void (*state)(void *context, enum guard_redis_state state, const char *text);
-    void (*link)(void *context, unsigned shard, bool up);
-    void (*reign)(void *context, unsigned shard);
-    void (*gone)(void *context, unsigned shard);
-};
-
 struct routes_config {
     struct redis_cluster *cluster;       /* lent until they are closed */
     struct connection_config connection; /* to each master, but for its place and hooks; the name is copied */
-    uint32_t wait_replicas, wait_ms;     /* of routes_run_kept() */
-    struct routes_hooks hooks;
+    uint32_t wait_replicas, wait_ms;     /* of REDIS_KEPT */
+    struct redis_hooks hooks;            /* but `message` */
 };
 
 /* NULL: no memory. */
@@ -60,27 +51,14 @@ unsigned routes_shard(const struct redis_routes *routes, const char *name, size_
 /* As those of redis.h. */
 bool routes_next_shard(const struct redis_routes *routes, unsigned *shard);
 const char *routes_shard_name(const struct redis_routes *routes, unsigned shard);
-bool routes_send_to(struct redis_routes *routes, unsigned shard, size_t argc, const char *const *argv,
-                    const size_t *argv_bytes, redis_replied *replied, void *context);
+/* Lent until the next turn; NULL: it is not up. */
+struct redis_connection *routes_master(struct redis_routes *routes, unsigned shard);
 bool routes_may_look_up(const struct redis_routes *routes, const char *name, size_t name_bytes);
 /* Moves on when any connection's does. */
 uint64_t routes_batch(const struct redis_routes *routes);
 
-/* False, of these five: no memory, too much pending, or the master is not up; then nothing is ever called. */
-bool routes_send(struct redis_routes *routes, size_t argc, const char *const *argv, const size_t *argv_bytes,
-                 redis_replied *replied, void *context);
-bool routes_send_get(struct redis_routes *routes, const char *name, size_t name_bytes, redis_replied *replied,
-                     void *context);
-bool routes_run(struct redis_routes *routes, unsigned script, size_t key_count, size_t argc,
-                const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context);
-/* The same, and as redis/kept.h has it: over a second connection to that master. */
-bool routes_run_kept(struct redis_routes *routes, unsigned script, size_t key_count, size_t argc,
-                     const char *const *argv, const size_t *argv_bytes, redis_replied *replied,
-                     void *context);
-/* PTTL and the value, of one node, in one write. */
-typedef void routes_looked_up(void *context, enum redis_outcome outcome, int64_t pttl_ms,
-                              const struct redisReply *reply);
-bool routes_look_up(struct redis_routes *routes, const char *name, size_t name_bytes,
-                    routes_looked_up *looked_up, void *context);
+/* REDIS_KEPT goes over a second connection to its master, as redis/kept.h has it. A lookup's PTTL and value are one
+ * node's. False: no memory, too much pending, or the master is not up; then nothing is ever called. */
+bool routes_send(struct redis_routes *routes, const struct redis_call *call);
 
 #endif

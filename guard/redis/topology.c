@@ -5,18 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct redis_topology {
-    struct redis_url url;
-    struct redis_tls *tls;         /* owned; NULL: without TLS */
-    struct redis_place place;      /* of ONE and SENTINEL */
-    struct redis_watcher *watcher; /* owned; of SENTINEL */
-    struct redis_cluster *cluster; /* owned; of CLUSTER */
-    struct redis_news news;
-    struct guard_host *host;
-    struct host_soon closer;
-    struct host_told told;
-};
-
 static void free_topology(struct redis_topology *topology)
 {
     redis_place_clear(&topology->place);
@@ -83,31 +71,6 @@ void redis_topology_close(struct redis_topology *topology, void (*closed)(void *
         redis_watcher_close(topology->watcher, on_topology_closed, topology);
     else
         host_soon(topology->host, &topology->closer);
-}
-
-const struct redis_url *redis_topology_url(const struct redis_topology *topology)
-{
-    return &topology->url;
-}
-
-struct redis_place *redis_topology_place(struct redis_topology *topology)
-{
-    return &topology->place;
-}
-
-struct redis_news *redis_topology_news(struct redis_topology *topology)
-{
-    return &topology->news;
-}
-
-struct redis_tls *redis_topology_tls(const struct redis_topology *topology)
-{
-    return topology->tls;
-}
-
-struct redis_cluster *redis_topology_cluster(const struct redis_topology *topology)
-{
-    return topology->cluster;
 }
 
 uint64_t redis_topology_reigns(const struct redis_topology *topology)

@@ -18,7 +18,21 @@
 #include "place.h"
 #include "server.h"
 
-struct redis_topology;
+struct redis_watcher;
+
+/* Its URL, what TLS needs and which of them it has do not change until it is closed. */
+struct redis_topology {
+    struct redis_url url;
+    struct redis_tls *tls;         /* owned; NULL: without TLS */
+    struct redis_place place;      /* of the one master of ONE and SENTINEL */
+    struct redis_watcher *watcher; /* owned; of SENTINEL; else NULL */
+    struct redis_cluster *cluster; /* owned; of CLUSTER; else NULL */
+    struct redis_news news;        /* of all its masters */
+    /* topology.c's: */
+    struct guard_host *host;
+    struct host_soon closer;
+    struct host_told told;
+};
 
 struct redis_topology_hooks {
     void *context;
@@ -33,16 +47,6 @@ struct redis_topology *redis_topology_open(struct guard_host *host, const struct
 /* Calls `closed` once, soon. No struct redis over it is left. */
 void redis_topology_close(struct redis_topology *topology, void (*closed)(void *context), void *context);
 
-/* Free of change and lent until it is closed. */
-const struct redis_url *redis_topology_url(const struct redis_topology *topology);
-/* Of CLUSTER; NULL: it is none. */
-struct redis_cluster *redis_topology_cluster(const struct redis_topology *topology);
-/* Of the one master of ONE and SENTINEL. */
-struct redis_place *redis_topology_place(struct redis_topology *topology);
-/* Of all its masters. */
-struct redis_news *redis_topology_news(struct redis_topology *topology);
-/* NULL: without TLS. */
-struct redis_tls *redis_topology_tls(const struct redis_topology *topology);
 /* How often a master's reign ended. */
 uint64_t redis_topology_reigns(const struct redis_topology *topology);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/types.h - the words that all of redis/ has in common: outcomes, scripts, counters, and what errors mean.
+ * redis/types.h - the words that all of redis/ has in common: outcomes, scripts, calls, hooks, counters, what errors mean.
  *
  * Pure, any thread.
  */
 #ifndef GUARD_REDIS_TYPES_H
 #define GUARD_REDIS_TYPES_H
 
+#include "../guard.h"
 #include <hiredis/hiredis.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -29,6 +30,51 @@ enum { REDIS_SCRIPTS_MAX = 16, REDIS_SCRIPT_ARGS_MAX = 48 };
 struct redis_script {
     const char *source;
     size_t source_bytes;
+};
+
+/* A command, before it is sent; all of it is lent. */
+enum redis_call_kind {
+    REDIS_WORDS,  /* its words */
+    REDIS_GET,    /* one word: a name, whose value only a master that works tells */
+    REDIS_RUN,    /* a script's keys, then its arguments */
+    REDIS_KEPT,   /* likewise; done once replicas have what it did: kept.h */
+    REDIS_LOOKUP, /* one word: a name, whose PTTL and value are asked for; context: struct redis_lookup */
+};
+struct redis_call {
+    enum redis_call_kind kind;
+    unsigned script; /* its number in the config */
+    size_t key_count, argc;
+    const char *const *argv;
+    const size_t *argv_bytes;
+    redis_replied *replied;
+    void *context;
+};
+
+/* PTTL first, then the value, in one write. */
+struct redis_lookup {
+    /* set by the owner: */
+    /* Called once. pttl_ms: -1 unless the PTTL was answered with one; `reply` is the value's. */
+    void (*done)(void *context, enum redis_outcome outcome, int64_t pttl_ms, const struct redisReply *reply);
+    void *context;
+    /* redis/'s: */
+    int64_t pttl_ms;
+    bool alone;      /* the PTTL left, the read of the value could not be sent */
+    bool redirected; /* the PTTL was: another node of the Cluster has the key */
+};
+
+struct redis_hooks {
+    void *context;
+    /* Up, down, or refused by Redis; `text` says why in one line, naming host:port; lent. Called whenever the
+     * state or its reason changes; first DOWN is not told. Not after redis_close(). May be NULL. */
+    void (*state)(void *context, enum guard_redis_state state, const char *text);
+    /* The connection to a shard's master came up or went down. Before `state`. May be NULL. */
+    void (*link)(void *context, unsigned shard, bool up);
+    /* Another master of the shard was confirmed than the last time. Before `link`. May be NULL. */
+    void (*reign)(void *context, unsigned shard);
+    /* No key is of this shard any more; its number may be given to another. After `link`. May be NULL. */
+    void (*gone)(void *context, unsigned shard);
+    /* Subscriber only: one published message; lent. */
+    void (*message)(void *context, const char *payload, size_t payload_bytes);
 };
 
 /* Counted with relaxed atomics; read from any thread. */

@@ -559,7 +559,7 @@ static bool is_subscribed_at_any(const size_t nodes[MASTERS])
 /* A view has none that its node has not heard of since they began to follow. */
 static bool knows_all(const size_t replicas[MASTERS])
 {
-    struct redis_cluster *map = redis_topology_cluster(rig.config.topology);
+    struct redis_cluster *map = rig.config.topology->cluster;
     struct redis_endpoint nobody = {.port = 0}, at;
     bool known[MASTERS] = {false};
 

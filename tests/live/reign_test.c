@@ -297,7 +297,7 @@ static struct redis *open_beside(const char *url)
     struct redis_config config = rig.config;
     struct redis_url parsed;
     assert_true(redis_url_read(url, &parsed, NULL));
-    redis_place_move(redis_topology_place(rig.topology), &parsed.hosts[0]);
+    redis_place_move(&rig.topology->place, &parsed.hosts[0]);
     config.hooks.state = NULL;
     return redis_open(rig.host, &config);
 }
