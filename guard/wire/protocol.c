@@ -47,168 +47,104 @@ void protocol_token(const struct protocol *protocol, const uint8_t random[24], u
              protocol->process, since_s);
 }
 
-/* ---- arguments ---- */
+/* ---- a call and its arguments ---- */
 
-/* KEYS, then ARGV, with room for what has to be printed. */
-struct arguments {
-    size_t count, name_count, number_count;
+/* A script's KEYS, then its ARGV, with room for what has to be printed. */
+struct call {
+    const struct protocol *protocol;
+    const struct core_action *action; /* NULL: what goes beside one */
+    size_t count, key_count, name_count, number_count;
     const char *at[ARGS_MAX];
     size_t bytes[ARGS_MAX];
     char names[NAMES_MAX][KEY_NAME_SIZE];
     char numbers[NUMBERS_MAX][NUMBER_SIZE];
     char message[MESSAGE_SIZE];
+    char born[TAGS_CLOCK_BYTES + 1];
+    char *entry; /* owned; NULL: none */
 };
 
 /* The rest of it is written where it is needed. */
-static void begin_arguments(struct arguments *args)
+static void begin_call(struct call *call, const struct protocol *protocol, const struct core_action *action)
 {
-    args->count = args->name_count = args->number_count = 0;
+    call->protocol = protocol;
+    call->action = action;
+    call->count = call->key_count = call->name_count = call->number_count = 0;
+    call->entry = NULL;
 }
 
-static void add_argument(struct arguments *args, const char *text, size_t bytes)
+static void add(struct call *call, const char *text, size_t bytes)
 {
-    assert(args->count < ARGS_MAX);
-    args->at[args->count] = text;
-    args->bytes[args->count++] = bytes;
+    assert(call->count < ARGS_MAX);
+    call->at[call->count] = text;
+    call->bytes[call->count++] = bytes;
 }
 
-static void add_text(struct arguments *args, const char *text)
+static void add_text(struct call *call, const char *text)
 {
-    add_argument(args, text, strlen(text));
+    add(call, text, strlen(text));
 }
 
-static void add_number(struct arguments *args, uint64_t number)
+static void add_number(struct call *call, uint64_t number)
 {
-    assert(args->number_count < NUMBERS_MAX);
-    char *text = args->numbers[args->number_count++];
-    int bytes = snprintf(text, NUMBER_SIZE, "%" PRIu64, number);
-    add_argument(args, text, (size_t)bytes);
+    assert(call->number_count < NUMBERS_MAX);
+    char *text = call->numbers[call->number_count++];
+    add(call, text, (size_t)snprintf(text, NUMBER_SIZE, "%" PRIu64, number));
 }
 
-static char *new_name(struct arguments *args)
+static char *new_name(struct call *call)
 {
-    assert(args->name_count < NAMES_MAX);
-    return args->names[args->name_count++];
+    assert(call->name_count < NAMES_MAX);
+    return call->names[call->name_count++];
 }
 
-static void add_key(struct arguments *args, const struct protocol *protocol, const struct core_key *key,
-                    enum key_role role)
+static void add_key(struct call *call, const char *name, size_t bytes)
 {
-    char *name = new_name(args);
-    add_argument(args, name, key_name(protocol->name_space, key->encoded, role, name));
+    add(call, name, bytes);
+    call->key_count = call->count;
 }
 
-/* What most scripts are given. */
-static void add_all_keys(struct arguments *args, const struct protocol *protocol, const struct core_key *key)
+/* Of a cache key: each role is the last letter of its name. */
+static void add_keys(struct call *call, const char *encoded, const char *roles)
 {
-    add_key(args, protocol, key, KEY_VALUE);
-    add_key(args, protocol, key, KEY_LEASE);
-    add_key(args, protocol, key, KEY_FAILURE);
-    add_key(args, protocol, key, KEY_WAITING);
+    for (; *roles != '\0'; roles++) {
+        char *name = new_name(call);
+        add_key(call, name, key_name(call->protocol->name_space, encoded, (enum key_role) * roles, name));
+    }
 }
 
 /* What the scripts of the tags are given. */
-static void add_clock_names(struct arguments *args, const struct protocol *protocol)
+static void add_clock(struct call *call)
 {
-    char *clock = new_name(args), *reign = new_name(args);
-    add_argument(args, clock, key_tag_clock(protocol->name_space, clock));
-    add_argument(args, reign, key_tag_reign(protocol->name_space, reign));
+    char *clock = new_name(call), *reign = new_name(call);
+    add_key(call, clock, key_tag_clock(call->protocol->name_space, clock));
+    add_key(call, reign, key_tag_reign(call->protocol->name_space, reign));
 }
 
 typedef size_t tag_name(const char *name_space, const char *encoded, size_t encoded_bytes,
                         char out[KEY_NAME_SIZE]);
 
 /* The name that each of these tags has of this sort. */
-static void add_tag_names(struct arguments *args, const struct protocol *protocol, tag_name *name_of,
-                          const char *text, size_t bytes)
+static void add_tags(struct call *call, tag_name *name_of, const char *text, size_t bytes)
 {
     struct tag tags[GUARD_TAGS_MAX];
     int count = tags_split(text, bytes, tags);
     for (int i = 0; i < count; i++) {
-        char *name = new_name(args);
-        add_argument(args, name, name_of(protocol->name_space, tags[i].at, tags[i].bytes, name));
+        char *name = new_name(call);
+        add_key(call, name, name_of(call->protocol->name_space, tags[i].at, tags[i].bytes, name));
     }
 }
 
-static void add_message(struct arguments *args, const struct protocol *protocol, enum message_kind kind,
-                        const struct core_action *action)
+static void add_born(struct call *call, const struct tags_clock *born)
 {
-    const char *lease_tag = action->token != NULL ? action->token + TOKEN_TAG_AT : NULL;
-    add_text(args, protocol->channel);
-    add_argument(args, args->message, message_write(kind, lease_tag, action->key.encoded, args->message));
+    tags_clock_write(born, call->born);
+    add(call, call->born, TAGS_CLOCK_BYTES);
 }
 
-static bool run_script(struct redis *redis, enum script script, size_t key_count,
-                       const struct arguments *args, redis_replied *replied, void *context)
+static void add_message(struct call *call, enum message_kind kind)
 {
-    return redis_run(redis, script, key_count, args->count, args->at, args->bytes, replied, context);
-}
-
-/* What must not be lost once it is confirmed. */
-static bool run_kept(struct redis *redis, enum script script, size_t key_count, const struct arguments *args,
-                     redis_replied *replied, void *context)
-{
-    return redis_run_kept(redis, script, key_count, args->count, args->at, args->bytes, replied, context);
-}
-
-/* ---- scripts ---- */
-
-/* A capital if it wants nothing pushed. */
-static char wait_letter(const struct protocol *protocol, enum core_wait waits)
-{
-    static const char QUIET_BUSY = 'B', QUIET_REFRESH = 'S';
-    if (protocol->push_bytes > 0 || waits == WAIT_NOT)
-        return (char)waits;
-    return waits == WAIT_BUSY ? QUIET_BUSY : QUIET_REFRESH;
-}
-
-/* The entries that an acquire makes a difference for. */
-static const char *named_in(const struct core_action *action)
-{
-    switch (action->lookup) {
-    case LOOKUP_EARLY:
-        return action->wanted;
-    case LOOKUP_REVALIDATE:
-    case LOOKUP_REVALIDATE_PEEK:
-        return action->uncounted;
-    case LOOKUP_NORMAL:
-    case LOOKUP_NO_STALE:
-    case LOOKUP_PEEK:
-        break;
-    }
-    return action->refused;
-}
-
-static bool run_acquire(const struct protocol *protocol, struct redis *redis,
-                        const struct core_action *action, redis_replied *replied, void *context)
-{
-    struct arguments args;
-    begin_arguments(&args);
-    char mode[2] = {(char)action->lookup, '\0'};
-    char waits[2] = {wait_letter(protocol, action->waits), '\0'};
-    add_all_keys(&args, protocol, &action->key);
-    add_text(&args, action->token);
-    add_text(&args, action->prev);
-    add_number(&args, action->lease_ms);
-    add_number(&args, protocol->max_lease_ms);
-    add_number(&args, protocol->max_value_ms);
-    add_argument(&args, mode, 1);
-    add_text(&args, named_in(action));
-    add_text(&args, waits);
-    return run_script(redis, SCRIPT_ACQUIRE, 4, &args, replied, context);
-}
-
-static bool run_renew(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
-                      redis_replied *replied, void *context)
-{
-    struct arguments args;
-    begin_arguments(&args);
-    add_key(&args, protocol, &action->key, KEY_LEASE);
-    if (action->asks_wait)
-        add_key(&args, protocol, &action->key, KEY_WAITING);
-    add_text(&args, action->token);
-    add_number(&args, action->lease_ms);
-    return run_script(redis, SCRIPT_RENEW, action->asks_wait ? 2 : 1, &args, replied, context);
+    const char *token = call->action->token, *lease_tag = token != NULL ? token + TOKEN_TAG_AT : NULL;
+    add_text(call, call->protocol->channel);
+    add(call, call->message, message_write(kind, lease_tag, call->action->key.encoded, call->message));
 }
 
 static struct envelope envelope_of(const struct core_action *action)
@@ -242,50 +178,95 @@ static struct envelope envelope_of(const struct core_action *action)
     return envelope;
 }
 
-/* Of a touch only the ends of the new envelope travel: Redis has what lies between them. */
-static void add_ends(struct arguments *args, const char *filler, const char *text, size_t bytes)
+/* The entry as it is stored, or as it travels: its bytes; 0: no memory. */
+static size_t write_entry(struct call *call, const struct envelope *envelope)
 {
-    add_argument(args, filler, TOKEN_UUID_BYTES);
-    add_argument(args, text, ENVELOPE_HEAD_BYTES);
-    add_argument(args, text + bytes - ENVELOPE_CHECKSUM_BYTES, ENVELOPE_CHECKSUM_BYTES);
-    add_number(args, bytes);
+    size_t bytes = envelope_size(envelope);
+    call->entry = malloc(bytes);
+    if (call->entry == NULL)
+        return 0;
+    envelope_write(envelope, call->entry);
+    return bytes;
 }
 
-/* The entry as it is stored, or as it travels; the caller's. NULL: no memory. */
-static char *new_entry_text(const struct core_action *action, size_t *bytes, uint64_t *px_ms)
+/* Of an entry that only gets a new envelope its ends travel: Redis has what lies between them. */
+static void add_ends(struct call *call, const char *filler, size_t bytes)
 {
+    add(call, filler, TOKEN_UUID_BYTES);
+    add(call, call->entry, ENVELOPE_HEAD_BYTES);
+    add(call, call->entry + bytes - ENVELOPE_CHECKSUM_BYTES, ENVELOPE_CHECKSUM_BYTES);
+    add_number(call, bytes);
+}
+
+/* ---- what each script is given ---- */
+
+/* A capital if it wants nothing pushed. */
+static char wait_letter(const struct protocol *protocol, enum core_wait waits)
+{
+    static const char QUIET_BUSY = 'B', QUIET_REFRESH = 'S';
+    if (protocol->push_bytes > 0 || waits == WAIT_NOT)
+        return (char)waits;
+    return waits == WAIT_BUSY ? QUIET_BUSY : QUIET_REFRESH;
+}
+
+/* The entries that an acquire makes a difference for. */
+static const char *named_in(const struct core_action *action)
+{
+    switch (action->lookup) {
+    case LOOKUP_EARLY:
+        return action->wanted;
+    case LOOKUP_REVALIDATE:
+    case LOOKUP_REVALIDATE_PEEK:
+        return action->uncounted;
+    case LOOKUP_NORMAL:
+    case LOOKUP_NO_STALE:
+    case LOOKUP_PEEK:
+        break;
+    }
+    return action->refused;
+}
+
+static void give_acquire(struct call *call, char letters[4])
+{
+    const struct core_action *action = call->action;
+    letters[0] = (char)action->lookup;
+    letters[2] = wait_letter(call->protocol, action->waits);
+    letters[1] = letters[3] = '\0';
+    add_keys(call, action->key.encoded, "vlew");
+    add_text(call, action->token);
+    add_text(call, action->prev);
+    add_number(call, action->lease_ms);
+    add_number(call, call->protocol->max_lease_ms);
+    add_number(call, call->protocol->max_value_ms);
+    add_text(call, &letters[0]);
+    add_text(call, named_in(action));
+    add_text(call, &letters[2]);
+}
+
+static void give_renew(struct call *call)
+{
+    const struct core_action *action = call->action;
+    add_keys(call, action->key.encoded, action->asks_wait ? "lw" : "l");
+    add_text(call, action->token);
+    add_number(call, action->lease_ms);
+}
+
+/* Fill and touch; false: no memory. */
+static bool give_store(struct call *call)
+{
+    const struct core_action *action = call->action;
     struct envelope envelope = envelope_of(action);
-    *bytes = envelope_size(&envelope);
-    *px_ms = envelope.px_ms;
-    char *text = malloc(*bytes);
-    if (text != NULL)
-        envelope_write(&envelope, text);
-    return text;
-}
-
-static bool run_store(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
-                      redis_replied *replied, void *context)
-{
-    bool touch = action->kind == CORE_TOUCH;
-    size_t bytes = 0;
-    uint64_t px_ms = 0;
-    char *text = new_entry_text(action, &bytes, &px_ms);
-    if (text == NULL)
-        return false;
-    struct arguments args;
-    begin_arguments(&args);
-    add_all_keys(&args, protocol, &action->key);
-    add_text(&args, action->token);
-    if (touch)
-        add_ends(&args, action->wanted, text, bytes);
+    size_t bytes = write_entry(call, &envelope);
+    add_keys(call, action->key.encoded, "vlew");
+    add_text(call, action->token);
+    if (bytes > 0 && action->kind == CORE_TOUCH)
+        add_ends(call, action->wanted, bytes);
     else
-        add_argument(&args, text, bytes);
-    add_number(&args, px_ms);
-    add_message(&args, protocol, MESSAGE_FILLED, action);
-    add_number(&args, protocol->push_bytes);
-    bool sent = run_script(redis, touch ? SCRIPT_TOUCH : SCRIPT_FILL, 4, &args, replied, context);
-    free(text);
-    return sent;
+        add(call, call->entry, bytes);
+    add_number(call, envelope.px_ms);
+    add_message(call, MESSAGE_FILLED);
+    add_number(call, call->protocol->push_bytes);
+    return bytes > 0;
 }
 
 /* What the failure lease says: why, and behind a space which load it was. */
@@ -302,130 +283,118 @@ static const char *failure_code(const struct core_action *action, char code[FAIL
     return code;
 }
 
-static bool run_release(const struct protocol *protocol, struct redis *redis,
-                        const struct core_action *action, redis_replied *replied, void *context)
+/* False: no memory. */
+static bool give_release(struct call *call, char code[FAILURE_CODE_SIZE])
 {
-    char code[FAILURE_CODE_SIZE];
+    const struct core_action *action = call->action;
     size_t bytes = 0;
-    uint64_t px_ms = 0;
-    char *text = action->shares ? new_entry_text(action, &bytes, &px_ms) : NULL;
-    if (action->shares && text == NULL)
-        return false;
-    struct arguments args;
-    begin_arguments(&args);
-    add_key(&args, protocol, &action->key, KEY_LEASE);
-    add_key(&args, protocol, &action->key, KEY_FAILURE);
-    add_key(&args, protocol, &action->key, KEY_WAITING);
-    add_text(&args, action->token);
-    add_message(&args, protocol, MESSAGE_RELEASED, action);
-    add_text(&args, failure_code(action, code));
-    add_number(&args, action->failure_ms);
-    add_argument(&args, text != NULL ? text : "", bytes);
+    if (action->shares) {
+        struct envelope envelope = envelope_of(action);
+        bytes = write_entry(call, &envelope);
+    }
+    add_keys(call, action->key.encoded, "lew");
+    add_text(call, action->token);
+    add_message(call, MESSAGE_RELEASED);
+    add_text(call, failure_code(action, code));
+    add_number(call, action->failure_ms);
+    add(call, call->entry != NULL ? call->entry : "", bytes);
     if (action->abandoned_ms > 0)
-        add_number(&args, action->abandoned_ms);
-    bool sent = run_script(redis, SCRIPT_RELEASE, 3, &args, replied, context);
-    free(text);
-    return sent;
+        add_number(call, action->abandoned_ms);
+    return !action->shares || bytes > 0;
 }
 
-static bool run_tag_invalidate(const struct protocol *protocol, struct redis *redis,
-                               const struct core_action *action, redis_replied *replied, void *context)
+static void give_invalidate(struct call *call)
 {
-    struct arguments args;
-    begin_arguments(&args);
-    add_clock_names(&args, protocol);
-    add_tag_names(&args, protocol, key_tag, action->key.encoded, action->key.encoded_bytes);
-    add_tag_names(&args, protocol, key_tag_expiry, action->key.encoded, action->key.encoded_bytes);
-    add_number(&args, protocol->max_value_ms);
-    add_message(&args, protocol, MESSAGE_TAG, action);
-    add_text(&args, action->expires ? "s" : "h");
-    return run_kept(redis, SCRIPT_TAG_INVALIDATE, 4, &args, replied, context);
+    const struct core_action *action = call->action;
+    add_keys(call, action->key.encoded, "vlew");
+    add_message(call, MESSAGE_INVALIDATED);
+    add_text(call, action->expires ? "s" : "h");
+    add_number(call, call->protocol->max_value_ms);
 }
 
-static bool run_invalidate(const struct protocol *protocol, struct redis *redis,
-                           const struct core_action *action, redis_replied *replied, void *context)
+static void give_tag_invalidate(struct call *call)
 {
-    struct arguments args;
-    begin_arguments(&args);
-    if (action->of_tag)
-        return run_tag_invalidate(protocol, redis, action, replied, context);
-    if (action->by_delete && !protocol->waits)
-        return deletion_send(redis, protocol->name_space, protocol->channel, &action->key, replied, context);
-    add_all_keys(&args, protocol, &action->key);
-    add_message(&args, protocol, MESSAGE_INVALIDATED, action);
-    add_text(&args, action->expires ? "s" : "h");
-    add_number(&args, protocol->max_value_ms);
-    return run_kept(redis, SCRIPT_INVALIDATE, 4, &args, replied, context);
+    const struct core_action *action = call->action;
+    add_clock(call);
+    add_tags(call, key_tag, action->key.encoded, action->key.encoded_bytes);
+    add_tags(call, key_tag_expiry, action->key.encoded, action->key.encoded_bytes);
+    add_number(call, call->protocol->max_value_ms);
+    add_message(call, MESSAGE_TAG);
+    add_text(call, action->expires ? "s" : "h");
 }
 
-/* Acquire and release begin alike. */
-static void add_permit_head(struct arguments *args, const struct protocol *protocol,
-                            const struct core_action *action)
+/* Acquire and release, which begin alike. */
+static void give_permit(struct call *call)
 {
-    add_key(args, protocol, &action->key, KEY_PERMITS);
-    add_key(args, protocol, &action->key, KEY_QUEUE);
-    add_key(args, protocol, &action->key, KEY_ALIVE);
-    add_text(args, action->token);
-    add_text(args, action->waiter);
-    add_number(args, protocol->permits);
+    const struct core_action *action = call->action;
+    add_keys(call, action->key.encoded, "pqa");
+    add_text(call, action->token);
+    add_text(call, action->waiter);
+    add_number(call, call->protocol->permits);
+    if (action->kind == CORE_PERMIT_ACQUIRE) {
+        add_number(call, call->protocol->permit_ms);
+        add_number(call, PERMIT_WAIT_MS);
+        add_text(call, action->background ? "r" : "u");
+        add_text(call, action->more ? "1" : "0");
+    }
+    add_text(call, call->protocol->channel);
 }
 
-static bool run_permit_acquire(const struct protocol *protocol, struct redis *redis,
-                               const struct core_action *action, redis_replied *replied, void *context)
+static void give_permit_renew(struct call *call)
 {
-    struct arguments args;
-    begin_arguments(&args);
-    add_permit_head(&args, protocol, action);
-    add_number(&args, protocol->permit_ms);
-    add_number(&args, PERMIT_WAIT_MS);
-    add_text(&args, action->background ? "r" : "u");
-    add_text(&args, action->more ? "1" : "0");
-    add_text(&args, protocol->channel);
-    return run_script(redis, SCRIPT_PERMIT_ACQUIRE, 3, &args, replied, context);
+    add_keys(call, call->action->key.encoded, "p");
+    add_text(call, call->action->token);
+    add_number(call, call->protocol->permit_ms);
 }
 
-static bool run_permit_renew(const struct protocol *protocol, struct redis *redis,
-                             const struct core_action *action, redis_replied *replied, void *context)
+/* ---- sending ---- */
+
+static bool run(struct redis *redis, enum script script, const struct call *call, redis_replied *replied,
+                void *context)
 {
-    struct arguments args;
-    begin_arguments(&args);
-    add_key(&args, protocol, &action->key, KEY_PERMITS);
-    add_text(&args, action->token);
-    add_number(&args, protocol->permit_ms);
-    return run_script(redis, SCRIPT_PERMIT_RENEW, 1, &args, replied, context);
+    return redis_run(redis, script, call->key_count, call->count, call->at, call->bytes, replied, context);
 }
 
-static bool run_permit_release(const struct protocol *protocol, struct redis *redis,
-                               const struct core_action *action, redis_replied *replied, void *context)
+/* What must not be lost once it is confirmed. */
+static bool run_kept(struct redis *redis, enum script script, const struct call *call, redis_replied *replied,
+                     void *context)
 {
-    struct arguments args;
-    begin_arguments(&args);
-    add_permit_head(&args, protocol, action);
-    add_text(&args, protocol->channel);
-    return run_script(redis, SCRIPT_PERMIT_RELEASE, 3, &args, replied, context);
+    return redis_run_kept(redis, script, call->key_count, call->count, call->at, call->bytes, replied,
+                          context);
 }
 
-bool protocol_send(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
-                   redis_replied *replied, void *context)
+static bool send_action(struct call *call, struct redis *redis, redis_replied *replied, void *context)
 {
-    switch (action->kind) {
+    char letters[4], code[FAILURE_CODE_SIZE];
+    switch (call->action->kind) {
     case CORE_ACQUIRE:
-        return run_acquire(protocol, redis, action, replied, context);
+        give_acquire(call, letters);
+        return run(redis, SCRIPT_ACQUIRE, call, replied, context);
     case CORE_RENEW:
-        return run_renew(protocol, redis, action, replied, context);
+        give_renew(call);
+        return run(redis, SCRIPT_RENEW, call, replied, context);
     case CORE_FILL:
+        return give_store(call) && run(redis, SCRIPT_FILL, call, replied, context);
     case CORE_TOUCH:
-        return run_store(protocol, redis, action, replied, context);
+        return give_store(call) && run(redis, SCRIPT_TOUCH, call, replied, context);
     case CORE_RELEASE:
-        return run_release(protocol, redis, action, replied, context);
+        return give_release(call, code) && run(redis, SCRIPT_RELEASE, call, replied, context);
     case CORE_INVALIDATE:
-        return run_invalidate(protocol, redis, action, replied, context);
+        if (call->action->of_tag) {
+            give_tag_invalidate(call);
+            return run_kept(redis, SCRIPT_TAG_INVALIDATE, call, replied, context);
+        }
+        give_invalidate(call);
+        return run_kept(redis, SCRIPT_INVALIDATE, call, replied, context);
     case CORE_PERMIT_ACQUIRE:
-        return run_permit_acquire(protocol, redis, action, replied, context);
+        give_permit(call);
+        return run(redis, SCRIPT_PERMIT_ACQUIRE, call, replied, context);
     case CORE_PERMIT_RENEW:
-        return run_permit_renew(protocol, redis, action, replied, context);
+        give_permit_renew(call);
+        return run(redis, SCRIPT_PERMIT_RENEW, call, replied, context);
     case CORE_PERMIT_RELEASE:
-        return run_permit_release(protocol, redis, action, replied, context);
+        give_permit(call);
+        return run(redis, SCRIPT_PERMIT_RELEASE, call, replied, context);
     case CORE_LOAD:
     case CORE_CANCEL:
     case CORE_FORGET:
@@ -434,91 +403,90 @@ bool protocol_send(const struct protocol *protocol, struct redis *redis, const s
     return false;
 }
 
+bool protocol_send(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
+                   redis_replied *replied, void *context)
+{
+    struct call call;
+    if (action->kind == CORE_INVALIDATE && !action->of_tag && action->by_delete && !protocol->waits)
+        return deletion_send(redis, protocol->name_space, protocol->channel, &action->key, replied, context);
+    begin_call(&call, protocol, action);
+    bool sent = send_action(&call, redis, replied, context);
+    free(call.entry);
+    return sent;
+}
+
 bool protocol_send_cache_id(const struct protocol *protocol, struct redis *redis, const char *proposed,
                             redis_replied *replied, void *context)
 {
-    struct arguments args;
-    begin_arguments(&args);
-    char *name = new_name(&args);
-    add_argument(&args, name, key_cache_id(protocol->name_space, name));
-    add_argument(&args, proposed, GUARD_CACHE_ID_BYTES);
-    add_number(&args, protocol->max_value_ms);
-    return run_script(redis, SCRIPT_CACHE_ID, 1, &args, replied, context);
+    struct call call;
+    begin_call(&call, protocol, NULL);
+    char *name = new_name(&call);
+    add_key(&call, name, key_cache_id(protocol->name_space, name));
+    add(&call, proposed, GUARD_CACHE_ID_BYTES);
+    add_number(&call, protocol->max_value_ms);
+    return run(redis, SCRIPT_CACHE_ID, &call, replied, context);
 }
 
 /* ---- tags, beside others ---- */
 
 /* In a Cluster the tags' master may be away while that of an entry is not: what goes beside the entry's script does not
  * wait for it. The first key is one of the tags. */
-static bool are_tags_away(const struct protocol *protocol, const struct redis *redis,
-                          const struct arguments *args)
+static bool run_beside(struct redis *redis, enum script script, const struct call *call,
+                       redis_replied *replied, void *context)
 {
-    return protocol->in_cluster && !redis_may_look_up(redis, args->at[0], args->bytes[0]);
+    bool away = call->protocol->in_cluster && !redis_may_look_up(redis, call->at[0], call->bytes[0]);
+    return !away && run(redis, script, call, replied, context);
 }
 
 bool protocol_send_clock(const struct protocol *protocol, struct redis *redis, redis_replied *replied,
                          void *context)
 {
-    struct arguments args;
-    begin_arguments(&args);
-    add_clock_names(&args, protocol);
-    add_number(&args, protocol->max_value_ms);
-    return !are_tags_away(protocol, redis, &args) &&
-           run_script(redis, SCRIPT_TAG_CLOCK, 2, &args, replied, context);
+    struct call call;
+    begin_call(&call, protocol, NULL);
+    add_clock(&call);
+    add_number(&call, protocol->max_value_ms);
+    return run_beside(redis, SCRIPT_TAG_CLOCK, &call, replied, context);
 }
 
 bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, const char *tags,
                         size_t tags_bytes, const struct tags_clock *born, redis_replied *replied,
                         void *context)
 {
-    char born_text[TAGS_CLOCK_BYTES + 1];
-    struct arguments args;
-    begin_arguments(&args);
-    add_clock_names(&args, protocol);
-    add_tag_names(&args, protocol, key_tag, tags, tags_bytes);
-    size_t key_count = args.count;
-    tags_clock_write(born, born_text);
-    add_argument(&args, born_text, TAGS_CLOCK_BYTES);
-    add_number(&args, protocol->max_value_ms);
-    return !are_tags_away(protocol, redis, &args) &&
-           run_script(redis, SCRIPT_TAG_KEEP, key_count, &args, replied, context);
+    struct call call;
+    begin_call(&call, protocol, NULL);
+    add_clock(&call);
+    add_tags(&call, key_tag, tags, tags_bytes);
+    add_born(&call, born);
+    add_number(&call, protocol->max_value_ms);
+    return run_beside(redis, SCRIPT_TAG_KEEP, &call, replied, context);
 }
-
-/* ---- an entry whose tags were expired ---- */
 
 bool protocol_send_expiries(const struct protocol *protocol, struct redis *redis, const char *tags,
                             size_t tags_bytes, const struct tags_clock *born, redis_replied *replied,
                             void *context)
 {
-    char born_text[TAGS_CLOCK_BYTES + 1];
-    struct arguments args;
-    begin_arguments(&args);
-    add_tag_names(&args, protocol, key_tag, tags, tags_bytes);
-    add_tag_names(&args, protocol, key_tag_expiry, tags, tags_bytes);
-    size_t key_count = args.count;
-    tags_clock_write(born, born_text);
-    add_argument(&args, born_text, TAGS_CLOCK_BYTES);
-    return !are_tags_away(protocol, redis, &args) &&
-           run_script(redis, SCRIPT_TAG_STALE, key_count, &args, replied, context);
+    struct call call;
+    begin_call(&call, protocol, NULL);
+    add_tags(&call, key_tag, tags, tags_bytes);
+    add_tags(&call, key_tag_expiry, tags, tags_bytes);
+    add_born(&call, born);
+    return run_beside(redis, SCRIPT_TAG_STALE, &call, replied, context);
 }
 
 bool protocol_send_make_stale(const struct protocol *protocol, struct redis *redis, const char *encoded,
                               const struct envelope *envelope, uint64_t stale_ms, redis_replied *replied,
                               void *context)
 {
-    size_t bytes = envelope_size(envelope);
-    char *text = malloc(bytes);
-    if (text == NULL)
+    struct call call;
+    begin_call(&call, protocol, NULL);
+    size_t bytes = write_entry(&call, envelope);
+    if (bytes == 0)
         return false;
-    envelope_write(envelope, text);
-    struct core_key key = {.encoded = encoded, .encoded_bytes = strlen(encoded)};
-    struct arguments args;
-    begin_arguments(&args);
-    add_key(&args, protocol, &key, KEY_VALUE);
-    add_ends(&args, envelope->filler, text, bytes);
-    add_number(&args, stale_ms);
-    bool sent = run_script(redis, SCRIPT_MAKE_STALE, 1, &args, replied, context);
-    free(text);
+    add_keys(&call, encoded, "v");
+    add_ends(&call, envelope->filler, bytes);
+    add_number(&call, stale_ms);
+    bool sent = run(redis, SCRIPT_MAKE_STALE, &call, replied, context);
+    free(call.entry);
     return sent;
 }
 
