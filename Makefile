@@ -383,7 +383,7 @@ test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/alerts_test,$(SELECTED)),@sh load/deps.sh alerts)
 	$(if $(filter %/systemd_test,$(SELECTED)),@sh load/deps.sh units)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh docs)
-	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test %/fleetlock_test,$(SELECTED)),@sh load/deps.sh zookeeper)
+	$(if $(filter %/lock_contract_test %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test %/fleetlock_test,$(SELECTED)),@sh load/deps.sh zookeeper)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh hosts)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh nginx)
 	$(if $(filter %/package_test,$(SELECTED)),@sh load/deps.sh package-test)
@@ -398,7 +398,7 @@ fail:
 
 # What speaks with Redis: connection, scripts and guard, locks, Sentinels, Clusters, TLS, users with an ACL, what check says of it.
 COMPAT := $(addprefix live/,redis_test reign script tag_script permit_script lock_script model lock_model guard_test tags permits \
-	near push kept lock_test lock_fault redlock sentinel cluster shards tls) $(addprefix e2e/,check wrong_redis sentinel cluster)
+	near push kept lock_test lock_contract lock_fault redlock sentinel cluster shards tls) $(addprefix e2e/,check wrong_redis sentinel cluster)
 compat:
 	@MAKE="$(MAKE)" REDIS_SERVER="$(REDIS_SERVER)" sh tests/support/compat.sh "$(or $(T),$(COMPAT))"
 

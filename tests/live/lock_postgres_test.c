@@ -194,86 +194,6 @@ TEST(a_lone_claim_is_granted_at_once_and_every_grant_has_a_higher_number)
                      1);
 }
 
-TEST(claims_of_many_processes_are_served_in_their_order)
-{
-    uint64_t fence = 0;
-    for (size_t i = 0; i < SIDES; i++) {
-        claim_of(i, open_side(i, i == 1 ? server.socket_url : server.url),
-                 i % 2 == 0 ? GUARD_LOCK_FAIR : GUARD_LOCK_MUTEX, "order");
-        if (i == 0)
-            fence = claim_acquire(&claims[0]);
-        else
-            claim_queue(&claims[i]);
-        assert_int_equal(claim_reply(&claims[i], LOCK_TAKE)->before, i > 1 ? i - 1 : 0);
-        wait_for_number(waiting_locks, i);
-    }
-    for (size_t i = 1; i < SIDES; i++) {
-        expect_given(&claims[i - 1]);
-        rig_wait_until(claims[i].told == 1);
-        assert_int_equal(claim_do(&claims[i], LOCK_TAKE), LOCK_GRANTED);
-        assert_true(claim_reply(&claims[i], LOCK_TAKE)->fence[0] > fence);
-        fence = claim_reply(&claims[i], LOCK_TAKE)->fence[0];
-        for (size_t later = i + 1; later < SIDES; later++)
-            assert_int_equal(claims[later].told, 0);
-    }
-    expect_given(&claims[SIDES - 1]);
-}
-
-TEST(readers_share_and_wait_behind_a_writer_that_waits)
-{
-    struct rig_claim *one = claim_of(0, open_side(0, server.url), GUARD_LOCK_READ, "shared");
-    struct rig_claim *two = claim_of(1, open_side(1, server.url), GUARD_LOCK_READ, "shared");
-    struct rig_claim *writer = claim_of(2, open_side(2, server.url), GUARD_LOCK_WRITE, "shared");
-    struct rig_claim *late = claim_of(3, open_side(3, server.url), GUARD_LOCK_READ, "shared");
-    uint64_t fence = claim_acquire(one);
-    assert_true(fence > 0);
-    assert_int_equal(claim_acquire(two), fence);
-    claim_queue(writer);
-    wait_for_number(waiting_locks, 1);
-    claim_queue(late);
-    wait_for_number(waiting_locks, 2);
-    expect_given(one);
-    expect_given(two);
-    assert_int_equal(claim_acquire(writer), fence + 1);
-    assert_int_equal(late->told, 0);
-    expect_given(writer);
-    assert_int_equal(claim_acquire(late), fence + 1);
-    expect_given(late);
-}
-
-TEST(a_claim_that_wants_no_place_is_refused_and_leaves_nothing)
-{
-    struct rig_side *side = open_side(0, server.url);
-    struct rig_claim *holder = claim_of(0, side, GUARD_LOCK_FAIR, "once");
-    struct rig_claim *once = claim_of(1, side, GUARD_LOCK_FAIR, "once");
-    once->place_ms = 0;
-    claim_acquire(holder);
-    assert_int_equal(claim_do(once, LOCK_TAKE), LOCK_REFUSED);
-    assert_int_equal(claim_reply(once, LOCK_TAKE)->before, 0); /* one holds, none waits */
-    assert_int_equal(number_of(all_locks), 1);
-    expect_given(holder);
-    assert_int_equal(claim_do(once, LOCK_TAKE), LOCK_GRANTED);
-    expect_given(once);
-    assert_int_equal(once->told, 0);
-}
-
-TEST(a_claim_that_gives_up_leaves_the_line)
-{
-    struct rig_claim *holder = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "leaves");
-    struct rig_claim *leaver = claim_of(1, open_side(1, server.url), GUARD_LOCK_FAIR, "leaves");
-    struct rig_claim *next = claim_of(2, open_side(2, server.url), GUARD_LOCK_FAIR, "leaves");
-    claim_acquire(holder);
-    claim_queue(leaver);
-    wait_for_number(waiting_locks, 1);
-    claim_queue(next);
-    assert_int_equal(claim_do(leaver, LOCK_GIVE), LOCK_NOT_HELD);
-    expect_given(holder);
-    claim_acquire(next);
-    assert_int_equal(leaver->told, 0);
-    wait_for_number(all_locks, 1);
-    expect_given(next);
-}
-
 /* Whatever it is doing: the take and the give are answered, and the lock is free. */
 TEST(a_claim_is_given_up_after_any_number_of_turns)
 {
@@ -341,33 +261,6 @@ TEST(a_ninth_claim_stands_in_line_in_its_process)
     for (size_t i = 0; i < 11; i++)
         claim_do(&claims[i], LOCK_GIVE);
     assert_int_equal(side->downs, 0);
-}
-
-TEST(what_is_seen_of_a_name)
-{
-    struct rig_side *side = open_side(0, server.url);
-    char who[32];
-    assert_true(side_look(side, "seen"));
-    assert_int_equal(side->view.holder_count + side->view.waiter_count + side->view.seen_count, 0);
-    uint64_t fence = claim_acquire(claim_of(0, side, GUARD_LOCK_READ, "seen"));
-    claim_queue(claim_of(1, open_side(1, server.url), GUARD_LOCK_WRITE, "seen"));
-    wait_for_number(waiting_locks, 1);
-    claim_queue(claim_of(2, open_side(2, server.url), GUARD_LOCK_READ, "seen"));
-    wait_for_number(waiting_locks, 2);
-    assert_true(side_look(side, "seen"));
-    snprintf(who, sizeof who, "rig:%d", (int)getpid());
-    assert_int_equal(side->view.fence, fence);
-    assert_int_equal(side->view.holder_count, 1);
-    assert_int_equal(side->view.waiter_count, 2);
-    assert_int_equal(side->view.seen_count, 3);
-    for (size_t i = 0; i < 3; i++) {
-        const struct guard_lock_seen *seen = &side->view.seen[i];
-        assert_string_equal(seen->who, who);
-        assert_int_equal(seen->units, i == 1 ? LOCK_ALL : 1);
-        assert_int_equal(seen->limit, LOCK_ALL);
-        assert_int_equal(seen->holds, i == 0);
-        assert_in_range(seen->since_s, clock_wall_s() - 60, clock_wall_s());
-    }
 }
 
 TEST(a_look_works_while_all_sessions_are_in_use)
@@ -1126,77 +1019,6 @@ static struct guard_lock_result must_lock(struct guard_locks *locks, const struc
     if (guard_lock_wait(locks, request, &result, &error) != GUARD_LOCK_OK)
         fail_msg("%s: %s", guard_lock_status_name(result.status), error.text);
     return result;
-}
-
-TEST(a_program_locks_and_unlocks)
-{
-    struct guard_locks *locks = open_locks(server.url, 5000);
-    struct guard_lock_request request = request_for((const char *[]){"program"}, 1);
-    struct guard_owner *owner = NULL;
-    struct guard_lock_view view;
-    uint64_t last = 0;
-    for (int i = 0; i < 3; i++) {
-        struct guard_lock_result result = must_lock(locks, &request);
-        assert_true(result.fence[0] > last);
-        last = result.fence[0];
-        assert_int_equal(guard_lock_look(locks, "program", &view, NULL), GUARD_LOCK_OK);
-        assert_int_equal(view.holder_count, 1);
-        assert_int_equal(view.fence, last);
-        assert_int_equal(guard_unlock_wait(&result.hold), GUARD_LOCK_OK);
-    }
-    assert_int_equal(guard_owner_new(locks, &owner), GUARD_LOCK_OK);
-    request.owner = owner;
-    struct guard_lock_result outer = must_lock(locks, &request), inner = must_lock(locks, &request);
-    assert_int_equal(number_of(all_locks), 1);
-    assert_int_equal(guard_unlock_wait(&outer.hold), GUARD_LOCK_OK);
-    assert_int_equal(guard_unlock_wait(&inner.hold), GUARD_LOCK_OK);
-    guard_owner_free(&owner);
-    request = request_for((const char *[]){"program", "another"}, 2);
-    struct guard_lock_result both = must_lock(locks, &request);
-    assert_int_equal(both.fence[0], outer.fence[0] + 1);
-    assert_int_equal(both.fence[1], 1);
-    assert_int_equal(guard_unlock_wait(&both.hold), GUARD_LOCK_OK);
-    assert_int_equal(guard_locks_close(&locks, 5000), GUARD_LOCK_OK);
-}
-
-TEST(a_program_is_told_that_another_has_it)
-{
-    struct guard_locks *one = open_locks(server.url, 5000), *two = open_locks(server.url, 5000);
-    struct guard_lock_request request = request_for((const char *[]){"busy"}, 1);
-    struct guard_lock_result result = must_lock(one, &request), other;
-    request.wait_ms = 0;
-    assert_int_equal(guard_lock_wait(two, &request, &other, NULL), GUARD_LOCK_BUSY);
-    request.names = (const char *[]){"busy", "and free"};
-    request.count = 2;
-    assert_int_equal(guard_lock_wait(two, &request, &other, NULL), GUARD_LOCK_BUSY);
-    wait_at_pace(all_locks, 1, clock_pause_ms); /* it keeps none of them */
-    assert_int_equal(guard_locks_close(&two, 5000), GUARD_LOCK_OK);
-    assert_int_equal(guard_unlock_wait(&result.hold), GUARD_LOCK_OK);
-    assert_int_equal(guard_locks_close(&one, 5000), GUARD_LOCK_OK);
-}
-
-/* Each takes the same two names in its own order, over and over: were they taken so, both would soon wait for ever. */
-static void *lock_pairs(void *context)
-{
-    const char *const *names = context;
-    struct guard_locks *locks = open_locks(server.url, 5000);
-    const struct guard_lock_request request = request_for(names, 2);
-    for (int i = 0; i < 20; i++) {
-        struct guard_lock_result result = must_lock(locks, &request);
-        assert_int_equal(guard_unlock_wait(&result.hold), GUARD_LOCK_OK);
-    }
-    assert_int_equal(guard_locks_close(&locks, 5000), GUARD_LOCK_OK);
-    return NULL;
-}
-
-TEST(programs_take_several_names_in_one_order)
-{
-    static const char *forth[] = {"left", "right"}, *back[] = {"right", "left"};
-    pthread_t threads[2];
-    assert_int_equal(pthread_create(&threads[0], NULL, lock_pairs, forth), 0);
-    assert_int_equal(pthread_create(&threads[1], NULL, lock_pairs, back), 0);
-    for (size_t i = 0; i < 2; i++)
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
 /* The one that has a session for the first name needs none for the second. */

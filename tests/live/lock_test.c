@@ -8,88 +8,6 @@
 
 /* ---- kinds ---- */
 
-TEST(every_kind_is_granted_with_a_fence_and_given_back)
-{
-    static const enum guard_lock_kind KINDS[] = {GUARD_LOCK_FAIR, GUARD_LOCK_MUTEX, GUARD_LOCK_WRITE,
-                                                 GUARD_LOCK_READ, GUARD_LOCK_PERMITS};
-    struct guard_locks *locks = locks_open();
-    const char *name = "catalog";
-    uint64_t fence = 0;
-    for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++) {
-        struct guard_lock_request request = lock_request(KINDS[i], &name);
-        struct guard_lock_result result = lock_of(locks, &request);
-        assert_int_equal(result.status, GUARD_LOCK_OK);
-        assert_true(result.fence[0] > fence);
-        fence = result.fence[0];
-        assert_in_range(guard_hold_left_ms(result.hold), 1, 20000);
-        assert_given(&result.hold);
-    }
-    assert_int_equal(lock_stats_of(locks).granted, 5);
-    WAIT_UNTIL(lock_stats_of(locks).held == 0);
-}
-
-TEST(a_holder_keeps_others_out_until_it_gives_back)
-{
-    struct guard_locks *one = locks_open(), *other = locks_open();
-    const char *name = "catalog";
-    struct guard_lock_request at_once = lock_request(GUARD_LOCK_FAIR, &name);
-    at_once.wait_ms = 0;
-    struct guard_lock_result first = lock_of(one, &at_once);
-    assert_int_equal(first.status, GUARD_LOCK_OK);
-    struct guard_lock_result second = lock_of(other, &at_once);
-    assert_int_equal(second.status, GUARD_LOCK_BUSY);
-    assert_null(second.hold);
-    assert_given(&first.hold);
-    second = lock_of(other, &at_once);
-    assert_int_equal(second.status, GUARD_LOCK_OK);
-    assert_true(second.fence[0] > first.fence[0]);
-    assert_given(&second.hold);
-}
-
-TEST(readers_share_and_stand_behind_a_writer_that_waits)
-{
-    struct guard_locks *one = locks_open(), *other = locks_open();
-    const char *name = "catalog";
-    struct guard_lock_request read = lock_request(GUARD_LOCK_READ, &name);
-    struct guard_lock_request write = lock_request(GUARD_LOCK_WRITE, &name);
-    struct taking writer, late;
-    struct guard_hold *first = hold_of(one, &read), *second = hold_of(other, &read);
-    take_start(one, &writer, write);
-    WAIT_UNTIL(waits(one, name, 1));
-    take_start(other, &late, read);
-    WAIT_UNTIL(waits(one, name, 2));
-    assert_int_equal(atomic_load(&late.answers), 0);
-    assert_given(&first);
-    assert_int_equal(atomic_load(&writer.answers), 0);
-    assert_given(&second);
-    take_expect(&writer, GUARD_LOCK_OK);
-    assert_int_equal(atomic_load(&late.answers), 0);
-    assert_given(&writer.result.hold);
-    take_expect(&late, GUARD_LOCK_OK);
-    assert_true(late.result.fence[0] > writer.result.fence[0]);
-    assert_given(&late.result.hold);
-}
-
-TEST(permits_count_units)
-{
-    struct guard_locks *one = locks_open(), *other = locks_open();
-    const char *name = "exports";
-    struct guard_lock_request request = lock_request(GUARD_LOCK_PERMITS, &name);
-    request.limit = 3;
-    request.units = 2;
-    struct guard_hold *two = hold_of(one, &request);
-    request.wait_ms = 0;
-    assert_int_equal(lock_of(other, &request).status, GUARD_LOCK_BUSY);
-    request.units = 1;
-    struct guard_hold *third = hold_of(other, &request);
-    assert_int_equal(lock_of(one, &request).status, GUARD_LOCK_BUSY);
-    assert_given(&two);
-    request.units = 2;
-    two = hold_of(one, &request);
-    assert_given(&two);
-    assert_given(&third);
-}
-
 TEST(a_latch_opens_once_all_parties_are_there)
 {
     struct guard_locks *one = locks_open(), *other = locks_open();
@@ -126,79 +44,6 @@ TEST(a_latch_says_how_many_parties_are_missing)
 
 /* ---- waiting ---- */
 
-TEST(a_bounded_wait_ends_with_busy_and_leaves_no_place)
-{
-    struct guard_locks *one = locks_open(), *other = locks_open();
-    const char *name = "catalog";
-    struct guard_lock_request request = lock_request(GUARD_LOCK_FAIR, &name);
-    struct guard_hold *hold = hold_of(one, &request);
-    request.wait_ms = 300;
-    struct guard_lock_result result = lock_of(other, &request);
-    assert_int_equal(result.status, GUARD_LOCK_BUSY);
-    assert_in_range(result.waited_ms, 300, RIG_LIMIT_MS);
-    WAIT_UNTIL(waits(one, name, 0));
-    assert_given(&hold);
-    assert_int_equal(lock_stats_of(other).busy, 1);
-}
-
-TEST(a_cancelled_waiter_is_told_so_once_and_leaves_its_place)
-{
-    struct guard_locks *one = locks_open(), *other = locks_open();
-    const char *name = "catalog";
-    struct guard_lock_request request = lock_request(GUARD_LOCK_FAIR, &name);
-    struct taking waiter, next;
-    struct guard_hold *hold = hold_of(one, &request);
-    take_start(other, &waiter, request);
-    WAIT_UNTIL(waits(one, name, 1));
-    take_start(one, &next, request);
-    WAIT_UNTIL(waits(one, name, 2));
-    guard_lock_cancel(other, waiter.ticket);
-    guard_lock_cancel(other, waiter.ticket);
-    take_expect(&waiter, GUARD_LOCK_CANCELLED);
-    guard_lock_cancel(other, waiter.ticket);
-    WAIT_UNTIL(waits(one, name, 1));
-    assert_given(&hold);
-    take_expect(&next, GUARD_LOCK_OK);
-    assert_given(&next.result.hold);
-}
-
-TEST(a_request_that_is_cancelled_at_once_is_still_answered_once)
-{
-    struct guard_locks *locks = locks_open();
-    const char *name = "catalog";
-    for (int i = 0; i < 200; i++) {
-        struct taking taking;
-        take_start(locks, &taking, lock_request(GUARD_LOCK_FAIR, &name));
-        guard_lock_cancel(locks, taking.ticket);
-        WAIT_UNTIL(atomic_load(&taking.answers) == 1);
-        if (taking.result.hold != NULL)
-            assert_given(&taking.result.hold);
-    }
-    WAIT_UNTIL(view_of(locks, name).holder_count + view_of(locks, name).waiter_count == 0);
-}
-
-TEST(waiters_of_several_processes_are_served_in_their_order)
-{
-    enum { WAITERS = 6 };
-    struct guard_locks *holder = locks_open(), *processes[] = {locks_open(), locks_open(), locks_open()};
-    struct taking waiters[WAITERS];
-    const char *name = "catalog";
-    struct guard_hold *hold = hold_name(holder, name);
-    for (uint32_t i = 0; i < WAITERS; i++) {
-        take_start(processes[i % 3], &waiters[i], lock_request(GUARD_LOCK_FAIR, &name));
-        WAIT_UNTIL(waits(holder, name, i + 1));
-    }
-    assert_given(&hold);
-    for (unsigned i = 0; i < WAITERS; i++) {
-        take_expect(&waiters[i], GUARD_LOCK_OK);
-        if (i > 0)
-            assert_true(waiters[i].result.fence[0] > waiters[i - 1].result.fence[0]);
-        if (i + 1 < WAITERS)
-            assert_int_equal(atomic_load(&waiters[i + 1].answers), 0);
-        assert_given(&waiters[i].result.hold);
-    }
-}
-
 TEST(what_one_thread_does_in_turn_is_done_in_that_order)
 {
     struct guard_locks *locks = locks_open();
@@ -215,81 +60,13 @@ TEST(what_one_thread_does_in_turn_is_done_in_that_order)
 
 /* ---- several names ---- */
 
-TEST(several_names_are_granted_all_or_none)
-{
-    static const char *const BOTH[] = {"category:3", "category:8"};
-    struct guard_locks *one = locks_open(), *other = locks_open();
-    struct guard_lock_request request = lock_request(GUARD_LOCK_FAIR, BOTH);
-    struct taking waiter;
-    struct guard_hold *hold = hold_name(one, "category:8");
-    request.count = 2;
-    take_start(other, &waiter, request);
-    WAIT_UNTIL(waits(one, "category:8", 1));
-    assert_int_equal(view_of(one, "category:3").holder_count, 0);
-    assert_given(&hold);
-    take_expect(&waiter, GUARD_LOCK_OK);
-    assert_true(waiter.result.fence[0] > 0 && waiter.result.fence[1] > 0);
-    assert_int_equal(view_of(one, "category:3").holder_count, 1);
-    assert_given(&waiter.result.hold);
-    WAIT_UNTIL(view_of(one, "category:3").holder_count == 0);
-}
-
 struct mover {
     struct guard_locks *locks;
     const char *names[2];
     unsigned moved;
 };
 
-static void *move_often(void *context)
-{
-    struct mover *mover = context;
-    struct guard_lock_request request = lock_request(GUARD_LOCK_FAIR, mover->names);
-    request.count = 2;
-    for (int i = 0; i < 50; i++) {
-        struct guard_lock_result result;
-        if (guard_lock_wait(mover->locks, &request, &result, NULL) == GUARD_LOCK_OK &&
-            guard_unlock_wait(&result.hold) == GUARD_LOCK_OK)
-            mover->moved++;
-    }
-    return NULL;
-}
-
-TEST(names_in_opposite_orders_do_not_block_each_other)
-{
-    struct mover movers[] = {{locks_open(), {"a", "b"}, 0}, {locks_open(), {"b", "a"}, 0}};
-    pthread_t threads[2];
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, move_often, &movers[i]), 0);
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-    assert_int_equal(movers[0].moved, 50);
-    assert_int_equal(movers[1].moved, 50);
-}
-
 /* ---- owners ---- */
-
-TEST(an_owner_enters_its_own_lock_again_and_the_last_one_out_gives_it_back)
-{
-    struct guard_locks *one = locks_open(), *other = locks_open();
-    struct guard_owner *owner = NULL;
-    const char *name = "catalog";
-    struct guard_lock_request request = lock_request(GUARD_LOCK_FAIR, &name), others = request;
-    assert_int_equal(guard_owner_new(one, &owner), GUARD_LOCK_OK);
-    request.owner = owner;
-    others.wait_ms = 0;
-    struct guard_hold *outer = hold_of(one, &request), *inner = hold_of(one, &request);
-    request.kind = GUARD_LOCK_READ;
-    struct guard_hold *reader = hold_of(one, &request);
-    assert_int_equal(lock_stats_of(one).reentered, 2);
-    assert_given(&outer);
-    assert_given(&reader);
-    assert_int_equal(lock_of(other, &others).status, GUARD_LOCK_BUSY);
-    assert_given(&inner);
-    struct guard_hold *theirs = hold_of(other, &others);
-    assert_given(&theirs);
-    guard_owner_free(&owner);
-    assert_null(owner);
-}
 
 TEST(a_write_lock_under_the_owners_own_read_lock_is_refused)
 {
@@ -396,68 +173,7 @@ TEST(a_scoped_hold_is_given_back_when_its_block_is_left)
     assert_int_equal(view_of(locks, name).holder_count, 0);
 }
 
-/* ---- looking ---- */
-
-TEST(a_look_shows_holders_and_those_that_wait_in_their_order)
-{
-    struct guard_locks *one = locks_open(), *other = locks_open();
-    const char *name = "catalog";
-    struct guard_lock_request read = lock_request(GUARD_LOCK_READ, &name);
-    struct guard_lock_request write = lock_request(GUARD_LOCK_WRITE, &name);
-    struct taking writer, reader;
-    char me[32];
-    struct guard_hold *hold = hold_of(one, &read);
-    take_start(other, &writer, write);
-    WAIT_UNTIL(waits(one, name, 1));
-    take_start(other, &reader, read);
-    WAIT_UNTIL(waits(one, name, 2));
-    struct guard_lock_view view = view_of(other, name);
-    snprintf(me, sizeof me, ":%d", (int)getpid());
-    assert_int_equal(view.holder_count, 1);
-    assert_int_equal(view.seen_count, 3);
-    assert_true(view.fence > 0);
-    for (size_t i = 0; i < 3; i++) {
-        assert_non_null(strstr(view.seen[i].who, me));
-        assert_true(view.seen[i].since_s > 0);
-        assert_int_equal(view.seen[i].holds, i == 0);
-        assert_int_equal(view.seen[i].units, i == 1 ? 1000000 : 1);
-    }
-    assert_in_range(view.seen[0].left_ms, 1, 20000);
-    assert_given(&hold);
-    take_expect(&writer, GUARD_LOCK_OK);
-    assert_given(&writer.result.hold);
-    take_expect(&reader, GUARD_LOCK_OK);
-    assert_given(&reader.result.hold);
-}
-
 /* ---- the end ---- */
-
-TEST(closing_answers_those_that_wait_and_gives_back_what_is_held)
-{
-    struct guard_locks *one = locks_open(), *other = locks_open();
-    const char *name = "catalog", *second = "second";
-    struct taking held, waiter;
-    struct guard_owner *owner = NULL;
-    assert_int_equal(guard_owner_new(one, &owner), GUARD_LOCK_OK);
-    take_start(one, &held, lock_request(GUARD_LOCK_FAIR, &name));
-    take_expect(&held, GUARD_LOCK_OK);
-    struct guard_hold *theirs = hold_name(other, second);
-    take_start(one, &waiter, lock_request(GUARD_LOCK_FAIR, &second));
-    WAIT_UNTIL(waits(other, second, 1));
-    assert_int_equal(guard_locks_close(&locks_rig.locks[0], 10000), GUARD_LOCK_OK);
-    assert_null(locks_rig.locks[0]);
-    take_expect(&waiter, GUARD_LOCK_CLOSING);
-    assert_int_equal(atomic_load(&held.losses), 1);
-    assert_int_equal(guard_hold_left_ms(held.result.hold), 0);
-    assert_int_equal(view_of(other, name).holder_count, 0);
-    assert_int_equal(view_of(other, second).waiter_count, 0);
-    struct pollfd lost = {.fd = guard_hold_lost_fd(held.result.hold), .events = POLLIN};
-    assert_int_equal(poll(&lost, 1, 0), 1);
-    guard_unlock(&held.result.hold, on_taken_given, &held); /* the last to know of them are gone after this */
-    assert_int_equal(atomic_load(&held.given), GUARD_LOCK_LOST);
-    guard_owner_free(&owner);
-    assert_given(&theirs);
-}
 
 struct stay {
     struct guard_locks *locks;

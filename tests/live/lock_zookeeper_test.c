@@ -89,15 +89,6 @@ static struct rig_claim *reader_of(struct rig_side *side, const char *name)
     return claim_of(side, GUARD_LOCK_READ, name);
 }
 
-static struct rig_claim *permits_of(struct rig_side *side, const char *name, uint32_t units, uint32_t limit)
-{
-    struct rig_claim *claim = claim_of(side, GUARD_LOCK_PERMITS, name);
-    claim->units = units;
-    claim->limit = limit;
-    claim_new_token(claim);
-    return claim;
-}
-
 static void expect(struct rig_claim *claim, enum lock_action_kind kind, enum lock_reply_kind wanted)
 {
     enum lock_reply_kind got = claim_do(claim, kind);
@@ -207,86 +198,6 @@ TEST(a_grant_that_is_asked_for_again_is_the_same)
     wait_for_line(one, "again", 1, 0);
 }
 
-TEST(the_line_is_served_in_the_order_of_arrival)
-{
-    enum { LINE = 4 };
-    struct rig_side *one = join_calmly(), *two = join_calmly();
-    struct rig_claim *line[LINE];
-    for (uint32_t i = 0; i < LINE; i++)
-        line[i] = writer_of(i % 2 == 0 ? one : two, "fifo");
-    uint64_t fence = expect_granted(line[0]);
-    for (uint32_t i = 1; i < LINE; i++)
-        expect_refused(line[i], i);
-    for (uint32_t i = 1; i < LINE; i++) {
-        assert_int_equal(line[i]->told, 0);
-        uint64_t given_us = clock_us();
-        expect(line[i - 1], LOCK_GIVE, LOCK_DONE);
-        uint64_t next = wait_for_turn(line[i]);
-        assert_true(clock_us() - given_us < 4000000); /* it is told, not found by the look every 5 s */
-        assert_true(next > fence);
-        fence = next;
-    }
-}
-
-TEST(readers_stand_beside_readers_and_behind_a_writer_that_waits)
-{
-    struct rig_side *one = join_calmly(), *two = join_calmly();
-    struct rig_claim *first = reader_of(one, "rw"), *second = reader_of(two, "rw");
-    struct rig_claim *writer = writer_of(one, "rw"), *late = reader_of(two, "rw");
-    expect_granted(first);
-    expect_granted(second);
-    expect_refused(writer, 2);
-    expect_refused(late, 3);
-    expect(second, LOCK_GIVE, LOCK_DONE);
-    wait_for_line(one, "rw", 1, 2);
-    assert_int_equal(writer->told + late->told, 0);
-    expect(first, LOCK_GIVE, LOCK_DONE);
-    wait_for_turn(writer);
-    assert_int_equal(late->told, 0);
-    expect(writer, LOCK_GIVE, LOCK_DONE);
-    wait_for_turn(late);
-}
-
-TEST(permits_are_counted_in_units)
-{
-    struct rig_side *one = join_calmly(), *two = join_calmly();
-    struct rig_claim *big = permits_of(one, "permits", 3, 4), *small = permits_of(two, "permits", 1, 4);
-    struct rig_claim *next = permits_of(two, "permits", 2, 4), *last = permits_of(one, "permits", 1, 4);
-    expect_granted(big);
-    expect_granted(small);
-    expect_refused(next, 2);
-    expect_refused(last, 3);
-    expect(small, LOCK_GIVE, LOCK_DONE);
-    wait_for_line(two, "permits", 1, 2);
-    assert_int_equal(next->told + last->told, 0);
-    expect(big, LOCK_GIVE, LOCK_DONE);
-    wait_for_turn(next);
-    wait_for_turn(last);
-}
-
-TEST(a_request_that_wants_no_place_leaves_none)
-{
-    struct rig_side *one = join_calmly(), *two = join_calmly();
-    struct rig_claim *held = writer_of(one, "once"), *asked = writer_of(two, "once");
-    expect_granted(held);
-    asked->place_ms = 0;
-    expect_refused(asked, 1);
-    wait_for_line(two, "once", 1, 0);
-    expect(asked, LOCK_GIVE, LOCK_NOT_HELD);
-}
-
-TEST(a_waiter_that_gives_up_lets_those_behind_it_pass)
-{
-    struct rig_side *one = join_calmly(), *two = join_calmly();
-    struct rig_claim *held = reader_of(one, "cancel"), *writer = writer_of(one, "cancel");
-    struct rig_claim *reader = reader_of(two, "cancel");
-    expect_granted(held);
-    expect_refused(writer, 1);
-    expect_refused(reader, 2);
-    expect(writer, LOCK_GIVE, LOCK_DONE);
-    wait_for_turn(reader);
-}
-
 TEST(a_turn_that_is_not_taken_up_can_be_given_back)
 {
     struct rig_side *one = join_calmly(), *two = join_calmly();
@@ -313,27 +224,6 @@ TEST(a_name_outlives_its_container)
         expect_granted(claim);
         expect(claim, LOCK_GIVE, LOCK_DONE);
     }
-}
-
-TEST(a_view_shows_holders_and_the_line)
-{
-    struct rig_side *one = join_calmly();
-    struct rig_claim *held = reader_of(one, "view"), *waiting = writer_of(one, "view");
-    const struct guard_lock_view *view = &one->view;
-    wait_for_line(one, "view", 0, 0);
-    assert_int_equal(view->seen_count + view->fence, 0);
-    uint64_t fence = expect_granted(held);
-    expect_refused(waiting, 1);
-    wait_for_line(one, "view", 1, 1);
-    assert_true(view->fence == fence);
-    assert_int_equal(view->seen_count, 2);
-    assert_true(view->seen[0].holds);
-    assert_int_equal(view->seen[0].units, 1);
-    assert_int_equal(view->seen[0].limit, LOCK_ALL);
-    assert_memory_equal(view->seen[0].who, "rig:", 4);
-    assert_in_range(view->seen[0].since_s, 1600000000, UINT32_MAX);
-    assert_false(view->seen[1].holds);
-    assert_int_equal(view->seen[1].units, LOCK_ALL);
 }
 
 static uint64_t commands_received(void)
@@ -846,50 +736,6 @@ static struct guard_lock_result wait_for(struct guard_locks *locks, const struct
         fail_msg("%s, not %s: %s", guard_lock_status_name(result.status), guard_lock_status_name(wanted),
                  error.text);
     return result;
-}
-
-TEST(every_kind_but_a_latch_is_granted)
-{
-    static const char *const names[] = {"kinds"};
-    struct guard_locks *locks = locks_at(zookeeper.url, CALM_MS);
-    struct guard_error error = {.text = ""};
-    uint64_t fence = 0;
-    for (int kind = GUARD_LOCK_FAIR; kind <= GUARD_LOCK_PERMITS; kind++) {
-        struct guard_lock_request request = request_of((enum guard_lock_kind)kind, names, 1);
-        struct guard_lock_result result = wait_for(locks, &request, GUARD_LOCK_OK);
-        assert_true(result.fence[0] > fence);
-        fence = result.fence[0];
-        assert_int_equal(guard_unlock_wait(&result.hold), GUARD_LOCK_OK);
-    }
-    struct guard_lock_request latch = request_of(GUARD_LOCK_LATCH, names, 1);
-    assert_int_equal(guard_lock(locks, &latch, NULL, &error), GUARD_LOCK_INVALID);
-    assert_non_null(strstr(error.text, "ZOOKEEPER"));
-    close_locks(locks);
-}
-
-TEST(several_names_are_taken_together_and_re_entered_by_their_owner)
-{
-    static const char *const both[] = {"b", "a"}, *const one[] = {"a"};
-    struct guard_locks *locks = locks_at(zookeeper.url, CALM_MS), *others = locks_at(zookeeper.url, CALM_MS);
-    struct guard_owner *owner = NULL;
-    assert_int_equal(guard_owner_new(locks, &owner), GUARD_LOCK_OK);
-    struct guard_lock_request all = request_of(GUARD_LOCK_FAIR, both, 2),
-                              again = request_of(GUARD_LOCK_FAIR, one, 1);
-    struct guard_lock_request busy = again;
-    all.owner = again.owner = owner;
-    busy.wait_ms = 0;
-    struct guard_lock_result first = wait_for(locks, &all, GUARD_LOCK_OK);
-    struct guard_lock_result second = wait_for(locks, &again, GUARD_LOCK_OK);
-    assert_true(second.fence[0] == first.fence[1]);
-    assert_int_equal(wait_for(others, &busy, GUARD_LOCK_BUSY).before, 1);
-    assert_int_equal(guard_unlock_wait(&first.hold), GUARD_LOCK_OK);
-    wait_for(others, &busy, GUARD_LOCK_BUSY);
-    assert_int_equal(guard_unlock_wait(&second.hold), GUARD_LOCK_OK);
-    struct guard_lock_result last = wait_for(others, &busy, GUARD_LOCK_OK);
-    assert_int_equal(guard_unlock_wait(&last.hold), GUARD_LOCK_OK);
-    guard_owner_free(&owner);
-    close_locks(locks);
-    close_locks(others);
 }
 
 /* It cannot know what has become of it: it stops before its session can be over. */

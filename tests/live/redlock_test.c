@@ -81,35 +81,6 @@ static bool is_held_by_all(struct guard_locks *locks, const struct guard_lock_re
 
 /* ---- all is well ---- */
 
-TEST(a_mutex_is_granted_by_a_quorum_and_its_fence_rises)
-{
-    const char *name = "catalog";
-    struct guard_locks *one = locks_open(), *other = locks_open();
-    struct guard_lock_request request = mutex(&name), at_once = request;
-    at_once.wait_ms = 0;
-    struct guard_lock_result first = lock_of(one, &request);
-    assert_int_equal(first.status, GUARD_LOCK_OK);
-    assert_int_equal(lock_of(other, &at_once).status, GUARD_LOCK_BUSY);
-    assert_int_equal(view_of(other, name).holder_count, 1);
-    assert_given(&first.hold);
-    struct guard_lock_result second = lock_of(other, &request);
-    assert_int_equal(second.status, GUARD_LOCK_OK);
-    assert_true(second.fence[0] > first.fence[0]);
-    assert_given(&second.hold);
-}
-
-TEST(there_is_no_other_kind)
-{
-    const char *name = "catalog";
-    struct guard_locks *locks = locks_open();
-    struct guard_lock_request request = lock_request(GUARD_LOCK_FAIR, &name);
-    struct guard_lock_result result;
-    struct guard_error error = {.text = ""};
-    request.lease_ms = LEASE_MS;
-    assert_int_equal(guard_lock_wait(locks, &request, &result, &error), GUARD_LOCK_INVALID);
-    assert_non_null(strstr(error.text, "MUTEX"));
-}
-
 static bool is_kept_beyond_its_lease(struct guard_locks *locks, const struct guard_lock_request *request)
 {
     struct taking held;
@@ -132,23 +103,6 @@ TEST(a_hold_is_renewed_by_a_quorum_for_as_long_as_it_is_wanted)
         assert_true(++run < RUNS);
 }
 
-TEST(several_names_are_granted_by_one_quorum)
-{
-    static const char *const BOTH[] = {"category:3", "category:8"};
-    struct guard_locks *one = locks_open(), *other = locks_open();
-    struct guard_lock_request request = mutex(BOTH);
-    request.count = 2;
-    struct guard_lock_result result = lock_of(one, &request);
-    assert_int_equal(result.status, GUARD_LOCK_OK);
-    assert_true(result.fence[0] > 0 && result.fence[1] > 0);
-    struct guard_lock_request second = mutex(&BOTH[1]);
-    second.wait_ms = 0;
-    assert_int_equal(lock_of(other, &second).status, GUARD_LOCK_BUSY);
-    assert_given(&result.hold);
-    struct guard_hold *hold = hold_of(other, &second);
-    assert_given(&hold);
-}
-
 TEST(the_first_that_waits_is_told_of_a_release)
 {
     const char *name = "catalog";
@@ -166,55 +120,6 @@ TEST(the_first_that_waits_is_told_of_a_release)
         hints = lock_stats_of(other).hints;
     }
     assert_true(hints > 0);
-}
-
-/* ---- contenders ---- */
-
-enum { CONTENDERS = 4, TURNS = 15 };
-
-static struct ring {
-    atomic_uint inside;
-    _Atomic uint64_t valid_until_us; /* of the one inside */
-    _Atomic uint64_t fence;
-    atomic_uint overlaps, turns;
-} ring;
-
-static void one_turn(const struct guard_lock_result *result)
-{
-    uint64_t now_us = clock_us(), left_us = (uint64_t)guard_hold_left_ms(result->hold) * 1000;
-    if (atomic_fetch_add(&ring.inside, 1) > 0 && now_us < atomic_load(&ring.valid_until_us) && left_us > 0)
-        atomic_fetch_add(&ring.overlaps, 1);
-    atomic_store(&ring.valid_until_us, now_us + left_us);
-    if (atomic_exchange(&ring.fence, result->fence[0]) >= result->fence[0] && left_us > 0)
-        atomic_fetch_add(&ring.overlaps, 1);
-    atomic_fetch_add(&ring.turns, 1);
-    atomic_fetch_sub(&ring.inside, 1);
-}
-
-static void *contend(void *locks)
-{
-    const char *name = "ring";
-    struct guard_lock_request request = mutex(&name);
-    for (int i = 0; i < TURNS; i++) {
-        struct guard_lock_result result;
-        if (guard_lock_wait(locks, &request, &result, NULL) != GUARD_LOCK_OK)
-            continue;
-        one_turn(&result);
-        guard_unlock_wait(&result.hold);
-    }
-    return NULL;
-}
-
-TEST(of_those_that_contend_one_at_a_time_is_inside)
-{
-    pthread_t threads[CONTENDERS];
-    memset(&ring, 0, sizeof ring);
-    for (size_t i = 0; i < CONTENDERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, contend, locks_open()), 0);
-    for (size_t i = 0; i < CONTENDERS; i++)
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-    assert_int_equal(atomic_load(&ring.overlaps), 0);
-    assert_int_equal(atomic_load(&ring.turns), CONTENDERS * TURNS);
 }
 
 /* ---- masters that are away ---- */
@@ -288,19 +193,6 @@ TEST(without_a_quorum_nothing_is_granted_and_holders_lose_in_time)
 }
 
 /* ---- the end ---- */
-
-TEST(closing_gives_back_on_all_masters)
-{
-    const char *name = "catalog";
-    struct guard_locks *one = locks_open(), *other = locks_open();
-    struct taking held;
-    take_start(one, &held, mutex(&name));
-    take_expect(&held, GUARD_LOCK_OK);
-    guard_locks_close(&locks_rig.locks[0], 10000);
-    assert_int_equal(atomic_load(&held.losses), 1);
-    WAIT_UNTIL(view_of(other, name).holder_count == 0);
-    guard_unlock(&held.result.hold, NULL, NULL);
-}
 
 TEST(a_url_that_is_wrong_refuses_them_all)
 {

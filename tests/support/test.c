@@ -32,6 +32,7 @@ void test_add_group(struct test_group *group)
 /* ---- as cmocka wants it ---- */
 
 static const struct test_group *group; /* the one that runs */
+static unsigned turn;                  /* which of its turns */
 static const struct test *current;
 static bool came_to_its_end; /* the current test, with the `end` of its group */
 static size_t passed, skipped, broken_downs;
@@ -77,6 +78,11 @@ static void run(void **state)
     if (!test->alone && group->end != NULL)
         group->end();
     came_to_its_end = true;
+}
+
+unsigned test_turn(void)
+{
+    return turn;
 }
 
 void test_skip(const char *why)
@@ -137,7 +143,8 @@ int test_main(int argc, char **argv)
         test_add_group(&rest);
     }
     for (group = groups; group != NULL; group = group->next) {
-        failed += run_group(test, pattern, &ran);
+        for (turn = 0; turn == 0 || turn < group->turns; turn++)
+            failed += run_group(test, pattern, &ran);
         while (test != NULL && test->line < group->line)
             test = test->next;
     }

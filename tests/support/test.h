@@ -16,6 +16,9 @@
  * `end` is as the last line of each of the tests: one that has failed does not come to it, and what it asserts fails the
  * test. But the test has returned, so whatever it has lent until then is static.
  *
+ * A group with `turns` runs so often, from its `up` to its `down`: what is promised of several things is written once,
+ * and test_turn() says which of them it is about.
+ *
  * The program's main() runs them all, or those that its argument selects, a name that may contain '*' and '?'. A
  * program that has other roles too has a main() of its own and calls test_main(). Its last line, "tests: N passed, N
  * failed, N skipped", is what support/run.sh counts: what cmocka says of it differs by its version.
@@ -51,12 +54,15 @@ struct test_group {
     bool (*up)(void), (*down)(void);      /* once */
     bool (*before)(void), (*after)(void); /* each of its tests */
     void (*end)(void);                    /* each that has not failed */
+    unsigned turns;                       /* 0: one */
     struct test_group *next;
 };
 
 void test_add(struct test *test);
 void test_add_group(struct test_group *group);
 int test_main(int argc, char **argv); /* 0: all passed or were skipped; may be called again */
+
+unsigned test_turn(void); /* 0 to its group's turns - 1 */
 
 /* Ends a test that has nothing to try on this machine or with these versions: it counts as skipped, by its name. */
 void test_skip(const char *why);
