@@ -3,7 +3,15 @@
  * check_test.c - the checker of histories: hand-made ones that keep every promise, and one for each way to
  * break it.
  *
- * Times in the histories are whole milliseconds from 0.
+ * A history is a text of events, BEGIN END and what else there is, in whole milliseconds from 0, of one key and process 0:
+ *
+ *     got 5 9 1           a row of that version             refused 5 9 503    a status without one
+ *     reset, unconnected, timeout 5 9 [LIMIT]               no answer; the client would have left after 5000
+ *     edit 5 9 2          committed; 0: its fate is unknown
+ *     confirmed 5 9 2     an invalidation                   unconfirmed 5 9 2
+ *     load 5 9            load+ 5 9                         of another key
+ *     FAULT 5 9           one of fault.h, of everybody      FAULT 5 9 1       of that process
+ *     stall 5 9           calm 5 9                          settled from 5 on, calm from 9
  */
 #include "tests/chaos/check.h"
 #include "tests/support/files.h"
@@ -23,14 +31,9 @@ static const struct check_rules rules = {
     .tail_ms = 200,
 };
 
-enum { KEY = 7 };
+enum { KEY = 7, CLIENT_LIMIT_MS = 5000 };
 
 static struct history history;
-
-static uint64_t ms(uint64_t instant_ms)
-{
-    return instant_ms * 1000;
-}
 
 static bool new_history(void)
 {
@@ -44,489 +47,327 @@ static bool clear_history(void)
     return true;
 }
 
-static void answered(uint64_t begin_ms, uint64_t end_ms, uint64_t version)
+static uint64_t ms(uint64_t instant_ms)
 {
-    history_add_get(&history, &(struct history_get){.begin_us = ms(begin_ms),
-                                                    .end_us = ms(end_ms),
-                                                    .key = KEY,
-                                                    .body_key = KEY,
-                                                    .version = version,
-                                                    .status = 200,
-                                                    .limit_ms = 5000});
+    return instant_ms * 1000;
 }
 
-static void refused(uint64_t begin_ms, uint64_t end_ms, uint16_t status)
+/* ---- histories as text ---- */
+
+struct event {
+    char name[40];
+    unsigned begin_ms, end_ms, number;
+    bool has_number;
+};
+
+static bool is_called(const struct event *event, const char *name)
 {
-    history_add_get(
-        &history,
-        &(struct history_get){
-            .begin_us = ms(begin_ms), .end_us = ms(end_ms), .key = KEY, .status = status, .limit_ms = 5000});
+    return strcmp(event->name, name) == 0;
 }
 
-static void unanswered(uint64_t begin_ms, uint64_t end_ms, enum http_outcome outcome, uint32_t limit_ms)
+static void add_get(const struct event *event)
 {
-    history_add_get(&history, &(struct history_get){.begin_us = ms(begin_ms),
-                                                    .end_us = ms(end_ms),
-                                                    .key = KEY,
-                                                    .outcome = outcome,
-                                                    .limit_ms = limit_ms});
+    struct history_get get = {.begin_us = ms(event->begin_ms),
+                              .end_us = ms(event->end_ms),
+                              .key = KEY,
+                              .limit_ms = CLIENT_LIMIT_MS};
+    if (is_called(event, "got")) {
+        get.body_key = KEY;
+        get.version = event->number;
+        get.status = 200;
+    } else if (is_called(event, "refused")) {
+        get.status = (uint16_t)event->number;
+    } else {
+        get.outcome = is_called(event, "reset")     ? HTTP_RESET
+                      : is_called(event, "timeout") ? HTTP_TIMEOUT
+                                                    : HTTP_UNCONNECTED;
+        get.limit_ms = event->has_number ? event->number : CLIENT_LIMIT_MS;
+    }
+    history_add_get(&history, &get);
 }
 
-static void edited(uint64_t begin_ms, uint64_t end_ms, uint64_t version)
+static void add_change(const struct event *event)
 {
-    history_add_edit(&history, &(struct history_edit){.begin_us = ms(begin_ms),
-                                                      .end_us = ms(end_ms),
-                                                      .key = KEY,
-                                                      .committed = true,
-                                                      .version = version});
+    if (is_called(event, "edit"))
+        history_add_edit(&history, &(struct history_edit){.begin_us = ms(event->begin_ms),
+                                                          .end_us = ms(event->end_ms),
+                                                          .key = KEY,
+                                                          .committed = event->number > 0,
+                                                          .version = event->number});
+    else
+        history_add_invalidation(&history,
+                                 &(struct history_invalidation){.begin_us = ms(event->begin_ms),
+                                                                .end_us = ms(event->end_ms),
+                                                                .key = KEY,
+                                                                .confirmed = is_called(event, "confirmed"),
+                                                                .version = event->number});
 }
 
-static void invalidated(uint64_t begin_ms, uint64_t end_ms, uint64_t version, bool confirmed)
+static void add_fault(const struct event *event)
 {
-    history_add_invalidation(&history, &(struct history_invalidation){.begin_us = ms(begin_ms),
-                                                                      .end_us = ms(end_ms),
-                                                                      .key = KEY,
-                                                                      .confirmed = confirmed,
-                                                                      .version = version});
+    enum fault_kind kind;
+    if (!fault_find(event->name, &kind))
+        fail_msg("no event and no fault: %s", event->name);
+    history_add_fault(&history,
+                      &(struct fault){.kind = kind,
+                                      .side = fault_trait(kind)->party,
+                                      .process = event->has_number ? (uint8_t)event->number : FAULT_EVERYBODY,
+                                      .begin_us = ms(event->begin_ms),
+                                      .end_us = ms(event->end_ms)});
 }
 
-static void loaded(uint32_t key, uint64_t begin_ms, uint64_t end_ms)
+static void add_event(const struct event *event)
 {
-    history_add_load(&history,
-                     &(struct history_load){.begin_us = ms(begin_ms), .end_us = ms(end_ms), .key = key});
+    static const char gets[] = "got refused reset unconnected timeout ",
+                      changes[] = "edit confirmed unconfirmed ";
+    char name[sizeof event->name + 1];
+    snprintf(name, sizeof name, "%s ", event->name);
+    if (strstr(gets, name) != NULL) {
+        add_get(event);
+    } else if (strstr(changes, name) != NULL) {
+        add_change(event);
+    } else if (strncmp(name, "load", 4) == 0) {
+        history_add_load(&history, &(struct history_load){.begin_us = ms(event->begin_ms),
+                                                          .end_us = ms(event->end_ms),
+                                                          .key = KEY + (name[4] == '+')});
+    } else if (is_called(event, "stall")) {
+        history_add_stall(
+            &history, &(struct history_stall){.begin_us = ms(event->begin_ms), .end_us = ms(event->end_ms)});
+    } else if (is_called(event, "calm")) {
+        history.settle_us = ms(event->begin_ms);
+        history.calm_us = ms(event->end_ms);
+    } else {
+        add_fault(event);
+    }
 }
 
-static void broke(enum fault_kind kind, uint8_t process, uint64_t begin_ms, uint64_t end_ms)
+/* Events end with commas. */
+static void add_events(const char *text)
 {
-    history_add_fault(&history, &(struct fault){.kind = kind,
-                                                .side = fault_trait(kind)->party,
-                                                .process = process,
-                                                .begin_us = ms(begin_ms),
-                                                .end_us = ms(end_ms)});
+    for (const char *at = text; *at != '\0'; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ',')) {
+        struct event event = {.number = 0};
+        int fields = sscanf(at, " %39s %u %u%u", event.name, &event.begin_ms, &event.end_ms, &event.number);
+        if (fields < 3)
+            fail_msg("no event: %s", at);
+        event.has_number = fields == 4;
+        add_event(&event);
+    }
 }
 
-static void stood_still(uint64_t begin_ms, uint64_t end_ms)
-{
-    history_add_stall(&history, &(struct history_stall){.begin_us = ms(begin_ms), .end_us = ms(end_ms)});
-}
+/* ---- what is good, and what is added that is not ---- */
 
-static void calm(uint64_t settle_ms, uint64_t calm_ms)
-{
-    history.settle_us = ms(settle_ms);
-    history.calm_us = ms(calm_ms);
-}
+struct story {
+    const char *good; /* NULL: there is none without what is added */
+    const char *added;
+    enum check_kind kind;
+    unsigned times; /* that it is broken; 0: it is still good */
+};
 
-/* A confirmed change from version 1 to 2, from 10 ms to 30 ms. */
-static void changed(void)
-{
-    edited(10, 20, 2);
-    invalidated(21, 30, 2, true);
-}
-
-static void expect_good(void)
+static void expect_verdict(const struct story *story, unsigned times)
 {
     struct check_report report;
-    if (!check_history(&history, &rules, &report))
-        fail_msg("%s", report.texts[0]);
+    bool is_good = check_history(&history, &rules, &report);
+    if (is_good != (times == 0) || report.violations[story->kind] != times || report.violation_count != times)
+        fail_msg("\"%s\" and \"%s\": %u times broken, not %u; %s", story->good, story->added,
+                 (unsigned)report.violation_count, times, is_good ? "" : report.texts[0]);
+    if (times > 0)
+        assert_memory_equal(report.texts[0], check_name(story->kind), strlen(check_name(story->kind)));
 }
 
-static void expect_only(enum check_kind kind, uint32_t times)
+static void expect_stories(const struct story *stories, size_t count)
 {
-    struct check_report report;
-    assert_false(check_history(&history, &rules, &report));
-    assert_int_equal(report.violations[kind], times);
-    assert_int_equal(report.violation_count, times);
-    assert_memory_equal(report.texts[0], check_name(kind), strlen(check_name(kind)));
+    for (const struct story *story = stories; story < stories + count; story++) {
+        history_clear(&history);
+        history_init(&history);
+        if (story->good != NULL) {
+            add_events(story->good);
+            expect_verdict(story, 0);
+        }
+        add_events(story->added);
+        expect_verdict(story, story->times);
+    }
 }
+#define EXPECT_STORIES(stories) expect_stories(stories, sizeof(stories) / sizeof *(stories))
 
-/* ---- freshness ---- */
+#define CHANGED "edit 10 20 2, confirmed 21 30 2, "
 
-TEST(an_empty_history_keeps_every_promise)
+TEST(a_row_is_as_new_as_what_was_confirmed_before_it_was_asked_for)
 {
-    expect_good();
-}
-
-TEST(the_new_row_is_allowed_from_the_edit_on_and_the_old_one_until_the_confirmation)
-{
-    changed();
-    answered(5, 9, 1);
-    answered(9, 11, 2);
-    answered(29, 90, 1);
-    answered(30, 90, 1); /* in the same microsecond: not before */
-    answered(31, 90, 2);
-    expect_good();
-}
-
-TEST(an_old_row_to_who_began_after_the_confirmation_is_stale)
-{
-    changed();
-    answered(31, 40, 1);
-    answered(4000, 4010, 1);
-    expect_only(CHECK_STALE, 2);
-}
-
-TEST(an_invalidation_that_was_not_confirmed_promises_nothing)
-{
-    edited(10, 20, 2);
-    invalidated(21, 30, 2, false);
-    answered(31, 40, 1);
-    expect_good();
-}
-
-TEST(a_confirmation_of_an_older_version_does_not_lower_the_floor)
-{
-    edited(10, 20, 2);
-    edited(11, 21, 3);
-    invalidated(22, 30, 3, true);
-    invalidated(22, 40, 2, true);
-    answered(41, 50, 2);
-    expect_only(CHECK_STALE, 1);
+    static const struct story stories[] = {
+        {"", "", CHECK_STALE, 0},
+        /* the new row from the edit on; the old one until the confirmation, in the same microsecond, too */
+        {CHANGED "got 5 9 1, got 9 11 2, got 29 90 1, got 30 90 1, got 31 90 2",
+         "got 31 40 1, got 4000 4010 1", CHECK_STALE, 2},
+        {"edit 10 20 2, unconfirmed 21 30 2, got 31 40 1", "", CHECK_STALE, 0},
+        /* a confirmation of an older version does not lower the floor */
+        {"edit 10 20 2, edit 11 21 3, confirmed 22 30 3, confirmed 22 40 2", "got 41 50 2", CHECK_STALE, 1},
+        /* before anybody can have written it */
+        {CHANGED "got 22 31 2", "got 1 9 2, got 1 50 3", CHECK_UNWRITTEN, 2},
+        /* an edit of unknown fate may have happened */
+        {"edit 10 20 0, got 5 11 2, got 30 40 1", "", CHECK_UNWRITTEN, 0},
+    };
+    EXPECT_STORIES(stories);
 }
 
 TEST(a_row_answered_as_absent_is_stale_and_a_status_that_is_not_allowed)
 {
     struct check_report report;
-    changed();
-    refused(31, 40, 404);
+    add_events(CHANGED "refused 31 40 404");
     assert_false(check_history(&history, &rules, &report));
     assert_int_equal(report.violations[CHECK_STALE], 1);
     assert_int_equal(report.violations[CHECK_STATUS], 1);
 }
 
-TEST(a_version_before_anybody_can_have_written_it_is_unwritten)
-{
-    changed();
-    answered(1, 9, 2);
-    answered(1, 50, 3);
-    expect_only(CHECK_UNWRITTEN, 2);
-}
-
-TEST(an_edit_of_unknown_fate_may_have_happened)
-{
-    history_add_edit(&history, &(struct history_edit){.begin_us = ms(10), .end_us = ms(20), .key = KEY});
-    answered(5, 11, 2);
-    answered(30, 40, 1);
-    expect_good();
-}
-
 TEST(the_row_of_another_key_is_a_wrong_row)
 {
-    answered(1, 9, 1);
+    add_events("got 1 9 1");
     history.gets.items[0].body_key = KEY + 1;
-    expect_only(CHECK_WRONG_ROW, 1);
+    expect_verdict(&(struct story){.kind = CHECK_WRONG_ROW}, 1);
 }
-
-/* ---- answers ---- */
 
 TEST(refusals_are_allowed_until_all_is_calm)
 {
-    refused(10, 20, 503);
-    refused(10, 900, 504);
-    expect_good();
-    calm(15, 15);
-    expect_good();
-    calm(10, 10);
-    expect_only(CHECK_STATUS, 2);
-}
-
-TEST(a_fault_before_the_calm_excuses_nothing_in_it)
-{
-    broke(FAULT_REDIS_STOP, FAULT_EVERYBODY, 100, 290);
-    stood_still(200, 300); /* nor what stood still before it */
-    calm(300, 300);
-    refused(299, 310, 503);
-    expect_good();
-    refused(300, 310, 503);
-    expect_only(CHECK_STATUS, 1);
-}
-
-TEST(a_stall_in_the_calm_excuses_whom_it_met_and_nobody_after_its_tail)
-{
-    calm(100, 100);
-    stood_still(500, 800);
-    refused(400, 500, 503);
-    refused(600, 700, 504);
-    refused(1000, 1010, 503); /* the tail's last instant */
-    expect_good();
-    refused(400, 499, 503);
-    refused(1001, 1010, 503);
-    expect_only(CHECK_STATUS, 2);
-}
-
-TEST(a_stall_while_all_settled_may_be_felt_in_the_calm)
-{
-    stood_still(200, 290);
-    calm(290, 300);
-    refused(300, 310, 503);
-    expect_only(CHECK_STATUS, 1);
-    calm(289, 300);
-    expect_good();
+    static const struct story stories[] = {
+        {"refused 10 20 503, refused 10 900 504, calm 15 15", "calm 10 10", CHECK_STATUS, 2},
+        {NULL, "refused 10 20 500", CHECK_STATUS, 1}, /* never */
+        /* a fault before the calm excuses nothing in it, nor does what stood still before it */
+        {"redis-stop 100 290, stall 200 300, calm 300 300, refused 299 310 503", "refused 300 310 503",
+         CHECK_STATUS, 1},
+        /* a stall in the calm excuses whom it met, and nobody after its tail, whose last instant counts */
+        {"calm 100 100, stall 500 800, refused 400 500 503, refused 600 700 504, refused 1000 1010 503",
+         "refused 400 499 503, refused 1001 1010 503", CHECK_STATUS, 2},
+        /* one while all settled may be felt in the calm */
+        {"stall 200 290, calm 289 300, refused 300 310 503", "calm 290 300", CHECK_STATUS, 1},
+    };
+    EXPECT_STORIES(stories);
 }
 
 TEST(the_report_says_how_many_were_held_to_the_rule_of_the_calm)
 {
     struct check_report report;
-    calm(100, 100);
-    stood_still(500, 800);
-    answered(99, 110, 1);
-    answered(100, 110, 1);
-    answered(600, 610, 1);
-    answered(1001, 1010, 1);
+    add_events("calm 100 100, stall 500 800, got 99 110 1, got 100 110 1, got 600 610 1, got 1001 1010 1");
     assert_true(check_history(&history, &rules, &report));
     assert_int_equal(report.answered_in_calm, 3);
     assert_int_equal(report.judged_calm, 2);
 }
 
-TEST(an_internal_error_is_never_allowed)
+TEST(an_answer_comes_within_deadline_and_slack_but_for_what_stood_still)
 {
-    refused(10, 20, 500);
-    expect_only(CHECK_STATUS, 1);
+    static const struct story stories[] = {
+        {"refused 10 1110 504", "refused 10 1111 504", CHECK_LATE, 1},
+        {"refused 10 1600 504, stall 5 500", "", CHECK_LATE, 0},
+        {NULL, "refused 10 1600 504, stall 5 499", CHECK_LATE, 1},
+        {"refused 10 1600 504, catalogd-stop 5 500 0", "", CHECK_LATE, 0},
+        {NULL, "refused 10 1600 504, catalogd-stop 5 500 1", CHECK_LATE, 1},
+        /* stopped while a processor stood still, it was paused once */
+        {"refused 10 1600 504, catalogd-stop 100 300 0, catalogd-stop 150 250 0, stall 200 500, stall 1510 "
+         "2000",
+         "", CHECK_LATE, 0},
+        {NULL,
+         "refused 10 1600 504, catalogd-stop 100 300 0, catalogd-stop 150 250 0, stall 200 500, stall 1511 "
+         "2000",
+         CHECK_LATE, 1},
+    };
+    EXPECT_STORIES(stories);
 }
 
-TEST(an_answer_past_deadline_and_slack_is_late)
+TEST(no_answer_is_excused_by_a_kill_or_by_leaving_and_by_nothing_else)
 {
-    refused(10, 1110, 504);
-    expect_good();
-    refused(10, 1111, 504);
-    expect_only(CHECK_LATE, 1);
-}
-
-TEST(the_time_a_processor_stood_still_does_not_count)
-{
-    refused(10, 1600, 504);
-    stood_still(5, 500);
-    expect_good();
-    history.stalls.items[0].end_us = ms(499);
-    expect_only(CHECK_LATE, 1);
-}
-
-TEST(the_time_a_process_was_stopped_does_not_count)
-{
-    refused(10, 1600, 504);
-    broke(FAULT_CATALOGD_STOP, 0, 5, 500);
-    expect_good();
-    history.faults.items[0].process = 1;
-    expect_only(CHECK_LATE, 1);
-}
-
-TEST(a_process_that_was_stopped_while_a_processor_stood_still_was_paused_once)
-{
-    refused(10, 1600, 504);
-    broke(FAULT_CATALOGD_STOP, 0, 100, 300);
-    broke(FAULT_CATALOGD_STOP, 0, 150, 250);
-    stood_still(200, 500);
-    stood_still(1510, 2000);
-    expect_good();
-    history.stalls.items[1].begin_us = ms(1511);
-    expect_only(CHECK_LATE, 1);
-}
-
-TEST(who_leaves_a_stopped_process_did_not_wait_in_vain)
-{
-    unanswered(100, 5100, HTTP_TIMEOUT, 5000);
-    broke(FAULT_CATALOGD_STOP, 0, 50, 4500);
-    expect_good();
-    history.faults.items[0].end_us = ms(3900);
-    expect_only(CHECK_UNANSWERED, 1);
-}
-
-TEST(no_answer_is_excused_by_a_kill_or_by_leaving)
-{
-    broke(FAULT_CATALOGD_KILL, 0, 100, 200);
-    unanswered(50, 100, HTTP_RESET, 5000);
-    unanswered(150, 151, HTTP_UNCONNECTED, 5000);
-    unanswered(300, 330, HTTP_TIMEOUT, 30);
-    expect_good();
-}
-
-TEST(no_answer_from_a_living_process_is_a_violation)
-{
-    broke(FAULT_CATALOGD_KILL, 0, 100, 200);
-    broke(FAULT_CATALOGD_KILL, 1, 250, 350);
-    unanswered(50, 99, HTTP_RESET, 5000);
-    unanswered(300, 310, HTTP_UNCONNECTED, 5000);
-    unanswered(300, 5300, HTTP_TIMEOUT, 5000);
-    expect_only(CHECK_UNANSWERED, 3);
+    static const struct story stories[] = {
+        {"timeout 100 5100, catalogd-stop 50 4500 0", "", CHECK_UNANSWERED, 0},
+        {NULL, "timeout 100 5100, catalogd-stop 50 3900 0", CHECK_UNANSWERED, 1},
+        {"catalogd-kill 100 200 0, reset 50 100, unconnected 150 151, timeout 300 330 30",
+         "catalogd-kill 250 350 1, reset 50 99, unconnected 300 310, timeout 300 5300", CHECK_UNANSWERED, 3},
+    };
+    EXPECT_STORIES(stories);
 }
 
 /* ---- loads ---- */
 
-TEST(loads_one_after_another_and_of_different_keys_need_no_excuse)
+TEST(a_second_load_at_a_time_needs_an_invalidation_or_a_fault)
 {
-    loaded(KEY, 10, 20);
-    loaded(KEY, 20, 30);
-    loaded(KEY + 1, 15, 25);
-    expect_good();
-}
-
-TEST(a_second_load_at_a_time_without_a_fault_is_an_overlap)
-{
-    loaded(KEY, 10, 20);
-    loaded(KEY, 19, 30);
-    expect_only(CHECK_OVERLAP, 1);
-}
-
-TEST(each_invalidation_during_a_load_excuses_one_more)
-{
-    loaded(KEY, 100, 200);
-    loaded(KEY, 150, 250);
-    invalidated(140, 145, 1, false);
-    expect_good();
-    loaded(KEY, 160, 260);
-    expect_only(CHECK_OVERLAP, 1);
+    static const struct story stories[] = {
+        {"load 10 20, load 20 30, load+ 15 25", "", CHECK_OVERLAP, 0},
+        {"load 10 20", "load 19 30", CHECK_OVERLAP, 1},
+        /* each invalidation during a load excuses one more */
+        {"load 100 200, load 150 250, unconfirmed 140 145 1", "load 160 260", CHECK_OVERLAP, 1},
+        {NULL, "load 100 200, load 150 250, confirmed 40 45 1, confirmed 151 152 1", CHECK_OVERLAP, 1},
+        /* until its tail is over; an earlier one may have been of a lease from before that */
+        {"redis-flush 100 101, load 351 400, load 360 400", "load+ 352 400, load+ 360 400", CHECK_OVERLAP, 1},
+        {"redis-flush 100 101, load 180 300, load 190 300, load+ 220 300, load+ 230 300", "calm 101 150",
+         CHECK_OVERLAP, 1},
+        /* without Redis every process may load, and no more */
+        {"redis-stop 90 1000, load 100 200, load 101 200, load 102 200, load 103 200, load 104 200",
+         "load 106 200", CHECK_OVERLAP, 1},
+        {"postgres-stop 100 1200, load 1200 1300, load 1201 1300, load 1202 1300, load 1203 1300",
+         "load 1205 1300", CHECK_OVERLAP, 1},
+    };
+    EXPECT_STORIES(stories);
 }
 
 TEST(an_invalidation_in_the_millisecond_of_the_load_may_have_come_before_it)
 {
-    loaded(KEY, 100, 200);
-    loaded(KEY, 150, 250);
-    invalidated(150, 155, 1, true);
+    add_events("load 100 200, load 150 250, confirmed 150 155 1");
     history.invalidations.items[0].begin_us = ms(150) + 999;
-    expect_good();
+    expect_verdict(&(struct story){.kind = CHECK_OVERLAP}, 0);
     history.invalidations.items[0].begin_us = ms(151);
-    expect_only(CHECK_OVERLAP, 1);
-}
-
-TEST(an_invalidation_of_another_key_or_another_time_excuses_nothing)
-{
-    loaded(KEY, 100, 200);
-    loaded(KEY, 150, 250);
-    invalidated(40, 45, 1, true);
-    invalidated(151, 152, 1, true);
-    invalidated(140, 145, 1, true);
-    history.invalidations.items[2].key = KEY + 1;
-    expect_only(CHECK_OVERLAP, 1);
-}
-
-TEST(a_fault_excuses_loads_until_its_tail_is_over)
-{
-    broke(FAULT_REDIS_FLUSH, FAULT_EVERYBODY, 100, 101);
-    loaded(KEY, 351, 400);
-    loaded(KEY, 360, 400);
-    expect_good();
-    loaded(KEY + 1, 352, 400);
-    loaded(KEY + 1, 360, 400);
-    expect_only(CHECK_OVERLAP, 1);
-}
-
-TEST(a_fault_excuses_nothing_once_all_is_calm)
-{
-    broke(FAULT_REDIS_FLUSH, FAULT_EVERYBODY, 100, 101);
-    loaded(KEY, 180, 300); /* its lease may be from before 150 */
-    loaded(KEY, 190, 300);
-    loaded(KEY + 1, 220, 300);
-    loaded(KEY + 1, 230, 300);
-    expect_good();
-    calm(101, 150);
-    expect_only(CHECK_OVERLAP, 1);
-}
-
-TEST(without_redis_every_process_may_load_and_no_more)
-{
-    broke(FAULT_REDIS_STOP, FAULT_EVERYBODY, 90, 1000);
-    for (uint64_t i = 0; i < 5; i++)
-        loaded(KEY, 100 + i, 200);
-    expect_good();
-    loaded(KEY, 106, 200);
-    expect_only(CHECK_OVERLAP, 1);
-}
-
-TEST(a_longer_outage_of_postgresql_excuses_more_abandoned_queries)
-{
-    broke(FAULT_POSTGRES_STOP, FAULT_EVERYBODY, 100, 1200);
-    for (uint64_t i = 0; i < 4; i++)
-        loaded(KEY, 1200 + i, 1300);
-    expect_good();
-    loaded(KEY, 1205, 1300);
-    expect_only(CHECK_OVERLAP, 1);
-}
-
-TEST(any_number_of_stalls_lets_each_process_load_for_itself_and_no_more)
-{
-    stood_still(90, 190);
-    stood_still(210, 310);
-    stood_still(330, 829); /* a moment less than a query is waited for */
-    for (uint64_t i = 0; i < 5; i++)
-        loaded(KEY, 350 + i, 900);
-    expect_good();
-    loaded(KEY, 356, 900);
-    expect_only(CHECK_OVERLAP, 1);
-    history.stalls.items[2].end_us = ms(830); /* one query was given up in it */
-    expect_good();
+    expect_verdict(&(struct story){.kind = CHECK_OVERLAP}, 1);
+    history.invalidations.items[0].begin_us = ms(140);
+    history.invalidations.items[0].key = KEY + 1;
+    expect_verdict(&(struct story){.kind = CHECK_OVERLAP}, 1);
 }
 
 TEST(a_stall_excuses_loads_until_its_tail_is_over)
 {
-    stood_still(90, 100);
-    loaded(KEY, 350, 400); /* its lease may be from 300 */
-    loaded(KEY, 360, 400);
-    expect_good();
-    loaded(KEY + 1, 351, 400);
-    loaded(KEY + 1, 360, 400);
-    expect_only(CHECK_OVERLAP, 1);
-}
-
-TEST(a_stall_before_the_calm_excuses_no_loads_in_it)
-{
-    stood_still(90, 100);
-    loaded(KEY, 220, 300);
-    loaded(KEY, 230, 300);
-    expect_good();
-    calm(101, 150);
-    expect_only(CHECK_OVERLAP, 1);
-}
-
-TEST(a_stall_while_all_settled_excuses_loads_in_the_calm)
-{
-    stood_still(90, 100);
-    loaded(KEY, 220, 300);
-    loaded(KEY, 230, 300);
-    calm(100, 150);
-    expect_only(CHECK_OVERLAP, 1);
-    calm(99, 150);
-    expect_good();
+    static const struct story stories[] = {
+        {"stall 90 100, load 350 400, load 360 400", "load+ 351 400, load+ 360 400", CHECK_OVERLAP, 1},
+        {"stall 90 100, load 220 300, load 230 300", "calm 101 150", CHECK_OVERLAP, 1}, /* none in the calm */
+        /* but one while all settled */
+        {"stall 90 100, load 220 300, load 230 300, calm 99 150", "calm 100 150", CHECK_OVERLAP, 1},
+        /* any number of stalls lets each process load for itself, and no more: in the last no query was given up */
+        {"stall 90 190, stall 210 310, stall 330 829, load 350 900, load 351 900, load 352 900, load 353 "
+         "900, "
+         "load 354 900",
+         "load 356 900", CHECK_OVERLAP, 1},
+        {"stall 90 190, stall 210 310, stall 330 830, load 350 900, load 351 900, load 352 900, load 353 "
+         "900, "
+         "load 354 900, load 356 900",
+         "", CHECK_OVERLAP, 0},
+    };
+    EXPECT_STORIES(stories);
 }
 
 TEST(no_faults_excuse_more_loads_than_there_are_workers)
 {
-    for (uint64_t i = 0; i < 30; i++)
-        broke(FAULT_REDIS_STOP, FAULT_EVERYBODY, 100, 200);
-    for (uint64_t i = 0; i < 17; i++)
-        loaded(KEY, 100 + i, 200);
-    expect_only(CHECK_OVERLAP, 1);
+    for (unsigned i = 0; i < 30; i++)
+        add_events("redis-stop 100 200");
+    for (unsigned i = 0; i < 17; i++)
+        add_event(&(struct event){.name = "load", .begin_ms = 100 + i, .end_ms = 200});
+    expect_verdict(&(struct story){.kind = CHECK_OVERLAP}, 1);
 }
-
-/* ---- stalls ---- */
 
 TEST(stalls_that_overlap_are_one)
 {
-    stood_still(100, 200);
-    stood_still(300, 400);
-    stood_still(350, 500); /* of another processor */
+    add_events("stall 100 200, stall 300 400, stall 350 500"); /* the last of another processor */
     assert_int_equal(history.stalls.count, 2);
     assert_int_equal(history.stalls.items[1].begin_us, ms(300));
     assert_int_equal(history.stalls.items[1].end_us, ms(500));
-    stood_still(90, 501);
+    add_events("stall 90 501");
     assert_int_equal(history.stalls.count, 1);
     assert_int_equal(history.stalls.items[0].begin_us, ms(90));
     assert_int_equal(history.stalls.items[0].end_us, ms(501));
 }
 
-/* ---- as text ---- */
+/* ---- in a file ---- */
 
 TEST(what_was_written_is_read_again_and_judged_alike)
 {
     char path[] = "/tmp/check_test.XXXXXX";
     struct history copy;
     struct check_report report, again;
-    changed();
-    answered(31, 40, 1);
-    unanswered(50, 99, HTTP_RESET, 5000);
-    loaded(KEY, 10, 20);
-    loaded(KEY, 11, 20);
-    broke(FAULT_LINK_CUT, 2, 5000, 5001);
-    stood_still(6100, 6400);
-    calm(5900, 6000);
+    add_events(CHANGED
+               "got 31 40 1, reset 50 99, load 10 20, load 11 20, link-cut 5000 5001 2, stall 6100 6400, "
+               "calm 5900 6000");
     file_make(path, "");
     history_init(&copy);
     assert_true(history_write(&history, path));
@@ -563,41 +404,30 @@ static void expect_allowed(uint32_t times, uint32_t late_ms)
 
 TEST(what_a_killed_master_had_confirmed_last_may_be_missed_for_a_second_and_is_counted)
 {
-    edited(4000, 4010, 2);
-    invalidated(4020, 4500, 2, true);
-    broke(FAULT_MASTER_KILL, FAULT_EVERYBODY, 5000, 8000);
-    answered(6000, 6010, 1);
-    answered(8900, 8910, 1);
-    expect_good();
+    static const struct story last[] = {{"edit 4000 4010 2, confirmed 4020 4500 2, master-kill 5000 8000, "
+                                         "got 6000 6010 1, got 8900 8910 1",
+                                         "", CHECK_STALE, 0}};
+    /* what it had confirmed earlier may not, and nothing once it was repaid: one lacks both, one is too late */
+    static const struct story earlier[] = {{"edit 1000 1010 2, confirmed 1020 2900 2, edit 4000 4010 3, "
+                                            "confirmed 4020 4500 3, master-kill 5000 8000, got 6000 6010 2",
+                                            "got 6100 6110 1, got 9100 9110 2", CHECK_STALE, 2}};
+    EXPECT_STORIES(last);
     expect_allowed(2, 900);
-}
-
-TEST(what_it_had_confirmed_earlier_may_not_be_missed_and_nothing_is_once_it_was_repaid)
-{
-    edited(1000, 1010, 2);
-    invalidated(1020, 2900, 2, true);
-    edited(4000, 4010, 3);
-    invalidated(4020, 4500, 3, true);
-    broke(FAULT_MASTER_KILL, FAULT_EVERYBODY, 5000, 8000);
-    answered(6000, 6010, 2);
-    expect_good();
-    answered(6100, 6110, 1); /* lacks both */
-    answered(9100, 9110, 2); /* too late */
-    expect_only(CHECK_STALE, 2);
+    EXPECT_STORIES(earlier);
     expect_allowed(1, 0);
 }
 
 TEST(a_planned_failover_loses_nothing_and_a_master_that_nobody_guards_is_believed_for_a_while)
 {
-    edited(5500, 5510, 2);
-    invalidated(5520, 5600, 2, true);
-    broke(FAULT_MASTER_FAILOVER, FAULT_EVERYBODY, 5000, 5500);
-    answered(5700, 5710, 1);
-    expect_only(CHECK_STALE, 1);
-    broke(FAULT_MASTER_UNGUARDED, FAULT_EVERYBODY, 5000, 5500);
-    expect_good();
-    answered(6800, 6810, 1); /* a second and a command later */
-    expect_only(CHECK_STALE, 1);
+    static const char all[] =
+        "edit 5500 5510 2, confirmed 5520 5600 2, master-failover 5000 5500, got 5700 5710 1, "
+        "master-unguarded 5000 5500";
+    static const struct story stories[] = {
+        {NULL, "edit 5500 5510 2, confirmed 5520 5600 2, master-failover 5000 5500, got 5700 5710 1",
+         CHECK_STALE, 1},
+        {all, "got 6800 6810 1", CHECK_STALE, 1}, /* a second and a command later */
+    };
+    EXPECT_STORIES(stories);
 }
 
 TEST_GROUP(.before = new_history, .after = clear_history);
