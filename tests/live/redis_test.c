@@ -132,20 +132,6 @@ TEST(a_unix_socket_works_like_tcp)
     assert_non_null(strstr(rig.text, server.socket_path));
 }
 
-TEST(a_server_is_named_once_however_often_it_is_reached)
-{
-    rig_start(server.url);
-    rig_wait_up();
-    const char *name = strstr(rig.text, ": up; ");
-    assert_non_null(name);
-    name += strlen(": up; ");
-    assert_true(strncmp(name, "redis ", 6) == 0 || strncmp(name, "valkey ", 7) == 0);
-    assert_true(strpbrk(name, "0123456789") != NULL);
-    redis_reset(rig.redis, "a test");
-    rig_wait_until(rig.state_count == 3);
-    assert_string_equal(rig.text + strlen(rig.text) - strlen(": up"), ": up");
-}
-
 TEST(a_name_with_several_addresses_is_tried_until_one_answers)
 {
     char url[64];
@@ -448,27 +434,6 @@ TEST_WITH(what_a_hung_server_has_not_taken_is_unsent, NULL, resume_server)
     assert_in_range(unknown, 1, CALLS - 1); /* what fits into the socket */
     assert_int_equal(rig.counters.timeouts, 1);
     stack_redis_resume(&server);
-    rig_finish();
-    free(value);
-}
-
-TEST(a_blocked_pipeline_goes_on_when_there_is_room)
-{
-    enum { BIG = 1 << 18, CALLS = 40 };
-    static struct call calls[CALLS];
-    char *value = malloc(BIG);
-    const char *argv[] = {"ECHO", value};
-    const size_t argv_bytes[] = {4, BIG};
-
-    memset(value, 'x', BIG);
-    memset(calls, 0, sizeof calls);
-    rig_start(server.socket_url);
-    rig_wait_up();
-    for (size_t i = 0; i < CALLS; i++)
-        assert_true(redis_send(rig.redis, 2, argv, argv_bytes, call_replied, &calls[i]));
-    rig_wait_until(calls[CALLS - 1].answered > 0);
-    for (size_t i = 0; i < CALLS; i++)
-        assert_int_equal(calls[i].bytes, BIG);
     rig_finish();
     free(value);
 }

@@ -50,41 +50,46 @@ struct pair {
     SSL *server; /* its context lives as long */
 };
 
-static void use_certificate(SSL_CTX *context, const char *certificate, const char *key)
+/* Those of the test; what it has not opened is NULL. */
+static SSL_CTX *context;
+static struct redis_tls *tls;
+static struct pair meeting;
+
+static void use_certificate(SSL_CTX *of, const char *certificate, const char *key)
 {
     char path[CERTIFICATES_PATH_BYTES];
 
     stack_certificates_path(&files, certificate, path);
-    assert_int_equal(SSL_CTX_use_certificate_chain_file(context, path), 1);
+    assert_int_equal(SSL_CTX_use_certificate_chain_file(of, path), 1);
     stack_certificates_path(&files, key, path);
-    assert_int_equal(SSL_CTX_use_PrivateKey_file(context, path, SSL_FILETYPE_PEM), 1);
+    assert_int_equal(SSL_CTX_use_PrivateKey_file(of, path, SSL_FILETYPE_PEM), 1);
 }
 
 static SSL_CTX *server_context(int version)
 {
-    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+    SSL_CTX *made = SSL_CTX_new(TLS_server_method());
 
-    assert_non_null(context);
-    SSL_CTX_set_min_proto_version(context, version);
-    SSL_CTX_set_max_proto_version(context, version);
+    assert_non_null(made);
+    SSL_CTX_set_min_proto_version(made, version);
+    SSL_CTX_set_max_proto_version(made, version);
     if (version < TLS1_2_VERSION)
-        SSL_CTX_set_security_level(context, 0);
-    use_certificate(context, "server.pem", "server.key");
-    SSL_CTX_set_session_id_context(context, (const unsigned char *)"test", 4);
-    return context;
+        SSL_CTX_set_security_level(made, 0);
+    use_certificate(made, "server.pem", "server.key");
+    SSL_CTX_set_session_id_context(made, (const unsigned char *)"test", 4);
+    return made;
 }
 
-static struct redis_tls *open_tls(void)
+static void open_both(int version)
 {
     struct guard_error error;
-    struct redis_tls *tls = redis_tls_open(&settings, &error);
 
+    context = server_context(version);
+    tls = redis_tls_open(&settings, &error);
     if (tls == NULL)
         fail_msg("%s", error.text);
-    return tls;
 }
 
-static void begin_pair(struct pair *pair, struct redis_tls *tls, SSL_CTX *context, const char *host)
+static void begin_pair(struct pair *pair, SSL_CTX *with, const char *host)
 {
     struct redis_tls_peer peer = {.address_bytes = sizeof(struct sockaddr_in), .host = host};
     char why[REDIS_WHY_SIZE];
@@ -96,7 +101,7 @@ static void begin_pair(struct pair *pair, struct redis_tls *tls, SSL_CTX *contex
     ((struct sockaddr_in *)&peer.address)->sin_family = AF_INET;
     pair->session = redis_tls_begin(tls, pair->fds[0], &peer, why);
     assert_non_null(pair->session);
-    pair->server = SSL_new(context);
+    pair->server = SSL_new(with);
     SSL_set_fd(pair->server, pair->fds[1]);
     SSL_set_accept_state(pair->server);
 }
@@ -116,12 +121,35 @@ static int shake_hands(struct pair *pair)
     return ours;
 }
 
+/* A server of that version, and ours greeted. */
+static void meet(int version)
+{
+    open_both(version);
+    begin_pair(&meeting, context, "localhost");
+    assert_int_equal(shake_hands(&meeting), 0);
+}
+
 static void end_pair(struct pair *pair)
 {
     redis_tls_end(&pair->session);
     SSL_free(pair->server);
     close(pair->fds[0]);
     close(pair->fds[1]);
+}
+
+static void close_both(void)
+{
+    redis_tls_close(&tls);
+    SSL_CTX_free(context);
+    context = NULL;
+}
+
+static void end_all(void)
+{
+    if (meeting.server != NULL)
+        end_pair(&meeting);
+    meeting.server = NULL;
+    close_both();
 }
 
 /* The server says a word, and ours hears it: tickets come with it. */
@@ -138,16 +166,16 @@ static void hear_word(struct pair *pair)
 
 /* ---- tickets ---- */
 
-static bool connects_by_ticket(struct redis_tls *tls, SSL_CTX *context, const char *host)
+static bool connects_by_ticket(SSL_CTX *to, const char *host)
 {
-    struct pair pair;
+    struct pair one;
 
-    begin_pair(&pair, tls, context, host);
-    assert_int_equal(shake_hands(&pair), 0);
-    hear_word(&pair);
-    bool resumed = redis_tls_was_resumed(pair.session);
-    assert_int_equal(SSL_session_reused(pair.server), resumed);
-    end_pair(&pair);
+    begin_pair(&one, to, host);
+    assert_int_equal(shake_hands(&one), 0);
+    hear_word(&one);
+    bool resumed = redis_tls_was_resumed(one.session);
+    assert_int_equal(SSL_session_reused(one.server), resumed);
+    end_pair(&one);
     return resumed;
 }
 
@@ -156,120 +184,88 @@ TEST(a_second_connection_to_the_same_server_is_made_by_a_ticket)
     static const int versions[] = {TLS1_3_VERSION, TLS1_2_VERSION};
 
     for (size_t i = 0; i < 2; i++) {
-        SSL_CTX *context = server_context(versions[i]);
-        struct redis_tls *tls = open_tls();
-
-        assert_false(connects_by_ticket(tls, context, "localhost"));
-        assert_true(connects_by_ticket(tls, context, "localhost"));
-        assert_true(connects_by_ticket(tls, context, "localhost"));
-        assert_false(connects_by_ticket(tls, context, "127.0.0.1")); /* another name was verified */
-        assert_true(connects_by_ticket(tls, context, "localhost"));
-        redis_tls_close(&tls);
-        SSL_CTX_free(context);
+        open_both(versions[i]);
+        assert_false(connects_by_ticket(context, "localhost"));
+        assert_true(connects_by_ticket(context, "localhost"));
+        assert_true(connects_by_ticket(context, "localhost"));
+        assert_false(connects_by_ticket(context, "127.0.0.1")); /* another name was verified */
+        assert_true(connects_by_ticket(context, "localhost"));
+        close_both();
     }
 }
 
 TEST(a_server_that_has_lost_its_keys_gets_a_whole_handshake)
 {
-    SSL_CTX *context = server_context(TLS1_3_VERSION), *restarted = server_context(TLS1_3_VERSION);
-    struct redis_tls *tls = open_tls();
+    SSL_CTX *restarted = server_context(TLS1_3_VERSION);
 
-    assert_false(connects_by_ticket(tls, context, "localhost"));
-    assert_false(connects_by_ticket(tls, restarted, "localhost"));
-    assert_true(connects_by_ticket(tls, restarted, "localhost"));
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
+    open_both(TLS1_3_VERSION);
+    assert_false(connects_by_ticket(context, "localhost"));
+    assert_false(connects_by_ticket(restarted, "localhost"));
+    assert_true(connects_by_ticket(restarted, "localhost"));
     SSL_CTX_free(restarted);
 }
 
 /* Else one that expires would be good for as long as there is always a ticket from the last time. */
 TEST(a_ticket_lives_no_longer_than_the_certificate_that_was_verified_for_it)
 {
-    SSL_CTX *context = server_context(TLS1_3_VERSION);
-    struct redis_tls *tls = NULL;
-
     settings.verify = REDIS_TLS_NONE; /* so that there is a ticket */
-    tls = open_tls();
+    open_both(TLS1_3_VERSION);
     use_certificate(context, "expired.pem", "expired.key");
-    assert_false(connects_by_ticket(tls, context, "localhost"));
-    assert_false(connects_by_ticket(tls, context, "localhost"));
+    assert_false(connects_by_ticket(context, "localhost"));
+    assert_false(connects_by_ticket(context, "localhost"));
     settings.verify = REDIS_TLS_REQUIRED;
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
 }
 
 /* ---- versions and renegotiation ---- */
 
 TEST(what_is_older_than_tls_1_2_is_refused)
 {
-    SSL_CTX *context = server_context(TLS1_1_VERSION);
-    struct redis_tls *tls = open_tls();
-    struct pair pair;
-
-    begin_pair(&pair, tls, context, "localhost");
-    assert_int_equal(shake_hands(&pair), -EPROTO);
-    assert_string_equal(redis_tls_why(pair.session), "TLS: the server speaks no TLS 1.2 or later");
-    end_pair(&pair);
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
+    open_both(TLS1_1_VERSION);
+    begin_pair(&meeting, context, "localhost");
+    assert_int_equal(shake_hands(&meeting), -EPROTO);
+    assert_string_equal(redis_tls_why(meeting.session), "TLS: the server speaks no TLS 1.2 or later");
 }
 
 TEST(a_server_that_wants_to_negotiate_again_is_not_followed)
 {
-    SSL_CTX *context = server_context(TLS1_2_VERSION);
-    struct redis_tls *tls = open_tls();
-    struct pair pair;
     char heard[8];
 
-    begin_pair(&pair, tls, context, "localhost");
-    assert_int_equal(shake_hands(&pair), 0);
-    assert_int_equal(SSL_renegotiate(pair.server), 1);
-    SSL_do_handshake(pair.server);
-    assert_int_equal(redis_tls_read(pair.session, heard, sizeof heard), -EAGAIN);
-    SSL_read(pair.server, heard, sizeof heard);
+    meet(TLS1_2_VERSION);
+    assert_int_equal(SSL_renegotiate(meeting.server), 1);
+    SSL_do_handshake(meeting.server);
+    assert_int_equal(redis_tls_read(meeting.session, heard, sizeof heard), -EAGAIN);
+    SSL_read(meeting.server, heard, sizeof heard);
     assert_int_equal(ERR_GET_REASON(ERR_peek_last_error()), SSL_R_NO_RENEGOTIATION);
     ERR_clear_error();
-    end_pair(&pair);
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
 }
 
 TEST(a_server_that_hangs_up_in_the_handshake_is_told_of)
 {
-    struct redis_tls *tls = open_tls();
-    SSL_CTX *context = server_context(TLS1_3_VERSION);
-    struct pair pair;
-
-    begin_pair(&pair, tls, context, "localhost");
-    assert_int_equal(redis_tls_shake_hands(pair.session), -EAGAIN);
-    shutdown(pair.fds[1], SHUT_WR);
-    assert_int_equal(redis_tls_shake_hands(pair.session), -EPROTO);
-    assert_string_equal(redis_tls_why(pair.session), "TLS: the other side hangs up in the handshake");
-    end_pair(&pair);
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
+    open_both(TLS1_3_VERSION);
+    begin_pair(&meeting, context, "localhost");
+    assert_int_equal(redis_tls_shake_hands(meeting.session), -EAGAIN);
+    shutdown(meeting.fds[1], SHUT_WR);
+    assert_int_equal(redis_tls_shake_hands(meeting.session), -EPROTO);
+    assert_string_equal(redis_tls_why(meeting.session), "TLS: the other side hangs up in the handshake");
 }
 
 TEST(the_end_is_the_end_with_and_without_a_goodbye)
 {
-    SSL_CTX *context = server_context(TLS1_3_VERSION);
-    struct redis_tls *tls = open_tls();
-    struct pair pair;
     char heard[8];
 
+    open_both(TLS1_3_VERSION);
     for (int polite = 0; polite < 2; polite++) {
-        begin_pair(&pair, tls, context, "localhost");
-        assert_int_equal(shake_hands(&pair), 0);
+        begin_pair(&meeting, context, "localhost");
+        assert_int_equal(shake_hands(&meeting), 0);
         if (polite)
-            SSL_shutdown(pair.server);
+            SSL_shutdown(meeting.server);
         else
-            shutdown(pair.fds[1], SHUT_WR);
-        assert_int_equal(redis_tls_read(pair.session, heard, sizeof heard), 0);
-        assert_string_equal(redis_tls_why(pair.session), "");
-        end_pair(&pair);
+            shutdown(meeting.fds[1], SHUT_WR);
+        assert_int_equal(redis_tls_read(meeting.session, heard, sizeof heard), 0);
+        assert_string_equal(redis_tls_why(meeting.session), "");
+        end_pair(&meeting);
+        meeting.server = NULL;
     }
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
 }
 
 /* ---- a socket without room ---- */
@@ -289,75 +285,61 @@ static size_t drain_server(struct pair *pair, char *out, size_t size)
 TEST(a_piece_that_the_socket_has_no_room_for_counts_as_written_and_arrives_as_it_was)
 {
     enum { SIZE = 20 * PIECE_BYTES };
-    SSL_CTX *context = server_context(TLS1_3_VERSION);
-    struct redis_tls *tls = open_tls();
-    struct pair pair;
     char *sent = malloc(SIZE), *got = calloc(1, SIZE), scratch[PIECE_BYTES];
     size_t taken = 0, arrived = 0;
 
     for (size_t i = 0; i < SIZE; i++)
         sent[i] = (char)(i * 31 + i / 251);
-    begin_pair(&pair, tls, context, "localhost");
-    assert_int_equal(shake_hands(&pair), 0);
+    meet(TLS1_3_VERSION);
     while (taken < SIZE) {
         memcpy(scratch, sent + taken, sizeof scratch);
-        ssize_t put = redis_tls_write(pair.session, scratch, sizeof scratch);
+        ssize_t put = redis_tls_write(meeting.session, scratch, sizeof scratch);
         memset(scratch, '!', sizeof scratch);
         if (put > 0) {
             taken += (size_t)put;
             continue;
         }
         assert_int_equal(put, -EAGAIN);
-        assert_true(redis_tls_awaits_room(pair.session));
-        arrived += drain_server(&pair, got + arrived, SIZE - arrived);
+        assert_true(redis_tls_awaits_room(meeting.session));
+        arrived += drain_server(&meeting, got + arrived, SIZE - arrived);
     }
-    for (unsigned i = 0; i < STEPS_MOST && !redis_tls_flush(pair.session); i++)
-        arrived += drain_server(&pair, got + arrived, SIZE - arrived);
-    arrived += drain_server(&pair, got + arrived, SIZE - arrived);
-    assert_false(redis_tls_awaits_room(pair.session));
+    for (unsigned i = 0; i < STEPS_MOST && !redis_tls_flush(meeting.session); i++)
+        arrived += drain_server(&meeting, got + arrived, SIZE - arrived);
+    arrived += drain_server(&meeting, got + arrived, SIZE - arrived);
+    assert_false(redis_tls_awaits_room(meeting.session));
     assert_int_equal(arrived, SIZE);
     assert_memory_equal(got, sent, SIZE);
     free(sent);
     free(got);
-    end_pair(&pair);
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
 }
 
 /* New keys are asked for while our side has no room to answer: nothing is lost in either direction. */
 TEST(keys_are_renewed_also_while_there_is_no_room)
 {
-    SSL_CTX *context = server_context(TLS1_3_VERSION);
-    struct redis_tls *tls = open_tls();
-    struct pair pair;
     char piece[PIECE_BYTES], heard[8] = "", got[PIECE_BYTES];
     size_t taken = 0, arrived = 0;
 
     memset(piece, 'x', sizeof piece);
-    begin_pair(&pair, tls, context, "localhost");
-    assert_int_equal(shake_hands(&pair), 0);
-    for (ssize_t put; (put = redis_tls_write(pair.session, piece, sizeof piece)) > 0;)
+    meet(TLS1_3_VERSION);
+    for (ssize_t put; (put = redis_tls_write(meeting.session, piece, sizeof piece)) > 0;)
         taken += (size_t)put;
-    assert_int_equal(SSL_key_update(pair.server, SSL_KEY_UPDATE_REQUESTED), 1);
-    assert_int_equal(SSL_write(pair.server, "word", 4), 4);
-    ssize_t bytes = redis_tls_read(pair.session, heard, sizeof heard);
+    assert_int_equal(SSL_key_update(meeting.server, SSL_KEY_UPDATE_REQUESTED), 1);
+    assert_int_equal(SSL_write(meeting.server, "word", 4), 4);
+    ssize_t bytes = redis_tls_read(meeting.session, heard, sizeof heard);
     assert_true(bytes == 4 || bytes == -EAGAIN);
-    assert_true(redis_tls_awaits_room(pair.session));
+    assert_true(redis_tls_awaits_room(meeting.session));
     for (unsigned i = 0; i < STEPS_MOST && (arrived < taken || bytes == -EAGAIN); i++) {
-        arrived += drain_server(&pair, got, sizeof got);
+        arrived += drain_server(&meeting, got, sizeof got);
         if (bytes == -EAGAIN)
-            bytes = redis_tls_read(pair.session, heard, sizeof heard);
-        redis_tls_flush(pair.session);
+            bytes = redis_tls_read(meeting.session, heard, sizeof heard);
+        redis_tls_flush(meeting.session);
     }
     assert_int_equal(arrived, taken);
     assert_string_equal(heard, "word");
-    assert_false(redis_tls_awaits_room(pair.session));
-    hear_word(&pair);
-    assert_int_equal(redis_tls_write(pair.session, "done", 4), 4);
-    assert_int_equal(drain_server(&pair, got, sizeof got), 4);
-    end_pair(&pair);
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
+    assert_false(redis_tls_awaits_room(meeting.session));
+    hear_word(&meeting);
+    assert_int_equal(redis_tls_write(meeting.session, "done", 4), 4);
+    assert_int_equal(drain_server(&meeting, got, sizeof got), 4);
 }
 
 /* Until the second has come there is nothing to read, however often one asks. */
@@ -380,28 +362,21 @@ static void write_in_two_pieces(struct pair *pair)
 
 TEST(what_lies_in_openssl_is_known_and_a_piece_of_a_record_is_no_reason_to_ask_again)
 {
-    SSL_CTX *context = server_context(TLS1_3_VERSION);
-    struct redis_tls *tls = open_tls();
-    struct pair pair;
     char heard[100];
 
-    begin_pair(&pair, tls, context, "localhost");
-    assert_int_equal(shake_hands(&pair), 0);
-    hear_word(&pair);
+    meet(TLS1_3_VERSION);
+    hear_word(&meeting);
     for (unsigned i = 0; i < 3; i++)
-        assert_int_equal(SSL_write(pair.server, "0123456789", 10), 10);
-    assert_int_equal(redis_tls_read(pair.session, heard, 10), 10);
-    assert_true(redis_tls_has_more(pair.session));
-    assert_false(redis_tls_is_drained(pair.session));
-    assert_int_equal(redis_tls_read(pair.session, heard, 10), 10);
-    assert_int_equal(redis_tls_read(pair.session, heard, 10), 10);
-    assert_true(redis_tls_is_drained(pair.session));
-    assert_int_equal(redis_tls_read(pair.session, heard, 10), -EAGAIN);
-    assert_false(redis_tls_has_more(pair.session));
-    write_in_two_pieces(&pair);
-    end_pair(&pair);
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
+        assert_int_equal(SSL_write(meeting.server, "0123456789", 10), 10);
+    assert_int_equal(redis_tls_read(meeting.session, heard, 10), 10);
+    assert_true(redis_tls_has_more(meeting.session));
+    assert_false(redis_tls_is_drained(meeting.session));
+    assert_int_equal(redis_tls_read(meeting.session, heard, 10), 10);
+    assert_int_equal(redis_tls_read(meeting.session, heard, 10), 10);
+    assert_true(redis_tls_is_drained(meeting.session));
+    assert_int_equal(redis_tls_read(meeting.session, heard, 10), -EAGAIN);
+    assert_false(redis_tls_has_more(meeting.session));
+    write_in_two_pieces(&meeting);
 }
 
 /* ---- the host's errors ---- */
@@ -414,67 +389,57 @@ static unsigned long leave_error(void)
 }
 
 /* One connection fails by what it hears, the other ends. */
-static void expect_own_reason(struct redis_tls *tls, SSL_CTX *context, bool ends)
+static void expect_own_reason(bool ends)
 {
-    struct pair pair;
     char heard[8];
 
-    begin_pair(&pair, tls, context, "localhost");
-    assert_int_equal(shake_hands(&pair), 0);
-    hear_word(&pair);
+    begin_pair(&meeting, context, "localhost");
+    assert_int_equal(shake_hands(&meeting), 0);
+    hear_word(&meeting);
     unsigned long error = leave_error();
-    assert_int_equal(redis_tls_read(pair.session, heard, sizeof heard), -EAGAIN);
-    assert_int_equal(redis_tls_write(pair.session, "word", 4), 4);
+    assert_int_equal(redis_tls_read(meeting.session, heard, sizeof heard), -EAGAIN);
+    assert_int_equal(redis_tls_write(meeting.session, "word", 4), 4);
     if (ends)
-        shutdown(pair.fds[1], SHUT_WR);
+        shutdown(meeting.fds[1], SHUT_WR);
     else
-        assert_int_equal(send(pair.fds[1], "\x17\x03\x03\x00\x18 nobody has encrypted this", 29, 0), 29);
-    assert_int_equal(redis_tls_read(pair.session, heard, sizeof heard), ends ? 0 : -EPROTO);
-    assert_string_equal(redis_tls_why(pair.session), ends ? "" : "TLS: decryption failed or bad record mac");
+        assert_int_equal(send(meeting.fds[1], "\x17\x03\x03\x00\x18 nobody has encrypted this", 29, 0), 29);
+    assert_int_equal(redis_tls_read(meeting.session, heard, sizeof heard), ends ? 0 : -EPROTO);
+    assert_string_equal(redis_tls_why(meeting.session),
+                        ends ? "" : "TLS: decryption failed or bad record mac");
     assert_int_equal(ERR_get_error(), error);
     assert_int_equal(ERR_get_error(), 0);
-    end_pair(&pair);
+    end_pair(&meeting);
+    meeting.server = NULL;
 }
 
 TEST(what_the_host_has_in_openssls_queue_is_neither_taken_for_ours_nor_lost)
 {
-    SSL_CTX *context = server_context(TLS1_3_VERSION);
-    struct redis_tls *tls = open_tls();
-
-    expect_own_reason(tls, context, false);
-    expect_own_reason(tls, context, true);
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
+    open_both(TLS1_3_VERSION);
+    expect_own_reason(false);
+    expect_own_reason(true);
 }
 
 /* OpenSSL empties the queue itself in a handshake: what stands there before does not matter, and nothing is left. */
 TEST(a_handshake_fails_for_its_own_reason_and_leaves_no_error)
 {
-    SSL_CTX *context = server_context(TLS1_3_VERSION);
-    struct redis_tls *tls = open_tls();
-    struct pair pair;
     int done = -EAGAIN;
 
-    begin_pair(&pair, tls, context, "other.example");
+    open_both(TLS1_3_VERSION);
+    begin_pair(&meeting, context, "other.example");
     for (unsigned i = 0; i < STEPS_MOST && done == -EAGAIN; i++) {
-        SSL_do_handshake(pair.server);
+        SSL_do_handshake(meeting.server);
         leave_error();
-        done = redis_tls_shake_hands(pair.session);
+        done = redis_tls_shake_hands(meeting.session);
     }
     assert_int_equal(done, -EPROTO);
-    assert_non_null(strstr(redis_tls_why(pair.session), "another name than \"other.example\""));
+    assert_non_null(strstr(redis_tls_why(meeting.session), "another name than \"other.example\""));
     assert_int_equal(ERR_get_error(), 0);
-    end_pair(&pair);
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
 }
 
 /* ---- many threads ---- */
 
 struct worker {
     pthread_t thread;
-    struct redis_tls *tls;
-    SSL_CTX *context;
     unsigned failed;
     atomic_bool saw_change;
 };
@@ -487,18 +452,18 @@ static void *connect_again_and_again(void *argument)
     struct worker *worker = argument;
 
     for (bool done = false; !done;) {
-        struct pair pair;
+        struct pair own;
         char heard[8];
         bool mended = atomic_load(&is_mended);
 
-        begin_pair(&pair, worker->tls, worker->context, "localhost");
-        worker->failed += shake_hands(&pair) != 0 || SSL_write(pair.server, "word", 4) != 4 ||
-                          redis_tls_read(pair.session, heard, sizeof heard) != 4;
-        if (redis_tls_remark(pair.session)[0] != '\0')
+        begin_pair(&own, context, "localhost");
+        worker->failed += shake_hands(&own) != 0 || SSL_write(own.server, "word", 4) != 4 ||
+                          redis_tls_read(own.session, heard, sizeof heard) != 4;
+        if (redis_tls_remark(own.session)[0] != '\0')
             atomic_store(&worker->saw_change, true);
         else
             done = mended && atomic_load(&worker->saw_change);
-        end_pair(&pair);
+        end_pair(&own);
     }
     return NULL;
 }
@@ -516,17 +481,13 @@ TEST(threads_share_tickets_and_files_that_break_and_are_mended)
 {
     struct worker workers[THREADS] = {{.failed = 0}};
     char path[CERTIFICATES_PATH_BYTES];
-    SSL_CTX *context = server_context(TLS1_3_VERSION);
 
     put_authority(files.ca);
     snprintf(settings.ca, sizeof settings.ca, "%s", stack_certificates_path(&files, "used.pem", path));
-    struct redis_tls *tls = open_tls();
+    open_both(TLS1_3_VERSION);
     put_authority(stack_certificates_path(&files, "settings", path));
-    for (size_t i = 0; i < THREADS; i++) {
-        workers[i].tls = tls;
-        workers[i].context = context;
+    for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&workers[i].thread, NULL, connect_again_and_again, &workers[i]), 0);
-    }
     for (size_t i = 0; i < THREADS; i++)
         while (!atomic_load(&workers[i].saw_change))
             poll(NULL, 0, 1);
@@ -536,8 +497,6 @@ TEST(threads_share_tickets_and_files_that_break_and_are_mended)
         pthread_join(workers[i].thread, NULL);
         assert_int_equal(workers[i].failed, 0);
     }
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
 }
 
-TEST_GROUP(.up = issue_files, .down = remove_files);
+TEST_GROUP(.up = issue_files, .down = remove_files, .end = end_all);

@@ -191,35 +191,6 @@ static void expect_up(const char *url)
 
 /* ---- what works ---- */
 
-TEST(commands_are_answered_over_tls)
-{
-    static struct call call;
-
-    rig_start(usual_url());
-    rig_wait_up();
-    rig_expect_pong();
-    call_renew(&call);
-    rig_wait_until(call.answered > 0);
-    assert_int_equal(call.type, REDIS_REPLY_INTEGER);
-    assert_int_equal(rig.counters.connects, 1);
-}
-
-TEST(thousands_of_commands_in_one_turn_are_answered_in_order)
-{
-    struct call *calls = calloc(MANY, sizeof *calls);
-
-    rig_start(usual_url());
-    rig_wait_up();
-    ask_server("DEL", "counter");
-    for (size_t i = 0; i < MANY; i++)
-        call_send(&calls[i], "INCR", "counter");
-    rig_wait_until(calls[MANY - 1].answered > 0);
-    for (size_t i = 0; i < MANY; i++)
-        assert_int_equal(calls[i].integer, i + 1);
-    rig_finish();
-    free(calls);
-}
-
 TEST(values_of_any_size_come_back_whole_over_tls)
 {
     enum { BIG = 3 << 20 };
