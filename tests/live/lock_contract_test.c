@@ -115,7 +115,7 @@ TEST(permits_count_units)
     struct guard_locks *one = locks_open(), *other = locks_open();
     const char *name = "exports";
     struct guard_lock_request request = request_for(GUARD_LOCK_PERMITS, &name);
-    struct taking waiter;
+    static struct taking waiter;
     request.limit = 3;
     request.units = 2;
     struct guard_hold *two = hold_of(one, &request);
@@ -146,7 +146,7 @@ TEST(readers_share_and_stand_behind_a_writer_that_waits)
     struct guard_locks *one = locks_open(), *other = locks_open();
     const char *name = "catalog";
     struct guard_lock_request read = request_for(GUARD_LOCK_READ, &name);
-    struct taking writer, late;
+    static struct taking writer, late;
     struct guard_hold *first = hold_of(one, &read), *second = hold_of(other, &read);
     take_start(one, &writer, request_for(GUARD_LOCK_WRITE, &name));
     WAIT_UNTIL(waits(one, name, 1));
@@ -169,7 +169,7 @@ TEST(waiters_of_several_processes_are_served_in_their_order)
 {
     enum { WAITERS = 6 };
     struct guard_locks *holder = locks_open(), *processes[] = {locks_open(), locks_open(), locks_open()};
-    struct taking waiters[WAITERS];
+    static struct taking waiters[WAITERS];
     const char *name = "catalog";
     struct guard_lock_request request = exclusive(&name);
     struct guard_hold *hold = hold_of(holder, &request);
@@ -196,7 +196,7 @@ TEST(a_look_shows_holders_and_those_that_wait_in_their_order)
     struct guard_locks *one = locks_open(), *other = locks_open();
     const char *name = "catalog";
     struct guard_lock_request read = request_for(GUARD_LOCK_READ, &name);
-    struct taking writer, reader;
+    static struct taking writer, reader;
     char me[32];
     struct guard_lock_view view = view_of(one, name);
     assert_int_equal(view.holder_count + view.waiter_count + view.seen_count, 0);
@@ -300,7 +300,7 @@ TEST(a_cancelled_waiter_is_told_so_once_and_leaves_its_place)
     struct guard_locks *one = locks_open(), *other = locks_open();
     const char *name = "catalog";
     struct guard_lock_request request = exclusive(&name);
-    struct taking waiter, next;
+    static struct taking waiter, next;
     struct guard_hold *hold = hold_of(one, &request);
     take_start(other, &waiter, request);
     WAIT_UNTIL(waits(one, name, 1));
@@ -321,7 +321,7 @@ TEST(a_request_that_is_cancelled_at_once_is_still_answered_once)
     struct guard_locks *locks = locks_open();
     const char *name = "catalog";
     for (int i = 0; i < 100; i++) {
-        struct taking taking;
+        static struct taking taking;
         take_start(locks, &taking, exclusive(&name));
         guard_lock_cancel(locks, taking.ticket);
         WAIT_UNTIL(atomic_load(&taking.answers) == 1);
@@ -338,7 +338,7 @@ TEST(several_names_are_granted_all_or_none)
     static const char *const BOTH[] = {"category:3", "category:8"};
     struct guard_locks *one = locks_open(), *other = locks_open();
     struct guard_lock_request both = exclusive(BOTH), second = exclusive(&BOTH[1]), hasty = at_once(BOTH);
-    struct taking waiter;
+    static struct taking waiter;
     both.count = hasty.count = 2;
     struct guard_hold *hold = hold_of(one, &second);
     assert_int_equal(lock_of(other, &hasty).status, GUARD_LOCK_BUSY);
@@ -468,7 +468,7 @@ TEST(closing_answers_those_that_wait_and_gives_back_what_is_held)
     struct guard_locks *one = locks_open(), *other = locks_open();
     const char *name = "catalog", *second = "second";
     struct guard_lock_request request = exclusive(&second);
-    struct taking held, waiter;
+    static struct taking held, waiter;
     struct guard_owner *owner = NULL;
     assert_int_equal(guard_owner_new(one, &owner), GUARD_LOCK_OK);
     take_start(one, &held, exclusive(&name));

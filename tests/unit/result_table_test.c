@@ -11,20 +11,26 @@
 
 enum { PAGE_COLUMNS = 100 };
 
-/* Yours, from malloc(). */
-static char *table_of(const struct report *report, bool is_terminal)
+static struct report report;
+static char *table; /* of the report, when show() was called last */
+
+static void show_on(bool is_terminal)
 {
-    char *text = NULL;
     size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
+    free(table);
+    FILE *out = open_memstream(&table, &bytes);
     assert_non_null(out);
-    report_table(report, out, is_terminal);
+    report_table(&report, out, is_terminal);
     assert_int_equal(fclose(out), 0);
-    return text;
+}
+
+static void show(void)
+{
+    show_on(false);
 }
 
 /* The line that begins so, without its indentation; lent until the next call. "" if there is none. */
-static const char *line_of(const char *table, const char *begin)
+static const char *line_of(const char *begin)
 {
     static char line[512];
     line[0] = '\0';
@@ -39,9 +45,9 @@ static const char *line_of(const char *table, const char *begin)
     return line;
 }
 
-static void assert_row(const char *table, const char *label, const char *const *cells, size_t count)
+static void assert_row(const char *label, const char *const *cells, size_t count)
 {
-    const char *at = line_of(table, label);
+    const char *at = line_of(label);
     if (at[0] == '\0')
         fail_msg("no row \"%s\" in:\n%s", label, table);
     at += strlen(label);
@@ -55,11 +61,11 @@ static void assert_row(const char *table, const char *label, const char *const *
     assert_string_equal(at, "");
 }
 
-#define ROW(table, label, ...)                                                                               \
-    assert_row(table, label, (const char *const[]){__VA_ARGS__},                                             \
+#define ROW(label, ...)                                                                                      \
+    assert_row(label, (const char *const[]){__VA_ARGS__},                                                    \
                sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
 
-static void assert_narrow(const char *table)
+static void assert_narrow(void)
 {
     char *copy = strdup(table), *rest = copy;
     assert_non_null(copy);
@@ -70,30 +76,29 @@ static void assert_narrow(const char *table)
     free(copy);
 }
 
-static struct report report;
-
 static void clear(void)
 {
     report_clear(&report);
+    free(table);
+    table = NULL;
 }
 
 TEST(several_results_stand_side_by_side)
 {
     sample_burst_report(&report);
-    char *table = table_of(&report, false);
-    ROW(table, "loads per expiry  ", "1000.00", "2.00", "1.00");
-    ROW(table, "queries", "1000", "2", "1");
-    ROW(table, "at the same time, most", "97", "2", "1");
-    ROW(table, "answered 200", "1000", "1000", "1000");
-    ROW(table, "collapsed", "0", "998", "999");
-    ROW(table, "Redis commands", "5786", "5786", "5786");
-    ROW(table, "evalsha", "2104", "2104", "2104");
-    ROW(table, "off ", "local", "fleet");
+    show();
+    ROW("loads per expiry  ", "1000.00", "2.00", "1.00");
+    ROW("queries", "1000", "2", "1");
+    ROW("at the same time, most", "97", "2", "1");
+    ROW("answered 200", "1000", "1000", "1000");
+    ROW("collapsed", "0", "998", "999");
+    ROW("Redis commands", "5786", "5786", "5786");
+    ROW("evalsha", "2104", "2104", "2104");
+    ROW("off ", "local", "fleet");
     assert_non_null(strstr(table, "held      fleet: loads per expiry <= 1: 1.00\n"));
     assert_non_null(strstr(table, "\ngenerator: The generator kept up"));
     assert_null(strchr(table, '\033'));
-    assert_narrow(table);
-    free(table);
+    assert_narrow();
 }
 
 TEST(all_figures_of_a_latency_are_rows)
@@ -104,7 +109,7 @@ TEST(all_figures_of_a_latency_are_rows)
     static const char *const labels[] = {"min", "mean", "p50", "p75", "p90", "p95", "p99", "p99.9", "max"};
     char cell[TEXT_NUMBER_BYTES];
     report_add(&report, result);
-    char *table = table_of(&report, false);
+    show();
     const char *at = strstr(table, "\nlatency, ms\n");
     assert_non_null(at);
     for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
@@ -112,14 +117,13 @@ TEST(all_figures_of_a_latency_are_rows)
         if (strncmp(at + 3, labels[i], strlen(labels[i])) != 0)
             fail_msg("%s is not the row in: %.300s", labels[i], at);
     }
-    ROW(table, "min", text_ms(cell, result->all.min_us));
-    ROW(table, "p75", text_ms(cell, result->all.p75_us));
-    ROW(table, "mean", text_ms(cell, (uint64_t)(result->all.mean_us + 0.5)));
-    ROW(table, "received, MB", "2.80");
-    ROW(table, "received per second, MB", text_mb(cell, result->received_per_s));
+    ROW("min", text_ms(cell, result->all.min_us));
+    ROW("p75", text_ms(cell, result->all.p75_us));
+    ROW("mean", text_ms(cell, (uint64_t)(result->all.mean_us + 0.5)));
+    ROW("received, MB", "2.80");
+    ROW("received per second, MB", text_mb(cell, result->received_per_s));
     assert_non_null(strstr(table, "\ntime to the first byte, ms\n"));
     assert_non_null(strstr(table, "\ntime to connect, ms\n"));
-    free(table);
 }
 
 TEST(the_headline_says_how_often_the_database_was_asked_and_what_changes_that)
@@ -131,50 +135,45 @@ TEST(the_headline_says_how_often_the_database_was_asked_and_what_changes_that)
     result->loads = 294;
     result->expiries = 10;
     result->loads_per_expiry = 29.4;
-    char *table = table_of(&report, false);
+    show();
     assert_non_null(
         strstr(table, "\n2000 requests: the database was asked 294 times for 10 expiries: 29.40 loads each, "
                       "where 1 is\nenough. 99 % of the answers took at most "));
     assert_null(strstr(table, "! "));
     assert_non_null(strstr(table, "\ngenerator: "));
-    free(table);
     result->misses_loads = result->strain.is_bottleneck = true;
     result->expiries = 0;
     snprintf(result->caveat, sizeof result->caveat, "the log continues elsewhere");
-    table = table_of(&report, false);
+    show();
     assert_non_null(strstr(table, "asked at least 294 times. 99 %"));
     assert_non_null(
         strstr(table, "\n! Queries: the log continues elsewhere\n! The generator was the bottleneck"));
-    ROW(table, "queries", "at least 294");
+    ROW("queries", "at least 294");
     assert_null(strstr(table, "\ngenerator: ")); /* it is said above */
     assert_null(strstr(table, "\ncounting: "));
-    free(table);
     result->statuses[404] = result->statuses[200];
     result->statuses[200] = 0;
-    table = table_of(&report, false);
+    show();
     assert_non_null(strstr(table, "\n! Nothing was served: no answer is below 400\n"));
-    free(table);
     result->check_count = 1;
     snprintf(result->checks[0].text, sizeof result->checks[0].text, "status 404 = 100%%");
     result->checks[0].held = true;
-    table = table_of(&report, false);
+    show();
     assert_null(strstr(table, "Nothing was served"));
-    free(table);
 }
 
 TEST(what_went_wrong_is_shown_once_of_each_kind)
 {
     sample_rate_report(&report);
     assert_int_equal(report.results[0]->sample_count, 3);
-    char *table = table_of(&report, false);
+    show();
     assert_non_null(strstr(table, "\nfirst off: 503 at "));
     assert_non_null(strstr(table, "{\"error\": \"the cache is away\"}"));
     size_t shown = 0;
     for (const char *at = table; (at = strstr(at, "\nfirst ")) != NULL; at++)
         shown++;
     assert_int_equal(shown, 3);
-    assert_narrow(table);
-    free(table);
+    assert_narrow();
 }
 
 TEST(a_percentile_that_too_few_answers_support_is_a_dash)
@@ -186,13 +185,12 @@ TEST(a_percentile_that_too_few_answers_support_is_a_dash)
     sample.name = "many";
     sample.round_count = 10;
     report_add(&report, sample_result(&sample));
-    char *table = table_of(&report, false);
-    const char *row = line_of(table, "p99.9");
+    show();
+    const char *row = line_of("p99.9");
     assert_string_not_equal(row, "");
     assert_non_null(strstr(row, " - ")); /* of 100: it would be the maximum; of 1 000 it is something */
-    assert_string_equal(line_of(table, "p99.99"), "");
-    assert_null(strstr(line_of(table, "p99 "), "-"));
-    free(table);
+    assert_string_equal(line_of("p99.99"), "");
+    assert_null(strstr(line_of("p99 "), "-"));
 }
 
 TEST(rows_that_nobody_has_are_left_out)
@@ -204,13 +202,12 @@ TEST(rows_that_nobody_has_are_left_out)
     result->requests = 3;
     result->outcomes[RECORD_REFUSED] = 3;
     report_add(&report, result);
-    char *table = table_of(&report, false);
+    show();
     assert_string_equal(table, "bare\n\n3 requests. 3 of 3 requests failed.\n\n"
                                "                                              bare\n"
                                "requests                                         3\n"
                                "  refused                                        3\n"
                                "seconds until the last answer                 0.00\n\n");
-    free(table);
 }
 
 TEST(what_one_result_has_and_another_has_not_is_a_dash)
@@ -225,12 +222,11 @@ TEST(what_one_result_has_and_another_has_not_is_a_dash)
     report.results[0]->has_writes = true;
     report.results[1]->is_partial = true;
     report.results[1]->has_loads = true;
-    char *table = table_of(&report, false);
-    ROW(table, "stale answers after a write", "0", "-");
-    ROW(table, "interrupted", "-", "yes");
-    ROW(table, "queries", "-", "0");
-    assert_string_equal(line_of(table, "loads per expiry"), "");
-    free(table);
+    show();
+    ROW("stale answers after a write", "0", "-");
+    ROW("interrupted", "-", "yes");
+    ROW("queries", "-", "0");
+    assert_string_equal(line_of("loads per expiry"), "");
 }
 
 TEST(sixteen_results_with_long_names_stay_within_the_page)
@@ -249,11 +245,10 @@ TEST(sixteen_results_with_long_names_stay_within_the_page)
         report.results[i]->check_count = 1;
         snprintf(report.results[i]->strain.verdict, 32, "verdict %zu", i);
     }
-    char *table = table_of(&report, false);
-    assert_narrow(table);
+    show();
+    assert_narrow();
     assert_non_null(strstr(table, "…"));
     assert_non_null(strstr(table, "verdict 15"));
-    free(table);
 }
 
 TEST(foreign_text_cannot_command_the_terminal)
@@ -268,29 +263,26 @@ TEST(foreign_text_cannot_command_the_terminal)
     result->check_count = 1;
     snprintf(result->caveat, sizeof result->caveat, "\033caveat");
     snprintf(result->commands[0].name, sizeof result->commands[0].name, "\033get");
-    char *table = table_of(&report, false);
+    show();
     for (const char *at = table; *at != '\0'; at++)
         assert_true((unsigned char)*at >= ' ' || *at == '\n');
     assert_null(strstr(table, "\xc2\x9b"));
     assert_null(strstr(table, "\xe2\x80\xae"));
-    free(table);
 }
 
 TEST(a_terminal_gets_colours)
 {
     sample_rate_report(&report);
-    char *table = table_of(&report, true);
+    show_on(true);
     assert_non_null(strstr(table, "\033[31mNOT HELD  \033[0mfleet: loads per expiry <= 1"));
     assert_non_null(strstr(table, "\033[32mheld      \033[0m"));
-    free(table);
 }
 
 TEST(a_report_without_results_is_its_title)
 {
     report = (struct report){.title = "nothing yet"};
-    char *table = table_of(&report, false);
+    show();
     assert_string_equal(table, "nothing yet\n\n");
-    free(table);
 }
 
 /* ---- texts and numbers ---- */

@@ -14,9 +14,24 @@ static const uint64_t stamp_now_us = 70000000 - 5000;
 
 #define UTC "2025-11-20 12:34:56.789 UTC [4711] "
 
-static void feed(struct witness_log *log, const char *text)
+static struct witness_log heard; /* of the test; what it has begun before is cleared */
+
+static bool clear(void)
 {
-    witness_log_feed(log, text, strlen(text), later);
+    witness_log_clear(&heard);
+    heard = (struct witness_log){0};
+    return true;
+}
+
+static void begin(const char *text)
+{
+    clear();
+    witness_log_init(&heard, text);
+}
+
+static void feed(const char *text)
+{
+    witness_log_feed(&heard, text, strlen(text), later);
 }
 
 /* ---- one line ---- */
@@ -102,19 +117,17 @@ TEST(a_prefix_without_milliseconds_or_process_is_refused_in_words)
                                            "1763642096 4711 ",
                                            "691f09b0.1267 1763642096.789 "};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-        struct witness_log log;
         char text[256], why[WITNESS_WHY_BYTES] = "";
-        witness_log_init(&log, "load");
-        assert_true(witness_log_is_readable(&log, "/log", why));
+        begin("load");
+        assert_true(witness_log_is_readable(&heard, "/log", why));
         snprintf(text, sizeof text, "%sLOG:  statement: SELECT /* load */ 1\n", prefixes[i]);
-        feed(&log, text);
-        assert_false(witness_log_is_readable(&log, "/log", why));
+        feed(text);
+        assert_false(witness_log_is_readable(&heard, "/log", why));
         assert_non_null(strstr(why, "log_line_prefix = '%m [%p] '"));
         assert_non_null(strstr(why, prefixes[i]));
-        assert_int_equal(log.load_count, 0);
-        feed(&log, UTC "LOG:  statement: SELECT /* load */ 1\n"); /* it has been set */
-        assert_true(witness_log_is_readable(&log, "/log", why));
-        witness_log_clear(&log);
+        assert_int_equal(heard.load_count, 0);
+        feed(UTC "LOG:  statement: SELECT /* load */ 1\n"); /* it has been set */
+        assert_true(witness_log_is_readable(&heard, "/log", why));
     }
 }
 
@@ -127,16 +140,14 @@ TEST(logs_in_other_formats_and_languages_are_refused_in_words)
         UTC "PROTOKOLL:  Anweisung: SELECT /* load */ 1\n",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        struct witness_log log;
         char why[WITNESS_WHY_BYTES] = "";
-        witness_log_init(&log, "load");
-        feed(&log, lines[i]);
-        assert_false(witness_log_is_readable(&log, "/log", why));
+        begin("load");
+        feed(lines[i]);
+        assert_false(witness_log_is_readable(&heard, "/log", why));
         assert_non_null(strstr(why, "lc_messages"));
-        feed(&log, UTC "LOG:  statement: SELECT 1\n");
-        feed(&log, lines[i]); /* beside real ones they may be somebody else's */
-        assert_true(witness_log_is_readable(&log, "/log", why));
-        witness_log_clear(&log);
+        feed(UTC "LOG:  statement: SELECT 1\n");
+        feed(lines[i]); /* beside real ones they may be somebody else's */
+        assert_true(witness_log_is_readable(&heard, "/log", why));
     }
 }
 
@@ -281,24 +292,22 @@ static const struct expected kinds[] = {
      NULL},
 };
 
-static void assert_loads(const struct witness_log *log, const struct expected *expected)
+static void assert_loads(const struct expected *expected)
 {
-    if (log->load_count != expected->loads)
-        fail_msg("%s: %zu loads", expected->text, log->load_count);
+    if (heard.load_count != expected->loads)
+        fail_msg("%s: %zu loads", expected->text, heard.load_count);
     if (expected->loads == 0)
         return;
-    assert_string_equal(log->loads[0].key, expected->key);
-    assert_true(log->loads[0].at_us == stamp_now_us);
+    assert_string_equal(heard.loads[0].key, expected->key);
+    assert_true(heard.loads[0].at_us == stamp_now_us);
 }
 
 TEST(what_runs_is_a_load_and_nothing_else_is)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        struct witness_log log;
-        witness_log_init(&log, "/* load */");
-        feed(&log, kinds[i].text);
-        assert_loads(&log, &kinds[i]);
-        witness_log_clear(&log);
+        begin("/* load */");
+        feed(kinds[i].text);
+        assert_loads(&kinds[i]);
     }
 }
 
@@ -307,133 +316,115 @@ TEST(messages_torn_at_every_byte_are_the_same_messages)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         size_t bytes = strlen(kinds[i].text);
         for (size_t cut = 0; cut <= bytes; cut++) {
-            struct witness_log log;
-            witness_log_init(&log, "/* load */");
-            witness_log_feed(&log, kinds[i].text, cut, later);
-            witness_log_feed(&log, kinds[i].text + cut, bytes - cut, later);
-            assert_loads(&log, &kinds[i]);
-            witness_log_clear(&log);
+            begin("/* load */");
+            witness_log_feed(&heard, kinds[i].text, cut, later);
+            witness_log_feed(&heard, kinds[i].text + cut, bytes - cut, later);
+            assert_loads(&kinds[i]);
         }
     }
 }
 
 TEST(a_load_counts_as_soon_as_its_line_is_whole)
 {
-    struct witness_log log;
-    witness_log_init(&log, "load");
-    feed(&log, UTC "LOG:  execute p1: SELECT /* load");
-    assert_int_equal(log.load_count, 0);
-    feed(&log, " */ $1\n");
-    assert_int_equal(log.load_count, 1);
-    feed(&log, "\tFROM /* load */ x\n");
-    feed(&log, UTC "DETAIL:  parameters: $1 = '7'\n");
-    assert_int_equal(log.load_count, 1);
-    assert_string_equal(log.loads[0].key, "7");
-    witness_log_clear(&log);
+    begin("load");
+    feed(UTC "LOG:  execute p1: SELECT /* load");
+    assert_int_equal(heard.load_count, 0);
+    feed(" */ $1\n");
+    assert_int_equal(heard.load_count, 1);
+    feed("\tFROM /* load */ x\n");
+    feed(UTC "DETAIL:  parameters: $1 = '7'\n");
+    assert_int_equal(heard.load_count, 1);
+    assert_string_equal(heard.loads[0].key, "7");
 }
 
 TEST(parameters_that_do_not_come_are_noticed)
 {
-    struct witness_log log;
-    witness_log_init(&log, "load");
-    feed(&log, UTC "LOG:  execute p1: SELECT /* load */ $1\n");
-    assert_int_equal(log.keyless_count, 1);
-    feed(&log, UTC "DETAIL:  parameters: $1 = '7'\n");
-    assert_int_equal(log.keyless_count, 0);
-    feed(&log, UTC "LOG:  execute p1: SELECT /* load */ $1\n" UTC "LOG:  statement: SELECT /* load */ 1\n" UTC
-                   "LOG:  statement: SELECT /* load */ x\n" UTC "LOG:  execute p1: SELECT $1\n");
-    assert_int_equal(log.load_count, 4);
-    assert_int_equal(log.keyless_count, 1);
-    witness_log_clear(&log);
+    begin("load");
+    feed(UTC "LOG:  execute p1: SELECT /* load */ $1\n");
+    assert_int_equal(heard.keyless_count, 1);
+    feed(UTC "DETAIL:  parameters: $1 = '7'\n");
+    assert_int_equal(heard.keyless_count, 0);
+    feed(UTC "LOG:  execute p1: SELECT /* load */ $1\n" UTC "LOG:  statement: SELECT /* load */ 1\n" UTC
+             "LOG:  statement: SELECT /* load */ x\n" UTC "LOG:  execute p1: SELECT $1\n");
+    assert_int_equal(heard.load_count, 4);
+    assert_int_equal(heard.keyless_count, 1);
 }
 
 TEST(what_is_asked_instead_of_a_load_is_counted_until_there_is_one)
 {
     char line[200];
-    struct witness_log log;
-    witness_log_init(&log, "FROM itmes");
+    begin("FROM itmes");
     for (unsigned i = 0; i < 200; i++) {
         snprintf(line, sizeof line,
                  UTC "LOG:  statement: BEGIN\n" UTC "LOG:  statement: SELECT t%u FROM other\n", i);
-        feed(&log, line);
+        feed(line);
         snprintf(line, sizeof line, UTC "LOG:  statement: SELECT n\n\tFROM items WHERE id = %u\n", i);
-        feed(&log, line);
+        feed(line);
     }
-    feed(&log, UTC "LOG:  statement: /* stampede witness 7 */ SELECT 1\n");
-    const struct witness_other *most = log.others;
+    feed(UTC "LOG:  statement: /* stampede witness 7 */ SELECT 1\n");
+    const struct witness_other *most = heard.others;
     for (size_t i = 0; i < WITNESS_LOG_OTHERS; i++)
-        most = log.others[i].count > most->count ? &log.others[i] : most;
+        most = heard.others[i].count > most->count ? &heard.others[i] : most;
     assert_string_equal(most->form, "SELECT n FROM items WHERE id = ?");
     assert_in_range(most->count, 150, 200);
     uint64_t before = most->count;
-    feed(&log, UTC "LOG:  statement: SELECT n FROM itmes WHERE id = 7\n" UTC
-                   "LOG:  statement: SELECT n FROM items WHERE id = 7\n" UTC "LOG:  statement: BEGIN\n");
+    feed(UTC "LOG:  statement: SELECT n FROM itmes WHERE id = 7\n" UTC
+             "LOG:  statement: SELECT n FROM items WHERE id = 7\n" UTC "LOG:  statement: BEGIN\n");
     assert_int_equal(most->count, before);
-    witness_log_clear(&log);
 }
 
 TEST(parameters_find_their_statement_by_process)
 {
-    struct witness_log log;
-    witness_log_init(&log, "load");
-    feed(&log, "11 1763642096.789 LOG:  execute p1: SELECT /* load */ $1\n"
-               "22 1763642096.790 LOG:  execute p1: SELECT /* load */ $1\n"
-               "33 1763642096.790 LOG:  execute p1: SELECT $1\n"
-               "22 1763642096.790 DETAIL:  parameters: $1 = 'two'\n"
-               "33 1763642096.790 DETAIL:  parameters: $1 = 'three'\n"
-               "11 1763642096.789 DETAIL:  parameters: $1 = 'one'\n"
-               "44 1763642096.789 DETAIL:  parameters: $1 = 'nobody'\n");
-    assert_int_equal(log.load_count, 2);
-    assert_string_equal(log.loads[0].key, "one");
-    assert_string_equal(log.loads[1].key, "two");
-    feed(&log, "11 1763642096.795 LOG:  disconnection\n"
-               "11 1763642096.795 DETAIL:  parameters: $1 = 'not of this one'\n");
-    assert_string_equal(log.loads[0].key, "one");
-    witness_log_clear(&log);
+    begin("load");
+    feed("11 1763642096.789 LOG:  execute p1: SELECT /* load */ $1\n"
+         "22 1763642096.790 LOG:  execute p1: SELECT /* load */ $1\n"
+         "33 1763642096.790 LOG:  execute p1: SELECT $1\n"
+         "22 1763642096.790 DETAIL:  parameters: $1 = 'two'\n"
+         "33 1763642096.790 DETAIL:  parameters: $1 = 'three'\n"
+         "11 1763642096.789 DETAIL:  parameters: $1 = 'one'\n"
+         "44 1763642096.789 DETAIL:  parameters: $1 = 'nobody'\n");
+    assert_int_equal(heard.load_count, 2);
+    assert_string_equal(heard.loads[0].key, "one");
+    assert_string_equal(heard.loads[1].key, "two");
+    feed("11 1763642096.795 LOG:  disconnection\n"
+         "11 1763642096.795 DETAIL:  parameters: $1 = 'not of this one'\n");
+    assert_string_equal(heard.loads[0].key, "one");
 }
 
 TEST(what_follows_a_break_does_not_continue_what_came_before)
 {
-    struct witness_log log;
-    witness_log_init(&log, "load");
-    feed(&log, UTC "LOG:  statement: SELECT 1\n");
-    witness_log_break(&log);
-    feed(&log, "\tFROM /* load */ x\n" UTC "LOG:  statement: SEL");
-    witness_log_break(&log);
-    feed(&log, "ECT /* load */ 1\n");
-    assert_int_equal(log.load_count, 0);
-    feed(&log, UTC "LOG:  statement: SELECT /* load */ 1\n");
-    assert_int_equal(log.load_count, 1);
-    witness_log_clear(&log);
+    begin("load");
+    feed(UTC "LOG:  statement: SELECT 1\n");
+    witness_log_break(&heard);
+    feed("\tFROM /* load */ x\n" UTC "LOG:  statement: SEL");
+    witness_log_break(&heard);
+    feed("ECT /* load */ 1\n");
+    assert_int_equal(heard.load_count, 0);
+    feed(UTC "LOG:  statement: SELECT /* load */ 1\n");
+    assert_int_equal(heard.load_count, 1);
 }
 
 TEST(statements_that_are_logged_at_their_end_only_are_noticed)
 {
-    struct witness_log log;
-    witness_log_init(&log, "load");
-    feed(&log,
-         UTC "LOG:  duration: 0.5 ms  parse p1: SELECT /* load */ $1\n" UTC
+    begin("load");
+    feed(UTC "LOG:  duration: 0.5 ms  parse p1: SELECT /* load */ $1\n" UTC
              "LOG:  duration: 0.5 ms  execute p1: SELECT /* load */ $1\n" UTC "LOG:  duration: 0.5 ms\n" UTC
              "LOG:  duration: 0.5 ms  statement: SELECT /* other */ 1\n" UTC
              "LOG:  duration: 0.5 ms  statement: SELECT /* load */ 1\n");
-    assert_int_equal(log.load_count, 0);
-    assert_int_equal(log.duration_count, 2);
-    witness_log_clear(&log);
+    assert_int_equal(heard.load_count, 0);
+    assert_int_equal(heard.duration_count, 2);
 }
 
 TEST(the_awaited_statement_of_ours_is_found_and_is_no_load)
 {
-    struct witness_log log;
-    witness_log_init(&log, NULL);
-    log.awaited = 81;
-    feed(&log, UTC "LOG:  execute <unnamed>: /* stampede witness 80 */ SELECT $1\n");
-    assert_false(log.has_awaited);
-    feed(&log,
-         UTC "LOG:  execute <unnamed>: /* stampede witness 81 */ SELECT $1\n" UTC
+    begin(NULL);
+    heard.awaited = 81;
+    feed(UTC "LOG:  execute <unnamed>: /* stampede witness 80 */ SELECT $1\n");
+    assert_false(heard.has_awaited);
+    feed(UTC "LOG:  execute <unnamed>: /* stampede witness 81 */ SELECT $1\n" UTC
              "DETAIL:  parameters: $1 = 'x'\n" UTC "LOG:  statement: /* stampede witness */ SELECT 1\n");
-    assert_true(log.has_awaited);
-    assert_int_equal(log.load_count, 0);
-    witness_log_clear(&log);
+    assert_true(heard.has_awaited);
+    assert_int_equal(heard.load_count, 0);
 }
 
 /* ---- how many run ---- */
@@ -444,35 +435,30 @@ TEST(the_awaited_statement_of_ours_is_found_and_is_no_load)
 
 TEST(the_most_loads_at_once_is_counted_between_begins_and_ends)
 {
-    struct witness_log log;
-    witness_log_init(&log, "/* load */");
-    feed(&log, BEGINS("11") AT("11") "DETAIL:  parameters: $1 = '7'\n" BEGINS("22") ENDS("33"));
-    assert_int_equal(log.running.count, 2);
-    feed(&log, ENDS("11") BEGINS("33"));
-    assert_int_equal(log.running.count, 2);
-    feed(&log, AT("22") "FATAL:  terminating connection due to administrator command\n" ENDS("33"));
-    assert_int_equal(log.running.count, 0);
-    assert_int_equal(log.running.most, 2);
-    assert_int_equal(log.running.ended, 2); /* the third wrote how it ended, not after how long */
-    assert_int_equal(log.load_count, 3);
-    witness_log_clear(&log);
+    begin("/* load */");
+    feed(BEGINS("11") AT("11") "DETAIL:  parameters: $1 = '7'\n" BEGINS("22") ENDS("33"));
+    assert_int_equal(heard.running.count, 2);
+    feed(ENDS("11") BEGINS("33"));
+    assert_int_equal(heard.running.count, 2);
+    feed(AT("22") "FATAL:  terminating connection due to administrator command\n" ENDS("33"));
+    assert_int_equal(heard.running.count, 0);
+    assert_int_equal(heard.running.most, 2);
+    assert_int_equal(heard.running.ended, 2); /* the third wrote how it ended, not after how long */
+    assert_int_equal(heard.load_count, 3);
 }
 
 #define KILLED(process) AT("1") "LOG:  server process (PID " process ") was terminated by signal 9: Killed\n"
 
 TEST(the_load_of_a_killed_process_ends_with_the_postmasters_line)
 {
-    struct witness_log log;
-    witness_log_init(&log, "/* load */");
-    feed(&log,
-         BEGINS("11") BEGINS("22") KILLED("22") AT("1") "DETAIL:  Failed process was running: SELECT 1\n");
-    assert_int_equal(log.running.count, 1);
-    assert_int_equal(log.running.process[0], 11);
-    feed(&log, KILLED("33") BEGINS("44"));
-    assert_int_equal(log.running.count, 2);
-    assert_int_equal(log.running.most, 2);
-    assert_int_equal(log.running.ended, 0);
-    witness_log_clear(&log);
+    begin("/* load */");
+    feed(BEGINS("11") BEGINS("22") KILLED("22") AT("1") "DETAIL:  Failed process was running: SELECT 1\n");
+    assert_int_equal(heard.running.count, 1);
+    assert_int_equal(heard.running.process[0], 11);
+    feed(KILLED("33") BEGINS("44"));
+    assert_int_equal(heard.running.count, 2);
+    assert_int_equal(heard.running.most, 2);
+    assert_int_equal(heard.running.ended, 0);
 }
 
 /* The postmaster ends all others without a line of theirs; killed itself it leaves none when it is started again. */
@@ -482,28 +468,24 @@ TEST(no_load_outlasts_the_server)
         AT("1") "LOG:  all server processes terminated; reinitializing\n",
         AT("2") "LOG:  starting PostgreSQL 15.18 on x86_64-pc-linux-gnu, 64-bit\n"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        struct witness_log log;
-        witness_log_init(&log, "/* load */");
-        feed(&log, BEGINS("11") BEGINS("22"));
-        feed(&log, lines[i]);
-        assert_int_equal(log.running.count, 0);
-        feed(&log, BEGINS("33"));
-        assert_int_equal(log.running.most, 2);
-        witness_log_clear(&log);
+        begin("/* load */");
+        feed(BEGINS("11") BEGINS("22"));
+        feed(lines[i]);
+        assert_int_equal(heard.running.count, 0);
+        feed(BEGINS("33"));
+        assert_int_equal(heard.running.most, 2);
     }
 }
 
 /* Otherwise the log would seem to have the ends. */
 TEST(a_duration_of_another_statement_is_no_end_of_a_load)
 {
-    struct witness_log log;
-    witness_log_init(&log, "/* load */");
-    feed(&log, ENDS("11") AT("11") "LOG:  statement: SELECT 1\n" ENDS("11"));
-    assert_int_equal(log.running.ended, 0);
-    feed(&log, BEGINS("11") BEGINS("11") ENDS("22")); /* one process runs one at a time */
-    assert_int_equal(log.running.most, 1);
-    assert_int_equal(log.running.ended, 0);
-    witness_log_clear(&log);
+    begin("/* load */");
+    feed(ENDS("11") AT("11") "LOG:  statement: SELECT 1\n" ENDS("11"));
+    assert_int_equal(heard.running.ended, 0);
+    feed(BEGINS("11") BEGINS("11") ENDS("22")); /* one process runs one at a time */
+    assert_int_equal(heard.running.most, 1);
+    assert_int_equal(heard.running.ended, 0);
 }
 
 TEST(more_loads_than_there_is_room_for_are_noticed)
@@ -531,7 +513,7 @@ TEST(rubbish_crashes_nothing)
 {
     uint32_t seed = 1;
     for (int round = 0; round < 20000; round++) {
-        struct witness_log log;
+        struct witness_log heard;
         char text[600], why[WITNESS_WHY_BYTES];
         size_t count = 0;
         for (int i = 0; i < 2; i++)
@@ -542,31 +524,30 @@ TEST(rubbish_crashes_nothing)
             char byte = chance(&seed) % 3 == 0 ? "\n\t'(: "[chance(&seed) % 6] : (char)chance(&seed);
             text[chance(&seed) % count] = byte;
         }
-        witness_log_init(&log, round % 2 == 0 ? "/* load */" : NULL);
+        witness_log_init(&heard, round % 2 == 0 ? "/* load */" : NULL);
         for (size_t at = 0, piece; at < count; at += piece) {
             piece = 1 + chance(&seed) % 200;
             piece = piece < count - at ? piece : count - at;
-            witness_log_feed(&log, text + at, piece, later);
+            witness_log_feed(&heard, text + at, piece, later);
             if (chance(&seed) % 16 == 0)
-                witness_log_break(&log);
+                witness_log_break(&heard);
         }
-        assert_true(log.load_count <= 10);
-        witness_log_is_readable(&log, "/log", why);
-        witness_log_clear(&log);
+        assert_true(heard.load_count <= 10);
+        witness_log_is_readable(&heard, "/log", why);
     }
 }
 
 TEST(a_line_without_end_takes_bounded_memory)
 {
     static char much[65536];
-    struct witness_log log;
     memset(much, 'x', sizeof much);
-    witness_log_init(&log, "load");
-    feed(&log, UTC "LOG:  statement: SELECT /* load */ '");
+    begin("load");
+    feed(UTC "LOG:  statement: SELECT /* load */ '");
     for (int i = 0; i < 100; i++)
-        witness_log_feed(&log, much, sizeof much, later);
-    assert_true(log.line.room < 4 << 20);
-    feed(&log, "'\n" UTC "LOG:  statement: SELECT /* load */ 1\n");
-    assert_int_equal(log.load_count, 2);
-    witness_log_clear(&log);
+        witness_log_feed(&heard, much, sizeof much, later);
+    assert_true(heard.line.room < 4 << 20);
+    feed("'\n" UTC "LOG:  statement: SELECT /* load */ 1\n");
+    assert_int_equal(heard.load_count, 2);
 }
+
+TEST_GROUP(.after = clear);
