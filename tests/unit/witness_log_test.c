@@ -513,7 +513,6 @@ TEST(rubbish_crashes_nothing)
 {
     uint32_t seed = 1;
     for (int round = 0; round < 20000; round++) {
-        struct witness_log heard;
         char text[600], why[WITNESS_WHY_BYTES];
         size_t count = 0;
         for (int i = 0; i < 2; i++)
@@ -524,7 +523,7 @@ TEST(rubbish_crashes_nothing)
             char byte = chance(&seed) % 3 == 0 ? "\n\t'(: "[chance(&seed) % 6] : (char)chance(&seed);
             text[chance(&seed) % count] = byte;
         }
-        witness_log_init(&heard, round % 2 == 0 ? "/* load */" : NULL);
+        begin(round % 2 == 0 ? "/* load */" : NULL);
         for (size_t at = 0, piece; at < count; at += piece) {
             piece = 1 + chance(&seed) % 200;
             piece = piece < count - at ? piece : count - at;
