@@ -2,44 +2,9 @@
 /*
  * core_memory_test.c - the n-th allocation fails, for every n: refused cleanly, no waiter forgotten, nothing
  * lost.
- *
- * Linked with -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc.
  */
 #include "core_bench.h"
-
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__real_realloc(void *old, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__wrap_realloc(void *old, size_t bytes);
-
-static bool counting;
-static unsigned until_failure; /* 0: none fails */
-static unsigned failures;
-
-static bool fails(void)
-{
-    if (!counting || until_failure == 0 || --until_failure > 0)
-        return false;
-    failures++;
-    return true;
-}
-
-void *__wrap_malloc(size_t bytes)
-{
-    return fails() ? NULL : __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t count, size_t bytes)
-{
-    return fails() ? NULL : __real_calloc(count, bytes);
-}
-
-void *__wrap_realloc(void *old, size_t bytes)
-{
-    return fails() ? NULL : __real_realloc(old, bytes);
-}
+#include "failing_memory.h"
 
 enum { CALLERS = 90, INVALIDATIONS = 40 };
 
@@ -117,6 +82,7 @@ TEST(every_allocation_may_fail)
     char key[60][16];
     for (int i = 0; i < 60; i++)
         snprintf(key[i], sizeof key[i], "k%d", i);
+    counting = false;
     until_failure = 1;
     core_new_may_fail();
     unsigned n = 0;

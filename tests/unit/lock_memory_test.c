@@ -2,43 +2,9 @@
 /*
  * lock_memory_test.c - the n-th allocation of the locks' core fails, for every n: refused cleanly, no request forgotten,
  * nothing lost.
- *
- * Linked with -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc.
  */
+#include "failing_memory.h"
 #include "lock_bench.h"
-
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__real_realloc(void *old, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__wrap_realloc(void *old, size_t bytes);
-
-static unsigned until_failure; /* 0: none fails */
-static unsigned failures;
-
-static bool fails(void)
-{
-    if (until_failure == 0 || --until_failure > 0)
-        return false;
-    failures++;
-    return true;
-}
-
-void *__wrap_malloc(size_t bytes)
-{
-    return fails() ? NULL : __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t count, size_t bytes)
-{
-    return fails() ? NULL : __real_calloc(count, bytes);
-}
-
-void *__wrap_realloc(void *old, size_t bytes)
-{
-    return fails() ? NULL : __real_realloc(old, bytes);
-}
 
 enum { CALLERS = 120, OWNED = 40 };
 
