@@ -109,17 +109,18 @@ static enum guard_status start_guard(struct guard *guard, const struct guard_con
     return life_start(guard, url, error);
 }
 
-enum guard_status guard_open(const struct guard_config *config, struct guard **out, struct guard_error *error)
+enum guard_status guard_open(const struct guard_config *given, struct guard **out, struct guard_error *error)
 {
-    enum guard_status status = check_config(config, error);
+    struct guard_config config;
+    enum guard_status status = check_given_config(given, &config, error);
     if (status != GUARD_OK)
         return status;
-    struct guard *guard = new_guard(config);
+    struct guard *guard = new_guard(&config);
     if (guard == NULL)
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory");
     struct redis_url url;
-    status = redis_url_read(config->redis_url, &url, error) ? start_guard(guard, config, &url, error)
-                                                            : GUARD_INVALID;
+    status = redis_url_read(config.redis_url, &url, error) ? start_guard(guard, &config, &url, error)
+                                                           : GUARD_INVALID;
     redis_url_clear(&url);
     if (status != GUARD_OK) {
         free_guard(guard);

@@ -265,7 +265,7 @@ enum { GUARD_MANY_MAX = 256 };
 typedef void guard_batch_loader(struct guard_load *const *loads, size_t count, void *context);
 
 struct guard_policy {
-    size_t struct_size;      /* sizeof(struct guard_policy) */
+    size_t struct_size;      /* sizeof(struct guard_policy); as in guard_config */
     guard_loader *loader;    /* required */
     void *context;           /* lent until guard_close() has returned */
     uint32_t fresh_ms;       /* a value is served without question for this long */
@@ -338,6 +338,8 @@ GUARD_API void guard_log_none(void *context, const char *text, bool good);
  * called where nothing may block. */
 GUARD_API bool guard_write_stderr(const char *line, size_t bytes);
 
+/* struct_size is what the host was built with. The struct grows at its end: a host that knows less of it gets the defaults
+ * of the rest, and one that knows more than the library is refused. */
 struct guard_config {
     size_t struct_size;     /* sizeof(struct guard_config) */
     const char *redis_url;  /* see guard/README.md, "Which Redis"; copied */
@@ -691,7 +693,11 @@ GUARD_API enum guard_status guard_clear_wait(struct guard *guard, uint32_t deadl
 GUARD_API enum guard_status guard_kind_set(struct guard_kind *kind, const struct guard_policy *policy,
                                            struct guard_error *error);
 /* The policy as it is now; its `name` is lent until guard_close(). */
-GUARD_API void guard_kind_get(const struct guard_kind *kind, struct guard_policy *out);
+GUARD_API void guard_kind_read(const struct guard_kind *kind, struct guard_policy *out, size_t struct_size);
+static inline void guard_kind_get(const struct guard_kind *kind, struct guard_policy *out)
+{
+    guard_kind_read(kind, out, sizeof *out);
+}
 
 /* ---- the first word of Redis ---- */
 

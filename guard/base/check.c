@@ -5,6 +5,7 @@
 #include "key.h"
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,9 +48,6 @@ enum guard_status check_ranges(const char *of, const struct check_range *ranges,
 
 enum guard_status check_config(const struct guard_config *config, struct guard_error *error)
 {
-    if (config == NULL || config->struct_size != sizeof *config)
-        return check_failed(error, GUARD_INVALID,
-                            "guard_config.struct_size is wrong; start from GUARD_CONFIG_DEFAULTS");
     if (config->redis_url == NULL)
         return check_failed(error, GUARD_INVALID, "guard_config.redis_url is NULL; e.g. redis://host:6379/0");
     if (config->name_space == NULL || !key_namespace_valid(config->name_space))
@@ -92,9 +90,6 @@ static bool check_kind_name(const char *name)
 enum guard_status check_policy(const struct guard_policy *policy, const struct guard_config *config,
                                struct guard_error *error)
 {
-    if (policy == NULL || policy->struct_size != sizeof *policy)
-        return check_failed(error, GUARD_INVALID,
-                            "guard_policy.struct_size is wrong; start from GUARD_POLICY_DEFAULTS");
     if (policy->loader == NULL)
         return check_failed(error, GUARD_INVALID, "guard_policy.loader is NULL; nothing could be loaded");
     if (!check_kind_name(policy->name))
@@ -123,6 +118,45 @@ enum guard_status check_policy(const struct guard_policy *policy, const struct g
         {"reserved", policy->reserved, 0, 0, "a later field may stand there"},
     };
     return check_ranges("guard_policy", ranges, sizeof ranges / sizeof *ranges, error);
+}
+
+/* Both begin with struct_size. `taken`, of `known` bytes, has the defaults; it gets what is given. */
+static enum guard_status take_struct(const char *of, const void *given, void *taken, size_t least,
+                                     size_t known, struct guard_error *error)
+{
+    size_t bytes = 0;
+    if (given != NULL)
+        memcpy(&bytes, given, sizeof bytes);
+    if (bytes < least)
+        return check_failed(error, GUARD_INVALID,
+                            "guard_%s.struct_size is wrong; start from the defaults in guard.h", of);
+    if (bytes > known)
+        return check_failed(
+            error, GUARD_INVALID,
+            "guard_%s.struct_size is %zu, but this library knows %zu bytes of it; install the one "
+            "that the host was built with, or a newer one",
+            of, bytes, known);
+    memcpy(taken, given, bytes);
+    memcpy(taken, &known, sizeof known);
+    return GUARD_OK;
+}
+
+enum guard_status check_given_config(const struct guard_config *given, struct guard_config *config,
+                                     struct guard_error *error)
+{
+    *config = (struct guard_config)GUARD_CONFIG_DEFAULTS;
+    enum guard_status status = take_struct(
+        "config", given, config, offsetof(struct guard_config, redis_limit_ms), sizeof *config, error);
+    return status == GUARD_OK ? check_config(config, error) : status;
+}
+
+enum guard_status check_given_policy(const struct guard_policy *given, struct guard_policy *policy,
+                                     const struct guard_config *config, struct guard_error *error)
+{
+    *policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
+    enum guard_status status =
+        take_struct("policy", given, policy, offsetof(struct guard_policy, fresh_ms), sizeof *policy, error);
+    return status == GUARD_OK ? check_policy(policy, config, error) : status;
 }
 
 const char *check_key(const char *key)

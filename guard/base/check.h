@@ -25,6 +25,12 @@ struct check_range {
 enum guard_status check_ranges(const char *of, const struct check_range *ranges, size_t count,
                                struct guard_error *error);
 
+/* What a host gives, as this library knows it: see struct_size in guard.h. Checked if that is all right. */
+enum guard_status check_given_config(const struct guard_config *given, struct guard_config *config,
+                                     struct guard_error *error);
+enum guard_status check_given_policy(const struct guard_policy *given, struct guard_policy *policy,
+                                     const struct guard_config *config, struct guard_error *error);
+
 enum guard_status check_config(const struct guard_config *config, struct guard_error *error);
 enum guard_status check_policy(const struct guard_policy *policy, const struct guard_config *config,
                                struct guard_error *error);

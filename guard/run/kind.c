@@ -66,15 +66,16 @@ static struct guard_kind *new_kind(struct guard *guard, const struct guard_polic
     return NULL;
 }
 
-enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy *policy,
+enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy *given,
                                  struct guard_kind **out, struct guard_error *error)
 {
     if (is_forked(guard))
         return check_failed(error, GUARD_INVALID, "guard_kind_add: " FORKED_TEXT);
-    enum guard_status status = check_policy(policy, &guard->config, error);
+    struct guard_policy policy;
+    enum guard_status status = check_given_policy(given, &policy, &guard->config, error);
     if (status != GUARD_OK)
         return status;
-    struct guard_kind *kind = new_kind(guard, policy);
+    struct guard_kind *kind = new_kind(guard, &policy);
     if (kind == NULL)
         return check_failed(error, GUARD_NO_MEMORY, "guard_kind_add: no memory");
     pthread_mutex_lock(&guard->mutex);
@@ -130,24 +131,27 @@ static enum guard_status change_policy(struct guard_kind *kind, const struct gua
     return check_failed(error, GUARD_NO_MEMORY, "guard_kind_set: no memory");
 }
 
-enum guard_status guard_kind_set(struct guard_kind *kind, const struct guard_policy *policy,
+enum guard_status guard_kind_set(struct guard_kind *kind, const struct guard_policy *given,
                                  struct guard_error *error)
 {
     struct guard *guard = kind->guard;
     if (is_forked(guard))
         return check_failed(error, GUARD_INVALID, "guard_kind_set: " FORKED_TEXT);
-    enum guard_status status = check_policy(policy, &guard->config, error);
+    struct guard_policy policy;
+    enum guard_status status = check_given_policy(given, &policy, &guard->config, error);
     if (status != GUARD_OK)
         return status;
     pthread_mutex_lock(&guard->mutex);
-    status = change_policy(kind, policy, error);
+    status = change_policy(kind, &policy, error);
     pthread_mutex_unlock(&guard->mutex);
     return status;
 }
 
-void guard_kind_get(const struct guard_kind *kind, struct guard_policy *out)
+void guard_kind_read(const struct guard_kind *kind, struct guard_policy *out, size_t struct_size)
 {
-    *out = *kind_policy(kind);
+    struct guard_policy policy = *kind_policy(kind);
+    policy.struct_size = struct_size;
+    memcpy(out, &policy, struct_size < sizeof policy ? struct_size : sizeof policy);
 }
 
 const char *guard_kind_name(const struct guard_kind *kind)

@@ -124,21 +124,49 @@ TEST(a_config_without_its_texts_is_refused)
     assert_non_null(strstr(error.text, "mode 7"));
 }
 
-TEST(a_struct_of_another_size_is_refused)
+TEST(a_struct_that_is_none_or_of_a_newer_header_is_refused)
 {
     struct guard_error error;
-    struct guard_config config = good_config();
-    struct guard_policy policy = good_policy();
-    config.struct_size--;
+    struct guard_config config = good_config(), taken;
+    struct guard_policy policy = good_policy(), taken_policy;
+    config.struct_size = 7;
     policy.struct_size = 0;
-    assert_int_equal(check_config(&config, &error), GUARD_INVALID);
-    assert_non_null(strstr(error.text, "GUARD_CONFIG_DEFAULTS"));
-    config = good_config();
-    assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
-    assert_non_null(strstr(error.text, "GUARD_POLICY_DEFAULTS"));
-    assert_int_equal(check_config(NULL, &error), GUARD_INVALID);
-    assert_int_equal(check_policy(NULL, &config, &error), GUARD_INVALID);
-    assert_int_equal(check_policy(NULL, &config, NULL), GUARD_INVALID);
+    assert_int_equal(check_given_config(&config, &taken, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "guard_config.struct_size is wrong"));
+    assert_int_equal(check_given_policy(&policy, &taken_policy, &config, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "guard_policy.struct_size is wrong"));
+    config.struct_size = sizeof config + 1;
+    policy.struct_size = sizeof policy + 8;
+    assert_int_equal(check_given_config(&config, &taken, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "guard_config.struct_size is"));
+    assert_non_null(strstr(error.text, "or a newer one"));
+    assert_int_equal(check_given_policy(&policy, &taken_policy, &config, &error), GUARD_INVALID);
+    assert_int_equal(check_given_config(NULL, &taken, &error), GUARD_INVALID);
+    assert_int_equal(check_given_policy(NULL, &taken_policy, &config, NULL), GUARD_INVALID);
+}
+
+/* What lies behind its struct is not the library's to read. */
+TEST(a_host_that_knows_less_of_a_struct_gets_the_defaults_of_the_rest)
+{
+    const struct guard_config defaults = GUARD_CONFIG_DEFAULTS;
+    const struct guard_policy policy_defaults = GUARD_POLICY_DEFAULTS;
+    struct guard_config config = good_config(), taken;
+    struct guard_policy policy = good_policy(), taken_policy;
+    config.max_loads = 3;
+    config.struct_size = offsetof(struct guard_config, load_queue);
+    memset((char *)&config + config.struct_size, 0xff, sizeof config - config.struct_size);
+    assert_int_equal(check_given_config(&config, &taken, NULL), GUARD_OK);
+    assert_int_equal(taken.struct_size, sizeof taken);
+    assert_int_equal(taken.max_loads, 3);
+    assert_int_equal(taken.load_queue, defaults.load_queue);
+    assert_null(taken.event);
+    policy.fresh_ms = 1234;
+    policy.struct_size = offsetof(struct guard_policy, stale_ms);
+    memset((char *)&policy + policy.struct_size, 0xff, sizeof policy - policy.struct_size);
+    assert_int_equal(check_given_policy(&policy, &taken_policy, &taken, NULL), GUARD_OK);
+    assert_int_equal(taken_policy.fresh_ms, 1234);
+    assert_int_equal(taken_policy.lease_ms, policy_defaults.lease_ms);
+    assert_null(taken_policy.name);
 }
 
 static void policy_gives(const struct number *number, uint64_t value, enum guard_status expected)
