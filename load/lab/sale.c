@@ -156,6 +156,7 @@ static void *restock(void *context)
     stage->is_restocked = stage->sale.way->restock != NULL
                               ? stage->sale.way->restock(&stage->sale)
                               : stack_postgres_query(stage->postgres.url, statement, NULL, 0);
+    atomic_store(&stage->sale.board->restocked, true);
     return NULL;
 }
 

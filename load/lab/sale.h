@@ -59,7 +59,7 @@ struct sale_buyer {
 
 /* Shared by all processes, any of which may be killed: no lock in here. */
 struct sale_board {
-    _Atomic bool begun;
+    _Atomic bool begun, restocked;
     _Atomic uint32_t ready, asked;
     _Atomic uint32_t refused; /* writes that came too late and were refused */
     struct sale_buyer buyers[SALE_BUYERS];

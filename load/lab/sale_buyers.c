@@ -128,14 +128,17 @@ static void *shop_for(void *context)
     buyer->turn = atomic_fetch_add(&board->asked, 1);
     buyer->asked_us = clock_us();
     const uint64_t end_us = clock_after_ms(SALE_LIMIT_MS);
-    enum sale_outcome outcome;
-    while ((outcome = self->shop->sale->way->buy(self->shop, self->buyer)) == SALE_AGAIN) {
-        if (clock_us() >= end_us) {
-            outcome = SALE_GAVE_UP;
-            break;
-        }
-        clock_pause_ms(AGAIN_MS);
+    enum sale_outcome outcome = SALE_AGAIN;
+    while (outcome == SALE_AGAIN && clock_us() < end_us) {
+        /* More pieces are announced: who comes between the two finds none, and asks again. */
+        const bool restocked = atomic_load(&self->shop->sale->board->restocked);
+        outcome = self->shop->sale->way->buy(self->shop, self->buyer);
+        if (outcome == SALE_SOLD_OUT && !restocked)
+            outcome = SALE_AGAIN;
+        if (outcome == SALE_AGAIN)
+            clock_pause_ms(AGAIN_MS);
     }
+    outcome = outcome == SALE_AGAIN ? SALE_GAVE_UP : outcome;
     buyer->answered_us = clock_us();
     atomic_store(&buyer->outcome, outcome);
     return NULL;
