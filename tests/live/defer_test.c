@@ -44,15 +44,6 @@ static void load_later(struct guard_load *load, void *context)
     atomic_store(&later.loads[at], load);
 }
 
-static void batch_later(struct guard_load *const *loads, size_t count, void *context)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(guard_load_key(loads[i]), "now") == 0)
-            guard_load_done(loads[i], "now v1", 6, NULL);
-        else
-            load_later(loads[i], context);
-}
-
 static void finish_later(unsigned at)
 {
     struct guard_load *load = later.loads[at];
@@ -75,11 +66,9 @@ static void wait_deferred(unsigned count)
     WAIT_UNTIL(atomic_load(&later.count) == count && atomic_load(&later.loads[count - 1]) != NULL);
 }
 
-static struct ask first, other, next;
-
 TEST(a_deferred_load_answers_and_is_stored_as_any_other)
 {
-    static struct ask ask;
+    static struct ask ask, other;
     fleet_open(2);
     ask_start(0, &ask, "k");
     wait_deferred(1);
@@ -143,27 +132,6 @@ TEST(a_thousand_are_deferred_at_once_over_two_threads_for_two_kilobytes_each)
     fleet_close();
     assert_in_range(later.threads_begun, 1, 2);
     assert_int_equal(later.threads_begun, later.threads_ended);
-}
-
-TEST(in_a_batch_some_keys_are_deferred_and_some_are_not)
-{
-    static const char *const KEYS[] = {"now", "a", "b"};
-    fleet.policy.batch_loader = batch_later;
-    fleet_open(1);
-    static struct ask asks[3];
-    struct guard_request request = {
-        .kind = fleet.kinds[0], .keys = KEYS, .count = 3, .answered = ask_answered};
-    memset(asks, 0, sizeof asks);
-    request.context = &asks[0];
-    atomic_fetch_add(&fleet.accepted[0], 3);
-    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
-    wait_deferred(2);
-    finish_later(1);
-    finish_later(0);
-    ask_wait(&asks[0]); /* all three: it was one request */
-    atomic_fetch_add(&fleet.answered, 2);
-    assert_row(&asks[0].result, "now v1");
-    ask_clear(&asks[0]);
 }
 
 /* ---- limits ---- */
@@ -264,37 +232,6 @@ TEST(one_finished_before_the_close_is_answered_and_stored)
     expect_stored_answer(&ask);
 }
 
-static atomic_uint lines;
-static void count_line(void *context, const char *text, bool good)
-{
-    (void)good;
-    (void)context;
-    if (strstr(text, "was deferred and not finished within max_hold_ms") != NULL)
-        atomic_fetch_add(&lines, 1);
-}
-
-TEST(one_that_nobody_finishes_gives_its_place_back_with_a_line_in_the_log)
-{
-    static struct ask ask;
-    atomic_store(&lines, 0);
-    fleet.config.log = count_line;
-    fleet.config.max_loads = 1;
-    fleet.config.redis_limit_ms = 500;
-    fleet.policy.lease_ms = fleet.policy.max_hold_ms = 2000; /* the next one is finished sooner */
-    fleet.policy.load_limit_ms = 1000;
-    fleet_open(1);
-    ask_start(0, &ask, "never");
-    wait_deferred(1);
-    ask_wait(&ask);
-    ask_start(0, &next, "next");
-    wait_deferred(2);
-    assert_int_equal(lines, 1);
-    finish_later(1);
-    ask_wait(&next);
-    ask_clear(&next);
-    finish_later(0);
-}
-
 /* ---- the end ---- */
 
 TEST(closing_does_not_wait_for_what_is_deferred_and_a_handle_can_be_finished_afterwards)
@@ -318,115 +255,6 @@ TEST(closing_does_not_wait_for_what_is_deferred_and_a_handle_can_be_finished_aft
     finish_later(0);
 }
 
-/* ---- misuse ---- */
-
-static atomic_int refused_nested, refused_again;
-
-static void load_wrongly(struct guard_load *load, void *context)
-{
-    struct guard_request request = {.kind = fleet.kinds[0], .key = "other"};
-    struct guard_result result;
-    load_later(load, context);
-    atomic_store(&refused_nested, (int)guard_load_get(load, &request, &result));
-    atomic_store(&refused_again, (int)guard_load_defer(load, NULL, NULL, NULL));
-}
-
-TEST(what_cannot_be_done_with_a_deferred_load_is_refused)
-{
-    static struct ask ask;
-    fleet.config.log = guard_log_none;
-    fleet.policy.loader = load_wrongly;
-    fleet_open(1);
-    ask_start(0, &ask, "k");
-    wait_deferred(1);
-    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_running == 1 && atomic_load(&refused_again) != 0);
-    assert_int_equal(refused_nested, GUARD_INVALID);
-    assert_int_equal(refused_again, GUARD_INVALID);
-    finish_later(0);
-    expect_answer(&ask, "k v1");
-    assert_int_equal(guard_load_defer(later.loads[0], NULL, NULL, NULL), GUARD_INVALID); /* it is over */
-}
-
-static atomic_uint second_verdicts;
-static void count_second_verdict(void *context, const char *text, bool good)
-{
-    (void)good;
-    (void)context;
-    if (strstr(text, "guard_load_done: the load is over") != NULL)
-        atomic_fetch_add(&second_verdicts, 1);
-}
-
-TEST(a_second_verdict_is_refused_with_a_line_in_the_log_whenever_it_comes)
-{
-    static struct ask ask;
-    struct guard_request within = {.kind = NULL, .key = "other", .answered = ask_answered, .context = &ask};
-    atomic_store(&second_verdicts, 0);
-    fleet.config.log = count_second_verdict;
-    fleet_open(1);
-    ask_start(0, &ask, "k");
-    wait_deferred(1);
-    finish_later(0);
-    expect_answer(&ask, "k v1");
-    assert_int_equal(guard_load_done(later.loads[0], "other", 5, NULL), GUARD_INVALID);
-    assert_int_equal(second_verdicts, 1);
-    within.kind = fleet.kinds[0];
-    within.within = later.loads[0];
-    assert_int_equal(guard_get(fleet.guards[0], &within, NULL, NULL), GUARD_INVALID);
-    expect_row(0, "k", "k v1");
-    fleet_close();
-    assert_int_equal(guard_load_done(later.loads[0], "other", 5, NULL), GUARD_INVALID);
-}
-
-/* ---- a query whose answer is fast ---- */
-
-static struct {
-    _Atomic(struct guard_load *) asked;
-    atomic_bool over;
-    atomic_uint refused;
-} fast;
-
-static void *answer_fast(void *unused)
-{
-    while (!atomic_load(&fast.over)) {
-        struct guard_load *load = atomic_load(&fast.asked);
-        if (load == NULL)
-            continue;
-        char row[64];
-        int bytes = snprintf(row, sizeof row, "%s v1", guard_load_key(load));
-        atomic_store(&fast.asked, NULL);
-        atomic_fetch_add(&fast.refused, guard_load_done(load, row, (size_t)bytes, NULL) != GUARD_OK);
-    }
-    return unused;
-}
-
-/* "Starts a query on an event loop, calls this and returns." */
-static void load_fast(struct guard_load *load, void *context)
-{
-    (void)context;
-    atomic_store(&fast.asked, load);
-    atomic_fetch_add(&fast.refused, guard_load_defer(load, NULL, note_call, NULL) != GUARD_OK);
-}
-
-TEST(an_answer_may_come_before_its_load_is_deferred)
-{
-    enum { KEYS = 1000 };
-    pthread_t thread;
-    char key[16], row[32];
-    memset(&fast, 0, sizeof fast);
-    fleet.policy.loader = load_fast;
-    fleet_open(1);
-    assert_int_equal(pthread_create(&thread, NULL, answer_fast, NULL), 0);
-    for (int i = 0; i < KEYS; i++) {
-        snprintf(key, sizeof key, "k%d", i);
-        snprintf(row, sizeof row, "k%d v1", i);
-        expect_row(0, key, row);
-    }
-    atomic_store(&fast.over, true);
-    pthread_join(thread, NULL);
-    assert_int_equal(fast.refused, 0);
-    assert_int_equal(later.called, 0);
-}
-
 /* ---- what a deferred load needs ---- */
 
 static void ask_within(struct ask *ask, struct guard_load *load, const char *key)
@@ -436,36 +264,6 @@ static void ask_within(struct ask *ask, struct guard_load *load, const char *key
     memset(ask, 0, sizeof *ask);
     atomic_fetch_add(&fleet.accepted[0], 1);
     assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
-}
-
-TEST(with_every_place_held_by_a_deferred_load_each_gets_the_key_that_it_needs)
-{
-    static struct ask asks[2], nested[2], circle;
-    fleet.config.max_loads = 2;
-    fleet.config.load_threads = 1;
-    fleet.config.load_queue = 0;
-    fleet_open(1);
-    ask_start(0, &asks[0], "a");
-    wait_deferred(1);
-    ask_start(0, &asks[1], "b");
-    wait_deferred(2);
-    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_running == 2);
-    bool a_first = strcmp(guard_load_key(later.loads[0]), "a") == 0;
-    ask_within(&nested[0], later.loads[a_first ? 0 : 1], "x");
-    wait_deferred(3);
-    ask_within(&nested[1], later.loads[a_first ? 1 : 0], "y");
-    wait_deferred(4);
-    ask_within(&circle, later.loads[2], "a");
-    ask_wait(&circle);
-    assert_int_equal(circle.result.failure, GUARD_FAILURE_CYCLE);
-    finish_later(3);
-    finish_later(2);
-    expect_answer(&nested[0], "x v1");
-    expect_answer(&nested[1], "y v1");
-    finish_later(0);
-    finish_later(1);
-    expect_answer(&asks[0], "a v1");
-    expect_answer(&asks[1], "b v1");
 }
 
 static struct ask needed;
@@ -576,30 +374,6 @@ TEST(on_a_loop_it_is_called_back_on_that_loops_thread_and_not_once_it_was_finish
     assert_int_equal(later.called, 1);
 }
 
-TEST(a_loop_can_be_detached_what_was_deferred_to_it_is_called_back_and_others_load_again)
-{
-    static struct ask ask;
-    struct uv_host host;
-    fleet.config.load_threads = 1;
-    fleet_open(1);
-    uv_host_open(&host);
-    ask_start(0, &ask, "k");
-    wait_deferred(1);
-    later.loop = NULL;
-    ask_start(0, &other, "j");
-    wait_deferred(2); /* on the same thread: the guard knows that the first one is deferred */
-    finish_later(1);
-    expect_answer(&other, "j v1");
-    guard_loop_detach(&host.guard_loop, uv_host_detached, &host);
-    assert_int_equal(later.called, 0);
-    uv_host_close(&host);
-    assert_int_equal(later.called, 1);
-    guard_load_fail(later.loads[0], GUARD_FAILURE_UNAVAILABLE); /* says nothing about the source */
-    wait_deferred(3);
-    finish_later(2);
-    expect_answer(&ask, "k v1");
-}
-
 static struct {
     sem_t begun;
     _Atomic(struct guard_loop *) loop; /* NULL: any thread */
@@ -681,7 +455,7 @@ static void wait_when_detached(void *context)
 
 TEST(whatever_blocks_is_refused_in_the_callbacks_of_a_loop_as_well)
 {
-    static struct ask ask;
+    static struct ask ask, other;
     struct uv_host host;
     atomic_store(&blocking_refused, 0);
     fleet.config.log = guard_log_none;
@@ -795,61 +569,6 @@ TEST(libpq_on_an_epoll_loop_answers_any_number_of_keys_with_one_load_thread)
     stack_postgres_stop(&postgres);
 }
 
-/* What its load said, on a loop that goes on turning. */
-static struct guard_result epoll_host_ask(struct epoll_host *host, const char *key)
-{
-    struct ask ask = {0};
-    struct guard_request request = {
-        .kind = fleet.kinds[0], .key = key, .loop = host->loop, .answered = ask_answered, .context = &ask};
-    unsigned answered = atomic_load(&fleet.answered);
-    atomic_fetch_add(&fleet.accepted[0], 1);
-    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
-    WAIT_UNTIL((epoll_host_turn(host), atomic_load(&fleet.answered) > answered));
-    struct guard_result result = ask.result;
-    ask_clear(&ask);
-    return result;
-}
-
-static bool epoll_host_gets_a_row(struct epoll_host *host)
-{
-    static unsigned asked;
-    char key[16];
-    snprintf(key, sizeof key, "again%u", asked++);
-    return epoll_host_ask(host, key).status == GUARD_OK;
-}
-
-TEST(libpq_on_an_epoll_loop_gets_over_a_killed_backend_and_a_server_that_stands_still)
-{
-    static const char *const HUNG[] = {"h0", "h1", "h2", "h3", "h4", "h5"};
-    struct stack_postgres postgres;
-    static struct epoll_host host;
-    char pid[16];
-    assert_true(stack_postgres_start(&postgres, 20));
-    fleet.policy.loader = queries_load;
-    fleet.policy.context = &host.queries;
-    fleet.policy.load_limit_ms = 1000;
-    fleet_open(1);
-    epoll_host_open(&host, postgres.url);
-    WAIT_UNTIL(epoll_host_gets_a_row(&host));
-    assert_true(stack_postgres_query(postgres.url,
-                                     "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' "
-                                     "AND pid <> pg_backend_pid()",
-                                     pid, sizeof pid));
-    stack_postgres_pause(&postgres);
-    assert_int_equal(epoll_host_ask(&host, "sent").failure, GUARD_FAILURE_TIMEOUT);
-    kill((pid_t)atoi(pid), SIGKILL); /* that connection breaks, and nobody answers when it is made again */
-    for (size_t i = 0; i < sizeof HUNG / sizeof *HUNG; i++)
-        assert_int_equal(epoll_host_ask(&host, HUNG[i]).failure, GUARD_FAILURE_TIMEOUT);
-    stack_postgres_resume(&postgres); /* it ends all sessions, because of the killed one, and starts again */
-    WAIT_UNTIL(epoll_host_gets_a_row(&host));
-    stack_postgres_kill(&postgres);
-    assert_int_equal(epoll_host_ask(&host, "gone").failure, GUARD_FAILURE_UNAVAILABLE);
-    assert_true(stack_postgres_restart(&postgres));
-    WAIT_UNTIL(epoll_host_gets_a_row(&host));
-    epoll_host_close(&host);
-    stack_postgres_stop(&postgres);
-}
-
 /* ---- abandoned loads ---- */
 
 static bool abandoning_before(void)
@@ -877,36 +596,6 @@ TEST_WITH(a_load_that_its_only_request_leaves_is_cancelled_and_the_next_one_is_n
     WAIT_UNTIL(FLEET_SUM(fill_stored) == 1);
     assert_int_equal(fleet.source.saw_cancel, 1);
     expect_row(0, "k", "k v1");
-    fleet_close();
-}
-
-TEST_WITH(while_another_process_waits_a_load_is_not_abandoned, abandoning_before, NULL)
-{
-    fleet.policy.lease_ms = 15000;
-    fleet_open(2);
-    ask_start(0, &first, "k");
-    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1);
-    ask_start(1, &other, "k");
-    WAIT_UNTIL(stats_of(fleet.guards[1]).lease_busy > 0);
-    guard_cancel(fleet.guards[0], NULL, first.ticket);
-    ask_wait(&first);
-    WAIT_UNTIL(stats_of(fleet.guards[0]).lease_renewed >= 1);
-    source_open(&fleet.source);
-    expect_answer(&other, "k v1");
-    assert_int_equal(fleet.source.saw_cancel, 0);
-    fleet_close();
-}
-
-TEST_WITH(a_request_that_comes_just_then_is_answered_by_a_load_of_its_own, abandoning_before, NULL)
-{
-    fleet_open(1);
-    ask_start(0, &first, "k");
-    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1);
-    guard_cancel(fleet.guards[0], NULL, first.ticket);
-    ask_start(0, &next, "k"); /* before or after: it is never told of a cancellation */
-    ask_wait(&first);
-    source_open(&fleet.source);
-    expect_answer(&next, "k v1");
     fleet_close();
 }
 

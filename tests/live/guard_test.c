@@ -79,23 +79,6 @@ TEST(age_and_left_follow_the_clock_of_redis)
     assert_in_range(hit.age_ms, 40000, 50000);
 }
 
-TEST(jitter_shortens_the_fresh_time_by_no_more_than_its_percentage)
-{
-    char key[16];
-    bool shortened = false;
-    fleet.policy.fresh_ms = 100000;
-    fleet.policy.jitter_percent = 50;
-    fleet_open(1);
-    for (int i = 0; i < 40; i++) {
-        snprintf(key, sizeof key, "j%d", i);
-        struct guard_result result = get_of(0, key);
-        assert_in_range(result.left_ms, 50000, 100000);
-        shortened |= result.left_ms < 99000;
-        guard_value_unref(&result.value);
-    }
-    assert_true(shortened);
-}
-
 TEST(an_absent_row_is_an_answer_and_is_remembered)
 {
     fleet.source.verdict = SOURCE_ABSENT;
@@ -140,18 +123,6 @@ TEST(one_failed_load_answers_the_waiters_of_all_processes)
         assert_true(FLEET_SUM(failed_hit) > 0);
         fleet_close();
     }
-}
-
-TEST(a_failed_load_is_tried_again_when_its_time_is_over)
-{
-    fleet.policy.failure_ms = 1;
-    fleet.source.verdict = SOURCE_FAIL;
-    fleet_open(1);
-    expect(0, "k", GUARD_FAILED);
-    fleet.source.verdict = SOURCE_ROW;
-    struct guard_result result;
-    WAIT_UNTIL((result = get_of(0, "k"), result.status == GUARD_OK));
-    guard_value_unref(&result.value);
 }
 
 /* ---- what a value may be ---- */
@@ -295,14 +266,6 @@ TEST(a_loader_that_breaks_its_contract_fails_the_load_as_internal)
     assert_int_equal(stats_of(fleet.guards[0]).load_ok, 1);
 }
 
-TEST(the_first_of_two_verdicts_stands)
-{
-    fleet.source.verdict = SOURCE_TWICE;
-    fleet_open(1);
-    expect_row(0, "k", "k v1");
-    expect_row(0, "k", "k v1");
-}
-
 TEST(a_validator_that_is_not_short_printable_ascii_fails_the_load)
 {
     static char longest[129];
@@ -322,14 +285,6 @@ TEST(a_validator_that_is_not_short_printable_ascii_fails_the_load)
     guard_value_unref(&result.value);
 }
 
-TEST(a_failure_that_is_none_counts_as_internal)
-{
-    fleet.source.verdict = SOURCE_FAIL;
-    fleet.source.failure = GUARD_FAILURE_NONE;
-    fleet_open(1);
-    assert_int_equal(expect(0, "k", GUARD_FAILED).failure, GUARD_FAILURE_INTERNAL);
-}
-
 TEST(a_load_past_its_limit_is_cancelled_and_fails_as_timeout)
 {
     enum { LIMIT_MS = 1000 };
@@ -341,25 +296,6 @@ TEST(a_load_past_its_limit_is_cancelled_and_fails_as_timeout)
     WAIT_UNTIL(fleet.source.saw_cancel == 1);
     assert_in_range(fleet.source.left_ms, 0, LIMIT_MS);
     assert_int_equal(stats_of(fleet.guards[0]).load_cancelled, 1);
-}
-
-TEST(a_loader_that_hangs_frees_its_key_at_the_hold_limit)
-{
-    fleet.config.redis_limit_ms = 500;
-    fleet.policy.lease_ms = 1500;
-    fleet.policy.load_limit_ms = fleet.policy.max_hold_ms = 2000;
-    fleet.policy.failure_ms = 1;
-    fleet.source.stubborn = true;
-    fleet_open(2);
-    source_shut(&fleet.source);
-    struct guard_result result = expect(0, "k", GUARD_FAILED);
-    assert_int_equal(result.failure, GUARD_FAILURE_TIMEOUT);
-    WAIT_UNTIL(!is_leased("k"));
-    assert_int_equal(fleet.source.running, 1);
-    source_open(&fleet.source);
-    WAIT_UNTIL(fleet.source.running == 0);
-    WAIT_UNTIL((result = get_of(1, "k"), result.status == GUARD_OK));
-    guard_value_unref(&result.value);
 }
 
 TEST(a_long_load_keeps_its_lease_by_renewing_it)
@@ -382,6 +318,34 @@ TEST(a_long_load_keeps_its_lease_by_renewing_it)
     assert_int_equal(FLEET_SUM(lease_lost), 0);
 }
 
+static void read_lease(const char *format, char uuid[static 37])
+{
+    char begin[38];
+    assert_true(stack_redis_text(&rig_redis, begin, sizeof begin, format, fleet.name_space));
+    assert_int_equal(strlen(begin), 37);
+    snprintf(uuid, 37, "%.36s", begin);
+}
+
+TEST(every_attempt_has_a_token_of_its_own)
+{
+    static struct ask early, late;
+    char first[37], second[37];
+    fleet_open(1);
+    source_shut(&fleet.source);
+    ask_start(0, &early, "k");
+    WAIT_UNTIL(fleet.source.begun == 1);
+    read_lease("GET csg1:{%s:k}:l", first);
+    assert_int_equal(guard_invalidate(fleet.guards[0], KEY_CHANGE("k", RIG_LIMIT_MS)), GUARD_OK);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).lease_lost == 1);
+    ask_start(0, &late, "k");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).lease_acquired == 2);
+    source_open(&fleet.source);
+    expect_answer(&late, "k v1");
+    expect_answer(&early, "k v1");
+    read_lease("GET csg1:{%s:k}:v", second); /* an entry begins with the UUID it was filled under */
+    assert_string_not_equal(first, second);
+}
+
 /* ---- deadlines, limits, cancelling ---- */
 
 TEST(a_request_is_answered_at_its_deadline_and_the_load_goes_on)
@@ -401,24 +365,6 @@ TEST(a_request_is_answered_at_its_deadline_and_the_load_goes_on)
     source_open(&fleet.source);
     WAIT_UNTIL(stats_of(fleet.guards[0]).fill_stored == 1);
     assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_CACHE);
-}
-
-TEST(requests_beyond_the_waiter_limit_are_shed)
-{
-    static struct ask asks[5];
-    fleet.config.max_waiters = 4;
-    fleet_open(1);
-    source_shut(&fleet.source);
-    for (size_t i = 0; i < 4; i++)
-        ask_start(0, &asks[i], "k");
-    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 4);
-    assert_int_equal(ask_try(0, &asks[4], "k", 0), GUARD_SHED);
-    source_open(&fleet.source);
-    for (size_t i = 0; i < 4; i++) {
-        ask_wait(&asks[i]);
-        ask_clear(&asks[i]);
-    }
-    assert_int_equal(stats_of(fleet.guards[0]).shed, 1);
 }
 
 static struct askers {
@@ -477,54 +423,6 @@ TEST(an_asker_is_held_until_its_request_is_over)
     assert_true(atomic_load(&askers.refs) >= 1);
 }
 
-TEST(loads_beyond_workers_and_queue_are_shed)
-{
-    static struct ask asks[4];
-    fleet.config.max_loads = 2;
-    fleet.config.load_queue = 1;
-    fleet_open(1);
-    source_shut(&fleet.source);
-    const char *keys[] = {"a", "b", "c", "d"};
-    for (size_t i = 0; i < 3; i++) {
-        ask_start(0, &asks[i], keys[i]);
-        WAIT_UNTIL(stats_of(fleet.guards[0]).lease_acquired == i + 1);
-    }
-    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == 1 && fleet.source.begun == 2);
-    ask_start(0, &asks[3], keys[3]);
-    ask_wait(&asks[3]);
-    assert_int_equal(asks[3].result.status, GUARD_SHED);
-    assert_false(is_leased("d"));
-    source_open(&fleet.source);
-    for (size_t i = 0; i < 3; i++) {
-        ask_wait(&asks[i]);
-        assert_int_equal(asks[i].result.status, GUARD_OK);
-        ask_clear(&asks[i]);
-    }
-    assert_int_equal(fleet.source.most, 2);
-}
-
-TEST(a_cancelled_get_is_answered_so_and_the_others_are_served)
-{
-    static struct ask leader, other, remote;
-    fleet_open(2);
-    source_shut(&fleet.source);
-    ask_start(0, &leader, "k");
-    WAIT_UNTIL(fleet.source.begun == 1);
-    ask_start(0, &other, "k");
-    ask_start(1, &remote, "k");
-    WAIT_UNTIL(FLEET_SUM(waiters) == 3 && FLEET_SUM(lease_busy) > 0);
-    guard_cancel(fleet.guards[0], NULL, leader.ticket);
-    guard_cancel(fleet.guards[0], NULL, leader.ticket);
-    guard_cancel(fleet.guards[1], NULL, remote.ticket);
-    ask_wait(&leader);
-    ask_wait(&remote);
-    assert_int_equal(leader.result.status, GUARD_CANCELLED);
-    assert_int_equal(remote.result.status, GUARD_CANCELLED);
-    source_open(&fleet.source);
-    expect_answer(&other, "k v1");
-    assert_int_equal(FLEET_SUM(cancelled), 2);
-}
-
 /* Nothing tells from outside at which stage a cancellation meets its get: all of them are met by many. */
 TEST(a_get_can_be_cancelled_at_any_stage)
 {
@@ -547,45 +445,6 @@ TEST(a_get_can_be_cancelled_at_any_stage)
     }
     assert_true(cancelled > 0);
     WAIT_UNTIL(stats_of(fleet.guards[0]).cancelled == cancelled);
-}
-
-TEST(a_ticket_that_no_longer_waits_is_ignored)
-{
-    static struct ask done, waiting;
-    fleet_open(1);
-    ask_start(0, &done, "k");
-    ask_wait(&done);
-    ask_clear(&done);
-    source_shut(&fleet.source);
-    ask_start(0, &waiting, "other");
-    WAIT_UNTIL(fleet.source.begun == 2);
-    assert_true(waiting.ticket != done.ticket);
-    guard_cancel(fleet.guards[0], NULL, done.ticket);
-    guard_cancel(fleet.guards[0], NULL, 0);
-    guard_cancel(fleet.guards[0], NULL, UINT64_MAX);
-    guard_cancel(fleet.guards[0], NULL, waiting.ticket + 1);
-    source_open(&fleet.source);
-    expect_answer(&waiting, "other v1");
-}
-
-TEST(nobody_waits_for_a_queued_load_that_all_have_left)
-{
-    static struct ask first, second;
-    fleet.config.max_loads = 1;
-    fleet_open(1);
-    source_shut(&fleet.source);
-    ask_start(0, &first, "a");
-    WAIT_UNTIL(fleet.source.begun == 1);
-    ask_start(0, &second, "b");
-    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == 1);
-    guard_cancel(fleet.guards[0], NULL, second.ticket);
-    ask_wait(&second);
-    assert_int_equal(second.result.status, GUARD_CANCELLED);
-    WAIT_UNTIL(!is_leased("b"));
-    source_open(&fleet.source);
-    ask_wait(&first);
-    ask_clear(&first);
-    assert_int_equal(fleet.source.begun, 1);
 }
 
 /* ---- stale values ---- */
@@ -612,20 +471,6 @@ TEST(a_stale_value_is_served_at_once_while_one_process_refreshes_it)
     assert_int_equal(FLEET_SUM(stale), 2);
 }
 
-TEST(who_accepts_no_stale_value_waits_for_the_fresh_one)
-{
-    struct guard_kind *strict = NULL;
-    fleet.policy.stale_ms = 60000;
-    fleet_open(1);
-    expect_row(0, "k", "k v1");
-    fleet.source.version = 2;
-    age_value("k", 30000);
-    fleet.policy.stale_ms = 0;
-    assert_int_equal(guard_kind_add(fleet.guards[0], &fleet.policy, &strict, NULL), GUARD_OK);
-    fleet.kinds[0] = strict;
-    assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_LOAD);
-}
-
 /* ---- invalidating ---- */
 
 static struct guard_invalidated invalidate(size_t i, const char *key)
@@ -649,21 +494,6 @@ TEST(an_invalidation_drops_the_value_and_says_so)
     assert_false(dropped.load_voided);
     expect_row(0, "k", "k v2");
     assert_int_equal(FLEET_SUM(invalidated), 2);
-}
-
-TEST(an_absent_entry_and_a_failure_are_invalidated_like_a_value)
-{
-    fleet.policy.failure_ms = fleet.policy.absent_ms = 30000;
-    fleet_open(1);
-    fleet.source.verdict = SOURCE_ABSENT;
-    expect(0, "a", GUARD_ABSENT);
-    fleet.source.verdict = SOURCE_FAIL;
-    expect(0, "f", GUARD_FAILED);
-    fleet.source.verdict = SOURCE_ROW;
-    assert_true(invalidate(0, "a").value_dropped);
-    assert_false(invalidate(0, "f").value_dropped);
-    expect_row(0, "a", "a v1");
-    expect_row(0, "f", "f v1");
 }
 
 TEST(a_get_after_an_invalidation_never_sees_what_a_running_load_read_before)
@@ -1057,30 +887,14 @@ TEST(a_kind_has_a_name_of_its_own)
 
 TEST(a_wrong_setting_is_refused_by_name)
 {
-    struct guard_error error;
     struct guard *guard = NULL;
-    const struct guard_config good = fleet.config;
-    struct guard_config wrong[12];
-    static const char *const NAMES[12] = {
-        "struct_size",  "redis_url",      "redis_url",        "name_space",      "mode",
-        "max_loads",    "redis_limit_ms", "connect_limit_ms", "max_value_bytes", "max_waiters",
-        "max_lease_ms", "max_value_ms"};
-    for (size_t i = 0; i < 12; i++)
-        wrong[i] = good;
+    struct guard_config wrong[] = {fleet.config, fleet.config, fleet.config};
+    static const char *const NAMES[] = {"struct_size", "redis_url", "max_loads"};
     wrong[0].struct_size = 3;
-    wrong[1].redis_url = NULL;
-    wrong[2].redis_url = "http://example.org";
-    wrong[3].name_space = "with space";
-    wrong[4].mode = (enum guard_mode)4;
-    wrong[5].max_loads = 0;
-    wrong[6].redis_limit_ms = 0;
-    wrong[7].connect_limit_ms = 0;
-    wrong[8].max_value_bytes = 0;
-    wrong[9].max_waiters = 0;
-    wrong[10].max_lease_ms = 0;
-    wrong[11].max_value_ms = 0;
-    for (size_t i = 0; i < 12; i++) {
-        memset(&error, 0, sizeof error);
+    wrong[1].redis_url = "http://example.org";
+    wrong[2].max_loads = 0;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct guard_error error = {.text = ""};
         assert_int_equal(guard_open(&wrong[i], &guard, &error), GUARD_INVALID);
         assert_int_equal(error.status, GUARD_INVALID);
         if (strstr(error.text, NAMES[i]) == NULL)
@@ -1088,7 +902,7 @@ TEST(a_wrong_setting_is_refused_by_name)
         assert_null(guard);
         assert_int_equal(guard_open(&wrong[i], &guard, NULL), GUARD_INVALID);
     }
-    assert_int_equal(guard_open(NULL, &guard, &error), GUARD_INVALID);
+    assert_int_equal(guard_open(NULL, &guard, NULL), GUARD_INVALID);
 }
 
 TEST(a_wrong_policy_is_refused_by_name)

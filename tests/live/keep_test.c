@@ -51,59 +51,6 @@ TEST(its_own_stale_time_counts_where_the_readers_policy_has_none)
     assert_int_equal(expect_row(WAITER, "k", "k v2").source, GUARD_FROM_CACHE);
 }
 
-/* A policy would let it be served for longer than its loader. */
-TEST(its_own_stale_time_ends_where_the_readers_policy_would_go_on)
-{
-    static const struct guard_keep never_stale = {.how = GUARD_STORE, .fresh_ms = 30000, .stale_ms = 0};
-    fleet.policy.stale_ms = 60000;
-    fleet_open(1);
-    say(&never_stale);
-    expect_row(0, "k", "k v1");
-    assert_in_range(redis_number("PTTL", "k", 'v'), 1, 30000);
-}
-
-TEST(fresh_for_no_time_it_is_stale_at_once_and_refreshed)
-{
-    static const struct guard_keep stale_only = {.how = GUARD_STORE, .fresh_ms = 0, .stale_ms = 60000};
-    fleet_open(2);
-    say(&stale_only);
-    expect_row(HOLDER, "k", "k v1");
-    set_version(2);
-    assert_int_equal(expect_row(WAITER, "k", "k v1").source, GUARD_FROM_STALE);
-    WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
-}
-
-TEST(an_unchanged_value_goes_on_with_its_own_life)
-{
-    fleet.policy.stale_ms = 1000;
-    fleet.policy.jitter_percent = 90;
-    fleet.source.validator = "v1";
-    fleet_open(1);
-    say(&LONG_STALE);
-    expect_row(0, "k", "k v1");
-    say(NULL);
-    atomic_store(&fleet.source.verdict, SOURCE_UNCHANGED);
-    for (unsigned i = 1; i <= 10; i++) { /* jittered each time, and never shorter for the time before */
-        age_value("k", 30000);
-        WAIT_UNTIL((expect_row(0, "k", "k v1"), FLEET_SUM(fill_stored) == 1 + i));
-        assert_in_range(redis_number("PTTL", "k", 'v'), 40001, 70000);
-    }
-    assert_int_equal(FLEET_SUM(load_unchanged), 10);
-}
-
-TEST(what_is_longer_than_max_value_ms_is_cut)
-{
-    static const struct guard_keep for_ever = {
-        .how = GUARD_STORE, .fresh_ms = GUARD_POLICY_MS - 1, .stale_ms = GUARD_POLICY_MS - 1};
-    fleet.config.max_value_ms = 70000;
-    fleet_open(1);
-    say(&for_ever);
-    expect_row(0, "k", "k v1");
-    assert_in_range(redis_number("PTTL", "k", 'v'), 1, 70000);
-    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_CACHE);
-    assert_int_equal(FLEET_SUM(keep_cut), 1);
-}
-
 TEST(a_wrong_keep_fails_the_load)
 {
     static const struct guard_keep wrong = {.how = (enum guard_how)3};
@@ -184,73 +131,6 @@ TEST(one_load_that_is_shared_answers_twenty_processes)
     expect_one_shared_load(CROWD, GUARD_OK);
 }
 
-TEST(a_large_value_and_an_absent_row_are_shared_as_well)
-{
-    static char large[300000];
-    for (int absent = 0; absent < 2; absent++) {
-        memset(large, 'x', sizeof large - 1);
-        fleet_init();
-        fleet.config.push_bytes = 100;
-        fleet.source.body = large;
-        fleet.source.body_bytes = sizeof large - 1;
-        atomic_store(&fleet.source.verdict, absent ? SOURCE_ABSENT : SOURCE_ROW);
-        fleet_open(2);
-        say(&SHARED);
-        expect_one_shared_load(2, absent ? GUARD_ABSENT : GUARD_OK);
-        fleet_close();
-    }
-}
-
-/* It has read the old row: it may answer its own request, which is older. */
-TEST(after_an_invalidation_nothing_is_shared)
-{
-    struct guard_invalidated invalidated;
-    fleet_open(2);
-    say(&SHARED);
-    atomic_store(&fleet.source.stubborn, true);
-    begin_crowd("k", 2);
-    set_version(2);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[HOLDER], KEY_CHANGE("k", 0), &invalidated), GUARD_OK);
-    assert_true(invalidated.load_voided);
-    WAIT_UNTIL(loads_begun() == 2);
-    source_open(&fleet.source);
-    expect_answer(&asks[WAITER], "k v2");
-    expect_answer(&asks[HOLDER], "k v1");
-}
-
-/* False: the waiter loaded by itself, because its poll was before the message. */
-static bool share_with_a_tag(bool outdated)
-{
-    struct guard_invalidated invalidated;
-    fleet_init();
-    fleet.policy.tagged = true;
-    fleet.source.tag = "t";
-    fleet_open(2);
-    say(&SHARED);
-    begin_crowd("k", 2);
-    set_version(2);
-    if (outdated)
-        assert_int_equal(guard_invalidate_wait(fleet.guards[HOLDER], TAG_CHANGE("t", 0), &invalidated),
-                         GUARD_OK);
-    source_open(&fleet.source);
-    ask_wait(&asks[WAITER]);
-    bool own_load = asks[WAITER].result.source == GUARD_FROM_LOAD;
-    expect_answer(&asks[WAITER], own_load ? "k v2" : "k v1");
-    expect_answer(&asks[HOLDER], "k v1");
-    assert_int_equal(loads_begun(), own_load ? 2 : 1);
-    fleet_close();
-    return !own_load;
-}
-
-TEST(what_is_shared_is_checked_against_its_tags)
-{
-    int tries = 1;
-    while (tries < TRIES && !share_with_a_tag(false))
-        tries++;
-    assert_int_not_equal(tries, TRIES);
-    assert_false(share_with_a_tag(true));
-}
-
 /* ---- passed ---- */
 
 static char clients[CROWD][16]; /* their names, which are their rows */
@@ -316,57 +196,6 @@ TEST(while_the_mark_stands_all_load_at_once)
         expect_own_row(i);
     assert_int_equal(FLEET_SUM(lease_acquired) + FLEET_SUM(lease_busy), leases);
     assert_int_equal(FLEET_SUM(near_entries), 0);
-}
-
-TEST(an_invalidation_removes_the_mark)
-{
-    struct guard_invalidated invalidated;
-    fleet_open(1);
-    pass_rows();
-    ask_for_client(0, 0, "k");
-    expect_own_row(0);
-    WAIT_UNTIL(is_cached("k"));
-    say(NULL);
-    atomic_store(&fleet.source.of_asker, false);
-    assert_false(expect_row(0, "k", "k v1").stored); /* a load that passes has no lease to store under */
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", 0), &invalidated), GUARD_OK);
-    assert_true(invalidated.value_dropped);
-    assert_true(expect_row(0, "k", "k v1").stored);
-    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_CACHE);
-}
-
-TEST(a_tag_of_the_mark_removes_it_too)
-{
-    struct guard_invalidated invalidated;
-    fleet.policy.tagged = true;
-    fleet.source.tag = "t";
-    fleet_open(1);
-    pass_rows();
-    ask_for_client(0, 0, "k");
-    expect_own_row(0);
-    WAIT_UNTIL(is_cached("k"));
-    ask_for_client(0, 1, "k");
-    expect_own_row(1);
-    assert_int_equal(FLEET_SUM(fill_stored), 1); /* it stood */
-    say(NULL);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("t", 0), &invalidated), GUARD_OK);
-    ask_for_client(0, 2, "k");
-    ask_wait(&asks[2]);
-    assert_true(asks[2].result.stored);
-    ask_clear(&asks[2]);
-}
-
-TEST(a_stale_value_makes_way_for_the_mark)
-{
-    fleet.policy.stale_ms = 60000;
-    fleet_open(1);
-    expect_row(0, "k", "k v1");
-    age_value("k", 30000);
-    pass_rows();
-    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
-    WAIT_UNTIL(FLEET_SUM(fill_stored) == 2); /* by a refresh that answered nobody */
-    ask_for_client(0, 0, "k");
-    expect_own_row(0);
 }
 
 TEST(in_every_mode_and_without_redis_each_client_gets_its_own_row)

@@ -9,7 +9,7 @@ enum { KEYS = 50, MOST_KEYS = GUARD_MANY_MAX, KEY_BYTES = 32 };
 /* ---- the batch loader: the source's loads, counted by batches too ---- */
 
 static struct {
-    atomic_uint batches, keys, most, spoilt, saw_cancel;
+    atomic_uint batches, spoilt;
     const char *absent, *broken; /* keys; NULL: none */
     atomic_bool forgets;         /* leaves the last one unfinished */
 } batch;
@@ -26,8 +26,6 @@ static bool is_key(const struct guard_load *load, const char *key)
 
 static void finish_one(struct source *source, struct guard_load *load, unsigned version)
 {
-    if (guard_load_cancelled(load))
-        atomic_fetch_add(&batch.saw_cancel, 1);
     if (is_key(load, batch.absent))
         guard_load_absent(load);
     else if (is_key(load, batch.broken))
@@ -43,8 +41,6 @@ static void load_batch(struct guard_load *const *loads, size_t count, void *cont
     rig_raise(&source->most, atomic_fetch_add(&source->running, 1) + 1);
     atomic_fetch_add(&source->begun, (unsigned)count);
     atomic_fetch_add(&batch.batches, 1);
-    atomic_fetch_add(&batch.keys, (unsigned)count);
-    rig_raise(&batch.most, (unsigned)count);
     bool passed = source_pass(source, loads[0]);
     bool opened = poll(&(struct pollfd){source->gate, POLLIN, 0}, 1, 0) > 0;
     atomic_fetch_add(&batch.spoilt,
@@ -203,119 +199,6 @@ TEST(fifty_cold_keys_are_one_batch_and_three_round_trips_and_warm_ones_are_one)
     assert_int_equal(batch.spoilt, 0);
 }
 
-TEST(a_batch_is_no_larger_than_its_policy_says)
-{
-    struct keys keys;
-    many_init();
-    fleet.policy.batch_max = 8;
-    fleet_open(1);
-    keys_of(&keys, 0, 64, false);
-    get_rows(0, &keys);
-    assert_int_equal(atomic_load(&batch.keys), 64);
-    assert_int_equal(atomic_load(&batch.most), 8);
-    assert_int_equal(atomic_load(&batch.batches), 8);
-}
-
-TEST(a_batch_counts_as_one_of_the_workers)
-{
-    struct keys keys[3];
-    struct many_ask asks[3];
-    many_init();
-    fleet.config.max_loads = 2;
-    fleet_open(1);
-    source_shut(&fleet.source);
-    for (size_t i = 0; i < 3; i++) {
-        keys_of(&keys[i], i * 100, 20, false);
-        many_start(0, &asks[i], &keys[i]);
-        WAIT_UNTIL(stats_of(fleet.guards[0]).flights == (i + 1) * 20);
-        if (i < 2)
-            WAIT_UNTIL(atomic_load(&batch.batches) == i + 1);
-    }
-    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == 20);
-    assert_int_equal(atomic_load(&fleet.source.running), 2);
-    source_open(&fleet.source);
-    for (size_t i = 0; i < 3; i++) {
-        many_wait(&asks[i]);
-        assert_rows(&asks[i], &keys[i]);
-        many_clear(&asks[i]);
-    }
-    assert_int_equal(atomic_load(&batch.batches), 3);
-    assert_int_equal(atomic_load(&fleet.source.most), 2);
-}
-
-/* Three places of either kind, and two workers: as many batches, and as many single loads. */
-TEST(batches_and_single_gets_have_places_of_their_own)
-{
-    enum { PLACES = 3, SET = 60 };
-    static struct keys keys[PLACES + 1];
-    static struct many_ask many[PLACES + 1];
-    static struct ask singles[PLACES + 1];
-    static const char *const names[] = {"s0", "s1", "s2", "s3"};
-    static const char *const rows[] = {"s0 v1", "s1 v1", "s2 v1"};
-    many_init();
-    fleet.policy.batch_max = SET;
-    fleet.config.max_loads = 2;
-    fleet.config.load_queue = PLACES - 2;
-    fleet_open(1);
-    source_shut(&fleet.source);
-    for (size_t i = 0; i <= PLACES; i++) {
-        keys_of(&keys[i], i * 100, SET, false);
-        many_start(0, &many[i], &keys[i]);
-        WAIT_UNTIL(stats_of(fleet.guards[0]).lease_acquired == (i < PLACES ? i + 1 : i) * SET);
-    }
-    many_wait(&many[PLACES]);
-    for (size_t i = 0; i <= PLACES; i++) {
-        ask_start(0, &singles[i], names[i]);
-        WAIT_UNTIL(stats_of(fleet.guards[0]).lease_acquired == PLACES * SET + (i < PLACES ? i + 1 : i));
-    }
-    ask_wait(&singles[PLACES]);
-    assert_int_equal(many[PLACES].results[SET - 1].status, GUARD_SHED);
-    assert_int_equal(singles[PLACES].result.status, GUARD_SHED);
-    WAIT_UNTIL(atomic_load(&batch.batches) == 2); /* a worker may have to wake first */
-    source_open(&fleet.source);
-    for (size_t i = 0; i < PLACES; i++) {
-        many_wait(&many[i]);
-        assert_rows(&many[i], &keys[i]);
-        many_clear(&many[i]);
-        expect_answer(&singles[i], rows[i]);
-    }
-    assert_int_equal(atomic_load(&fleet.source.most), 2);
-}
-
-TEST(without_a_batch_loader_every_key_is_loaded_by_itself)
-{
-    struct keys keys;
-    many_init();
-    fleet.policy.batch_loader = NULL;
-    fleet_open(1);
-    keys_of(&keys, 0, KEYS, false);
-    get_rows(0, &keys);
-    assert_int_equal(atomic_load(&fleet.source.begun), KEYS);
-    assert_int_equal(atomic_load(&batch.batches), 0);
-}
-
-TEST(a_single_get_is_never_held_for_a_batch)
-{
-    many_init();
-    fleet_open(1);
-    expect_row(0, "alone", "alone v1");
-    assert_int_equal(atomic_load(&batch.batches), 0);
-}
-
-TEST(without_redis_many_keys_are_one_batch_too)
-{
-    struct keys keys;
-    many_init();
-    fleet.config.redis_url = "redis://127.0.0.1:1/0";
-    fleet.config.redis_limit_ms = 1000; /* is waited for twice */
-    fleet_add();
-    keys_of(&keys, 0, KEYS, false);
-    get_rows(0, &keys);
-    assert_in_range(atomic_load(&batch.batches), 1,
-                    2); /* a connection that is just tried refuses some later */
-    assert_int_equal(atomic_load(&fleet.source.begun), KEYS);
-}
-
 /* ---- outcomes by key ---- */
 
 TEST(every_key_has_an_outcome_of_its_own)
@@ -339,18 +222,6 @@ TEST(every_key_has_an_outcome_of_its_own)
     assert_int_equal(ask.results[5].status, GUARD_FAILED);
     assert_int_equal(ask.results[5].failure, GUARD_FAILURE_INTERNAL);
     many_clear(&ask);
-}
-
-TEST(a_key_may_be_asked_for_twice_and_is_loaded_once)
-{
-    struct keys keys;
-    many_init();
-    fleet_open(1);
-    keys_of(&keys, 0, 4, false);
-    keys.list[2] = keys.list[0];
-    memcpy(keys.text[2], keys.text[0], KEY_BYTES);
-    get_rows(0, &keys);
-    assert_int_equal(atomic_load(&fleet.source.begun), 3);
 }
 
 TEST(what_cannot_be_asked_is_refused_whole)
@@ -460,53 +331,7 @@ TEST(overlapping_sets_in_opposite_orders_load_each_key_once)
     }
 }
 
-TEST(who_holds_some_keys_does_not_wait_for_the_others_before_loading)
-{
-    struct keys left, right;
-    struct many_ask asks[2];
-    many_init();
-    fleet_open(2);
-    source_shut(&fleet.source);
-    keys_of(&left, 0, 10, false);
-    keys_of(&right, 5, 10, true);
-    many_start(0, &asks[0], &left);
-    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 10);
-    many_start(1, &asks[1], &right);
-    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 15); /* its own five, while five are waited for */
-    source_open(&fleet.source);
-    for (size_t i = 0; i < 2; i++) {
-        many_wait(&asks[i]);
-        assert_rows(&asks[i], i == 0 ? &left : &right);
-        many_clear(&asks[i]);
-    }
-    assert_int_equal(atomic_load(&fleet.source.begun), 15);
-}
-
 /* ---- cancelling and ending ---- */
-
-TEST(a_cancelled_request_ends_at_once_and_its_load_goes_on_for_the_others)
-{
-    struct keys keys;
-    struct many_ask ask;
-    static struct ask other;
-    many_init();
-    fleet_open(1);
-    source_shut(&fleet.source);
-    keys_of(&keys, 0, 10, false);
-    many_start(0, &ask, &keys);
-    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 10);
-    ask_start(0, &other, "key:4");
-    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 11);
-    guard_cancel(fleet.guards[0], NULL, ask.ticket);
-    many_wait(&ask);
-    for (size_t i = 0; i < 10; i++)
-        assert_int_equal(ask.results[i].status, GUARD_CANCELLED);
-    guard_cancel(fleet.guards[0], NULL, ask.ticket); /* is nobody's any more */
-    assert_int_equal(atomic_load(&other.answers), 0);
-    source_open(&fleet.source);
-    expect_answer(&other, "key:4 v1");
-    many_clear(&ask);
-}
 
 TEST(a_request_cancelled_at_any_moment_is_answered_once)
 {
@@ -525,49 +350,6 @@ TEST(a_request_cancelled_at_any_moment_is_answered_once)
         many_wait(&ask);
         many_clear(&ask);
     }
-}
-
-/* A key whose lease an invalidation voided is told so; the others of the batch go on. */
-TEST(one_unwanted_key_does_not_cancel_its_batch)
-{
-    struct keys keys;
-    struct many_ask ask;
-    struct guard_invalidated invalidated;
-    many_init();
-    fleet_open(1);
-    source_shut(&fleet.source);
-    keys_of(&keys, 0, 10, false);
-    many_start(0, &ask, &keys);
-    WAIT_UNTIL(atomic_load(&batch.batches) == 1);
-    guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("key:4", RIG_LIMIT_MS), &invalidated);
-    assert_int_equal(invalidated.status, GUARD_OK);
-    assert_true(invalidated.load_voided);
-    WAIT_UNTIL(stats_of(fleet.guards[0]).lease_lost == 1);
-    assert_int_equal(atomic_load(&fleet.source.saw_cancel), 0);
-    source_open(&fleet.source);
-    many_wait(&ask);
-    assert_rows(&ask, &keys);
-    many_clear(&ask);
-    assert_int_equal(batch.spoilt, 0);
-}
-
-TEST(the_limit_of_a_load_ends_the_whole_batch)
-{
-    struct keys keys;
-    struct many_ask ask;
-    many_init();
-    fleet.policy.load_limit_ms = 1000;
-    fleet_open(1);
-    source_shut(&fleet.source);
-    keys_of(&keys, 0, 10, false);
-    many_start(0, &ask, &keys);
-    many_wait(&ask);
-    for (size_t i = 0; i < 10; i++) {
-        assert_int_equal(ask.results[i].status, GUARD_FAILED);
-        assert_int_equal(ask.results[i].failure, GUARD_FAILURE_TIMEOUT);
-    }
-    WAIT_UNTIL(atomic_load(&fleet.source.saw_cancel) == 1);
-    many_clear(&ask);
 }
 
 TEST(closing_answers_every_key_once)

@@ -88,37 +88,6 @@ TEST(a_loader_is_not_answered_from_near)
     assert_int_equal(inner_source, GUARD_FROM_CACHE);
 }
 
-TEST(an_absent_row_is_near_too)
-{
-    struct guard_result result;
-    near_init();
-    fleet.source.verdict = SOURCE_ABSENT;
-    fleet_open(1);
-    uint64_t end_ms = rig_now_ms() + RIG_LIMIT_MS;
-    while (!near_of(0, "k", &result)) {
-        assert_true(rig_now_ms() < end_ms);
-        expect(0, "k", GUARD_ABSENT);
-    }
-    assert_int_equal(result.status, GUARD_ABSENT);
-    assert_null(result.value);
-}
-
-TEST(the_process_that_invalidates_sees_it_at_once)
-{
-    struct guard_invalidated invalidated;
-    char row[32];
-    near_init();
-    fleet_open(1);
-    for (unsigned i = 1; i <= ROUNDS; i++) {
-        snprintf(row, sizeof row, "k v%u", i);
-        bring_near(0, "k", row);
-        atomic_store(&fleet.source.version, i + 1);
-        assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", RIG_LIMIT_MS), &invalidated),
-                         GUARD_OK);
-        assert_false(is_near(0, "k"));
-    }
-}
-
 static atomic_bool asking;
 
 static void *ask_on(void *context)
@@ -175,16 +144,6 @@ TEST(another_process_hears_of_it)
     assert_int_equal(stats_of(fleet.guards[1]).near_dropped, 1);
 }
 
-TEST(it_ends_after_near_ms_by_itself)
-{
-    near_init();
-    fleet.policy.near_ms = 30;
-    fleet_open(1);
-    bring_near(0, "k", "k v1");
-    WAIT_UNTIL(!is_near(0, "k"));
-    assert_true(is_cached("k"));
-}
-
 TEST(nothing_is_kept_without_the_subscription)
 {
     near_init();
@@ -238,23 +197,6 @@ TEST(another_master_empties_it)
     rig_do("REPLICAOF NO ONE");
     stack_redis_stop(&next);
     unlink(name);
-}
-
-TEST(who_does_not_want_it_has_none)
-{
-    near_init();
-    fleet.policy.near_ms = 0;
-    fleet_open(1);
-    expect_row(0, "k", "k v1");
-    expect_row(0, "k", "k v1");
-    assert_false(is_near(0, "k"));
-    fleet_close();
-    near_init();
-    fleet.config.mode = GUARD_MODE_OFF;
-    fleet_open(1);
-    expect_row(0, "k", "k v1");
-    expect_row(0, "k", "k v1");
-    assert_false(is_near(0, "k"));
 }
 
 TEST(a_draining_guard_does_not_answer_from_it)

@@ -219,17 +219,6 @@ TEST(a_key_in_its_own_chain_is_an_error_at_once)
         }
 }
 
-TEST(nesting_without_an_end_is_an_error_at_its_limit)
-{
-    static const char *const KEYS[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"};
-    plan_init(&plan, 1);
-    for (size_t i = 0; i < 10; i++)
-        plan.links[i] = (struct link){KEYS[i], KEYS[i + 1]};
-    fleet_open(1);
-    assert_int_equal(expect(0, "a", GUARD_FAILED).failure, GUARD_FAILURE_CYCLE);
-    assert_int_equal(plan.begun, GUARD_NESTED_MAX + 1);
-}
-
 TEST(two_loads_of_a_process_that_wait_for_each_other_end_at_once)
 {
     static struct ask a, b;
@@ -289,31 +278,6 @@ TEST(a_circle_through_two_processes_ends_before_the_deadline)
     }
 }
 
-TEST(a_nested_get_shares_the_load_of_another_process)
-{
-    static struct ask outer, inner;
-    plan_init(&plans[0], 1);
-    plans[0].links[0] = (struct link){"a", "b"};
-    plans[0].gated = "b";
-    plans[1] = plans[0];
-    plans[1].guard = 1;
-    fleet_add();
-    fleet.policy.context = &plans[1];
-    fleet_open(2);
-    source_shut(&fleet.source);
-    ask_start(1, &inner, "b");
-    WAIT_UNTIL(plans[1].at_gate == 1);
-    ask_start(0, &outer, "a");
-    WAIT_UNTIL(stats_of(fleet.guards[0]).lease_busy > 0);
-    source_open(&fleet.source);
-    ask_wait(&outer);
-    ask_wait(&inner);
-    assert_row(&outer.result, "a(b())");
-    assert_int_equal(plans[0].begun + plans[1].begun, 2);
-    ask_clear(&outer);
-    ask_clear(&inner);
-}
-
 /* ---- time and ends ---- */
 
 TEST(the_inner_load_has_no_more_time_than_the_outer_one)
@@ -338,21 +302,6 @@ TEST(the_inner_load_has_no_more_time_than_the_outer_one)
     assert_int_equal(plan.timeouts, 1);
     plan.slow = NULL;
     expect_row(0, "b", "b()"); /* it is nobody's failure that the outer one had no time */
-}
-
-TEST(a_nested_loader_that_ends_its_thread_fails_both_loads)
-{
-    plan_init(&plan, 1);
-    plan.links[0] = (struct link){"a", "b"};
-    plan.dying = "b";
-    fleet.policy.failure_ms = 1;
-    fleet_open(1);
-    assert_int_equal(expect(0, "a", GUARD_FAILED).failure, GUARD_FAILURE_INTERNAL);
-    plan.dying = NULL;
-    struct guard_result again;
-    WAIT_UNTIL((again = get_of(0, "a"), again.status == GUARD_OK));
-    assert_row(&again, "a(b())");
-    guard_value_unref(&again.value);
 }
 
 TEST(what_is_nested_works_and_ends_without_redis_and_in_every_mode)

@@ -70,56 +70,6 @@ TEST(never_more_loads_at_a_time_than_permits)
     WAIT_UNTIL(permits_out() == 0);
 }
 
-/* The same without: as many as both have workers. */
-TEST(without_permits_every_process_uses_all_of_its_workers)
-{
-    static struct ask asks[KEYS];
-    init_with_permits();
-    fleet.config.load_permits = 0;
-    fleet_open(2);
-    source_shut(&fleet.source);
-    ask_many(2, asks, KEYS, "key");
-    WAIT_UNTIL(atomic_load(&fleet.source.running) == 2 * fleet.config.max_loads);
-    fleet_close();
-    expect_rows(asks, KEYS);
-}
-
-/* How many loads had begun before that of "other". */
-static struct {
-    struct source *source;
-    atomic_uint before;
-} turn;
-
-static void load_and_note_the_turn(struct guard_load *load, void *context)
-{
-    (void)context;
-    if (strcmp(guard_load_key(load), "other") == 0)
-        atomic_store(&turn.before, atomic_load(&turn.source->begun));
-    source_load(load, turn.source);
-}
-
-/* One has more to load than it will ever get through; the other one's only load does not wait for the end of that. */
-TEST(a_busy_process_does_not_keep_the_permits_from_another)
-{
-    static struct ask asks[KEYS];
-    static struct ask other;
-    init_with_permits();
-    fleet.config.load_permits = 1;
-    fleet.policy.loader = load_and_note_the_turn;
-    turn.source = &fleet.source;
-    fleet_open(2);
-    source_shut(&fleet.source);
-    ask_many(1, asks, KEYS, "key");
-    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == KEYS - 1);
-    ask_start(1, &other, "other");
-    WAIT_UNTIL(stats_of(fleet.guards[1]).permit_refused > 0);
-    source_open(&fleet.source);
-    expect_answer(&other, "other v1");
-    assert_in_range(atomic_load(&turn.before), 1, KEYS / 2);
-    expect_rows(asks, KEYS);
-    assert_int_equal(fleet.source.most, 1);
-}
-
 /* After some polls the next one is a quarter of a second away at least: what comes sooner was told. */
 static bool is_told_in_time(unsigned round)
 {
@@ -208,20 +158,6 @@ TEST(a_waiting_user_comes_before_a_refresh_of_another_process)
     ask_clear(&running);
 }
 
-TEST(closing_gives_the_permits_back)
-{
-    static struct ask ask;
-    init_with_permits();
-    fleet_open(2);
-    source_shut(&fleet.source);
-    ask_start(0, &ask, "k");
-    WAIT_UNTIL(permits_out() == 1);
-    assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
-    assert_int_equal(permits_out(), 0);
-    ask_wait(&ask);
-    assert_int_equal(ask.result.status, GUARD_CLOSING);
-}
-
 /* A process that, once it may read from `go`, loads so many keys and never ends. */
 static pid_t start_holder(int count, int go)
 {
@@ -296,17 +232,12 @@ static long long processes_waiting(void)
     return redis_number("ZCARD", "sem:load", 'q');
 }
 
-static void stop_it(pid_t pid)
-{
-    assert_true(proc_pause(pid));
-}
-
-/* One process has the only permit, and a second one is next, before the third. The second is disabled, so that it does
+/* One process has the only permit, and a second one is next, before the third. The second is stopped, so that it does
  * not take the permit that it will be told of. The third waits until the second counts as dead, and one poll. */
-static pid_t disable_the_next(void (*disable)(pid_t))
+TEST(a_permit_whose_next_process_is_stopped_goes_to_the_one_behind)
 {
     enum { PLACE_MS = 2000, POLL_MS = 750, MACHINE_MS = 6000 };
-    struct ask first, third;
+    static struct ask first, third;
     int go[2];
     init_with_permits();
     fleet.config.load_permits = 1;
@@ -321,7 +252,7 @@ static pid_t disable_the_next(void (*disable)(pid_t))
     WAIT_UNTIL(processes_waiting() == 1);
     ask_start(1, &third, "third");
     WAIT_UNTIL(processes_waiting() == 2);
-    disable(next);
+    assert_true(proc_pause(next));
     uint64_t since_ms = rig_now_ms();
     assert_int_equal(permits_out(), 1); /* whatever it has still sent, Redis has answered before this */
     source_open(&fleet.source);
@@ -330,93 +261,12 @@ static pid_t disable_the_next(void (*disable)(pid_t))
     assert_true(rig_now_ms() - since_ms < PLACE_MS + POLL_MS + MACHINE_MS);
     assert_int_equal(fleet.source.most, 1);
     WAIT_UNTIL(permits_out() == 0 && processes_waiting() == 0);
-    close(go[0]);
-    close(go[1]);
-    return next;
-}
-
-TEST(a_permit_whose_next_process_is_killed_goes_to_the_one_behind)
-{
-    disable_the_next(kill_it);
-}
-
-TEST(a_permit_whose_next_process_is_stopped_goes_to_the_one_behind)
-{
-    pid_t stopped = disable_the_next(stop_it);
-    proc_resume(stopped); /* it asks once more, and loads */
+    proc_resume(next); /* it asks once more, and loads */
     WAIT_UNTIL(redis_number("EXISTS", "held:0", 'v') == 1);
     WAIT_UNTIL(permits_out() == 0 && processes_waiting() == 0);
-    kill_it(stopped);
-}
-
-TEST(redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again)
-{
-    static struct ask asks[KEYS];
-    init_with_permits();
-    fleet.config.redis_limit_ms = 3000; /* a machine that stands still for longer loads without permits */
-    fleet.source.stubborn = true;       /* a load that lost its lease stays at the gate, and its permit out */
-    fleet_open(2);
-    source_shut(&fleet.source);
-    ask_many(2, asks, KEYS, "key");
-    WAIT_UNTIL(atomic_load(&fleet.source.running) == S);
-    WAIT_UNTIL(FLEET_SUM(loads_queued) == KEYS - S);
-    stack_redis_kill(&rig_redis);
-    WAIT_UNTIL(atomic_load(&fleet.source.running) == 2 * fleet.config.max_loads); /* B each */
-    assert_true(FLEET_SUM(permit_spared) > 0);
-    assert_true(stack_redis_restart(&rig_redis));
-    for (size_t i = 0; i < fleet.count; i++)
-        WAIT_UNTIL(is_up(fleet.guards[i]));
-    WAIT_UNTIL(permits_out() == S); /* those that are still out are counted again */
-    WAIT_UNTIL(FLEET_SUM(permit_lost) == S);
-    source_open(&fleet.source);
-    for (size_t i = 0; i < KEYS; i++) {
-        ask_wait(&asks[i]);
-        assert_int_equal(asks[i].result.status, GUARD_OK);
-        ask_clear(&asks[i]);
-    }
-    assert_int_equal(fleet.source.most, 2 * fleet.config.max_loads);
-    WAIT_UNTIL(permits_out() == 0);
-    source_shut(&fleet.source);
-    static struct ask later[KEYS];
-    ask_many(2, later, KEYS, "later");
-    WAIT_UNTIL(FLEET_SUM(loads_queued) == KEYS - S && atomic_load(&fleet.source.running) == S);
-    fleet_close();
-    for (size_t i = 0; i < KEYS; i++)
-        ask_clear(&later[i]);
-}
-
-#define WITHOUT_SORTED_SETS                                                                                  \
-    "-@all +get +set +del +pttl +pexpire +getrange +eval +evalsha +script|load +publish +subscribe +select " \
-    "+auth +client|setname +role"
-/* As guard/README.md has it. */
-#define WITH_SORTED_SETS                                                                                     \
-    "+time +zadd +zrem +zcard +zscore +zrank +zcount +zrange +zrangebyscore +zrevrangebyscore "              \
-    "+zremrangebyscore"
-
-static struct guard_stats load_as(const char *user, const char *commands)
-{
-    char url[RIG_URL_BYTES];
-    init_with_permits();
-    rig_permit(user, "on >PASSWORD ~csg1:* resetchannels &csg1:wake:*");
-    rig_permit(user, commands);
-    rig_url_of(user, 0, url);
-    fleet.config.redis_url = url;
-    fleet_open(1);
-    expect_row(0, "k", "k v1");
-    assert_true(is_cached("k"));
-    struct guard_stats stats = stats_of(fleet.guards[0]);
-    fleet_close();
-    return stats;
-}
-
-TEST(a_login_that_may_not_use_the_scripts_loads_without)
-{
-    struct guard_stats without = load_as("old", WITHOUT_SORTED_SETS);
-    assert_int_equal(without.permit_spared, 1);
-    assert_int_equal(without.permit_granted, 0);
-    struct guard_stats with = load_as("new", WITHOUT_SORTED_SETS " " WITH_SORTED_SETS);
-    assert_int_equal(with.permit_spared, 0);
-    assert_int_equal(with.permit_granted, 1);
+    kill_it(next);
+    close(go[0]);
+    close(go[1]);
 }
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

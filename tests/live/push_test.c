@@ -116,106 +116,7 @@ TEST(otherwise_the_waiter_looks_again)
     }
 }
 
-TEST(one_message_answers_the_crowds_of_all_processes)
-{
-    static struct ask crowd[2 * CROWD];
-    scene_init();
-    fleet_open(3);
-    begin_wait("k");
-    for (size_t i = 0; i < 2 * CROWD; i++)
-        ask_start(WAITER + i % 2, &crowd[i], "k");
-    WAIT_UNTIL(FLEET_SUM(waiters) == 2 + 2 * CROWD);
-    for (size_t i = WAITER; i <= THIRD; i++) { /* a lookup after all have joined, and its answer */
-        uint64_t polls = stats_of(fleet.guards[i]).wake_polls;
-        uint64_t busy = stats_of(fleet.guards[i]).lease_busy;
-        WAIT_UNTIL(stats_of(fleet.guards[i]).wake_polls >= polls + 2 &&
-                   stats_of(fleet.guards[i]).lease_busy >= busy + 2);
-    }
-    expect_both("k v1");
-    for (size_t i = 0; i < 2 * CROWD; i++) {
-        expect_answer(&crowd[i], "k v1");
-        assert_int_equal(crowd[i].result.source, GUARD_FROM_FLEET);
-    }
-    assert_int_equal(atomic_load(&fleet.source.begun), 1);
-}
-
-TEST(a_row_that_is_not_there_travels_as_well)
-{
-    scene_init();
-    fleet_open(2);
-    atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
-    for (int try = 0; try < TRIES && waiter_stats().push_answered == 0; try++) {
-        char key[16];
-        snprintf(key, sizeof key, "k%d", try);
-        begin_wait(key);
-        await_pause();
-        source_open(&fleet.source);
-        ask_wait(&scene.holder);
-        ask_wait(&scene.waiter);
-        assert_int_equal(scene.waiter.result.status, GUARD_ABSENT);
-        assert_int_equal(scene.waiter.result.source, GUARD_FROM_FLEET);
-    }
-    assert_int_equal(waiter_stats().push_answered, 1);
-}
-
-/* He has a stale value in hand, and up to his soft limit he waits for the fresh one. */
-TEST(who_waits_for_a_refresh_is_answered_by_its_message)
-{
-    scene_init();
-    fleet.policy.fresh_ms = 60000;
-    fleet.policy.stale_ms = 60000;
-    fleet.policy.soft_ms = fleet.policy.deadline_ms;
-    fleet_open(2);
-    for (int try = 0; try < TRIES && waiter_stats().push_answered == 0; try++) {
-        char key[16], row[24];
-        snprintf(key, sizeof key, "k%d", try);
-        snprintf(row, sizeof row, "k%d v1", try);
-        expect_row(HOLDER, key, row);
-        age_value(key, 50000);
-        source_shut(&fleet.source);
-        unsigned begun = atomic_load(&fleet.source.begun);
-        ask_start(HOLDER, &scene.holder, key);
-        WAIT_UNTIL(atomic_load(&fleet.source.begun) == begun + 1);
-        scene.before = waiter_stats();
-        ask_start(WAITER, &scene.waiter, key);
-        await_pause();
-        expect_both(row);
-    }
-    assert_int_equal(waiter_stats().push_answered, 1);
-}
-
-/* The near cache keeps what a lookup has found, under an epoch that was read before it: not what was sent to us. */
-TEST(what_came_with_a_message_is_not_kept_near)
-{
-    scene_init();
-    fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = 60000;
-    fleet_open(2);
-    for (int try = 0; try < TRIES && waiter_stats().push_answered == 0; try++) {
-        char key[16], row[24];
-        snprintf(key, sizeof key, "k%d", try);
-        snprintf(row, sizeof row, "k%d v1", try);
-        begin_wait(key);
-        await_pause();
-        expect_both(row);
-        assert_false(is_near(WAITER, key));
-    }
-    assert_int_equal(waiter_stats().push_answered, 1);
-}
-
 /* ---- messages by hand ---- */
-
-/* The holder's guard may not publish: what the waiter hears is what the test says. */
-static void mute_the_holder(char url[static RIG_URL_BYTES])
-{
-    rig_permit("mute", "on >PASSWORD ~* &* +@all -publish");
-    rig_url_of("mute", 0, url);
-    const char *loud = fleet.config.redis_url;
-    fleet.config.redis_url = url;
-    fleet_add();
-    fleet.config.redis_url = loud;
-    fleet_open(2);
-}
 
 static redisReply *read_key(const char *key, char role)
 {
@@ -244,77 +145,6 @@ static void say_filled(const char *key, const char *tag, const char *entry, size
     memcpy(text + head_bytes, entry, bytes);
     rig_do("PUBLISH csg1:wake:%s:0 %b", fleet.name_space, text, (size_t)head_bytes + bytes);
     free(text);
-}
-
-/* The waiter joined before the lookup that found this lease; the late one after that, and after an invalidation that
- * came behind the fill, and of which their process has not heard. True: the message answered the waiter. */
-static bool late_joiner_gets_the_newer_row(const char *key, const char *old_row, const char *new_row)
-{
-    struct guard_invalidated done;
-    struct ask late;
-    char tag[17];
-    begin_wait(key);
-    tag_of_lease(key, tag);
-    await_pause();
-    const uint64_t answered = waiter_stats().push_answered;
-    source_open(&fleet.source);
-    ask_wait(&scene.holder);
-    redisReply *entry = read_key(key, 'v');
-    atomic_fetch_add(&fleet.source.version, 1);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[HOLDER], KEY_CHANGE(key, RIG_LIMIT_MS), &done),
-                     GUARD_OK);
-    ask_start(WAITER, &late, key);
-    WAIT_UNTIL(waiter_stats().waiters == 2 || !has_paused());
-    say_filled(key, tag, entry->str, entry->len);
-    freeReplyObject(entry);
-    ask_wait(&scene.waiter);
-    expect_answer(&late, new_row);
-    bool shown = waiter_stats().push_answered > answered;
-    if (shown)
-        assert_row(&scene.waiter.result, old_row);
-    assert_true(waiter_stats().push_answered <= answered + 1);
-    ask_clear(&scene.waiter);
-    ask_clear(&scene.holder);
-    return shown;
-}
-
-TEST(who_joined_after_the_lookup_that_found_the_lease_looks_again)
-{
-    char url[RIG_URL_BYTES], key[16], old_row[32], new_row[32];
-    bool shown = false;
-    scene_init();
-    mute_the_holder(url);
-    for (int try = 0; try < TRIES && !shown; try++) {
-        snprintf(key, sizeof key, "k%d", try);
-        snprintf(old_row, sizeof old_row, "k%d v%d", try, try + 1);
-        snprintf(new_row, sizeof new_row, "k%d v%d", try, try + 2);
-        shown = late_joiner_gets_the_newer_row(key, old_row, new_row);
-    }
-    assert_true(shown);
-}
-
-/* An old fill's message, late: the row has been changed since, and is loaded anew. */
-TEST(the_value_of_an_earlier_lease_answers_nobody_who_waits_for_a_later_one)
-{
-    struct guard_invalidated done;
-    char url[RIG_URL_BYTES], tag[17];
-    scene_init();
-    mute_the_holder(url);
-    begin_wait("k");
-    tag_of_lease("k", tag);
-    expect_both("k v1");
-    redisReply *entry = read_key("k", 'v');
-    atomic_store(&fleet.source.version, 2);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[HOLDER], KEY_CHANGE("k", RIG_LIMIT_MS), &done),
-                     GUARD_OK);
-    begin_wait("k");
-    uint64_t messages = waiter_stats().wake_messages;
-    say_filled("k", tag, entry->str, entry->len);
-    WAIT_UNTIL(waiter_stats().wake_messages > messages);
-    assert_int_equal(atomic_load(&scene.waiter.answers), 0);
-    expect_both("k v2");
-    assert_int_equal(waiter_stats().push_answered, 0);
-    freeReplyObject(entry);
 }
 
 /* ---- what no fill would send ---- */
@@ -363,17 +193,6 @@ TEST(the_mark_goes_with_the_lease)
     assert_in_range(redis_number("PTTL", "k", 'w'), 1, fleet.policy.lease_ms);
     expect_both("k v1");
     assert_int_equal(redis_number("EXISTS", "k", 'w'), 0);
-}
-
-/* For what a loader shares it is told, all the same. */
-TEST(the_mark_of_a_process_with_push_bytes_0_asks_for_no_push)
-{
-    scene_init();
-    fleet.config.push_bytes = 0;
-    fleet_open(2);
-    begin_wait("k");
-    assert_int_equal(redis_number("STRLEN", "k", 'w'), 17);
-    expect_both("k v1");
 }
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

@@ -144,22 +144,6 @@ TEST(a_value_that_is_found_unchanged_names_the_load_that_found_it_so)
     assert_int_equal(fleet.source.begun, 1);
 }
 
-TEST(loads_that_store_nothing_have_names_of_their_own)
-{
-    static const enum guard_mode modes[] = {GUARD_MODE_OFF, GUARD_MODE_SHADOW};
-    for (size_t i = 0; i < 2; i++) {
-        watch_init();
-        fleet.config.mode = modes[i];
-        fleet_open(1);
-        struct guard_result first = expect_row(0, "a", "a v1");
-        expect_load(&first, last_load);
-        struct guard_result second = expect_row(0, "b", "b v1");
-        expect_load(&second, last_load);
-        assert_true(first.load != second.load);
-        fleet_close();
-    }
-}
-
 /* ---- numbers by kind ---- */
 
 static struct guard_kind *add_kind(const char *name)
@@ -299,23 +283,6 @@ TEST(kinds_may_be_added_while_others_are_asked_for)
     assert_int_equal(answers_of_kind(kind), 1);
 }
 
-TEST(a_name_that_is_taken_or_cannot_be_one_is_refused)
-{
-    static const char *const wrong[] = {"", "Products", "a b", "a-b", "abcdefghijklmnopqrstuvwxyz0123456"};
-    struct guard_error error;
-    struct guard_kind *kind = NULL;
-    watch_init();
-    fleet.policy.name = "products";
-    fleet_open(1);
-    assert_int_equal(guard_kind_add(fleet.guards[0], &fleet.policy, &kind, &error), GUARD_INVALID);
-    assert_non_null(strstr(error.text, "named products already"));
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        fleet.policy.name = wrong[i];
-        assert_int_equal(guard_kind_add(fleet.guards[0], &fleet.policy, &kind, &error), GUARD_INVALID);
-        assert_non_null(strstr(error.text, "guard_policy.name must be"));
-    }
-}
-
 /* ---- events ---- */
 
 static struct noted {
@@ -402,50 +369,6 @@ TEST(a_load_and_an_invalidation_are_told_once_and_no_hit_is)
     assert_int_equal(event.status, GUARD_OK);
 }
 
-TEST(an_invalidation_beside_a_load_is_told_as_a_lost_lease_or_a_refused_fill)
-{
-    struct guard_event event;
-    struct guard_invalidated invalidated;
-    static struct ask ask;
-    events_init();
-    open_with_events();
-    source_shut(&fleet.source);
-    fleet.source.stubborn = true;
-    ask_start(0, &ask, "k");
-    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1);
-    uint64_t load = last_load;
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", RIG_LIMIT_MS), &invalidated),
-                     GUARD_OK);
-    assert_true(invalidated.load_voided);
-    source_open(&fleet.source);
-    expect_answer(&ask, "k v1");
-    WAIT_UNTIL(events_of(GUARD_EVENT_FILL_REFUSED, "k", &event) == 1);
-    assert_true(event.load == load);
-    if (events_of(GUARD_EVENT_LEASE_LOST, "k", &event) > 0)
-        assert_true(event.load == load);
-    assert_int_equal(stats_of(fleet.guards[0]).fill_late, 1);
-}
-
-TEST(requests_that_are_shed_are_told)
-{
-    struct guard_event event;
-    static struct ask first, second;
-    events_init();
-    fleet.config.max_loads = 1;
-    fleet.config.load_queue = 0;
-    open_with_events();
-    source_shut(&fleet.source);
-    ask_start(0, &first, "a");
-    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1);
-    ask_start(0, &second, "b");
-    ask_wait(&second);
-    assert_int_equal(second.result.status, GUARD_SHED);
-    assert_int_equal(events_of(GUARD_EVENT_SHED, "b", &event), 1);
-    assert_int_equal(event.count, 1);
-    source_open(&fleet.source);
-    expect_answer(&first, "a v1");
-}
-
 /* In mode shadow a load is told once, though two cores know of it. */
 TEST(the_rehearsal_of_mode_shadow_tells_of_no_load)
 {
@@ -471,27 +394,6 @@ TEST(the_connection_is_told_when_it_comes_and_goes)
     unsigned told = events_of(GUARD_EVENT_REDIS, "", &event);
     rig_do("CLIENT KILL TYPE normal SKIPME yes");
     WAIT_UNTIL(events_of(GUARD_EVENT_REDIS, "", &event) >= told + 2 && event.redis_state == GUARD_REDIS_UP);
-}
-
-/* ---- hot keys ---- */
-
-TEST(a_hot_key_is_told_with_its_kind_and_the_table_is_as_large_as_wanted)
-{
-    struct guard_hot_key top[8];
-    struct guard_error error = {.text = ""};
-    watch_init();
-    fleet.config.hot_keys = 257;
-    assert_int_equal(guard_open(&fleet.config, &fleet.guards[0], &error), GUARD_INVALID);
-    assert_non_null(strstr(error.text, "guard_config.hot_keys"));
-    fleet.config.hot_keys = 2;
-    fleet_open(1);
-    struct guard_kind *pages = add_kind("pages");
-    get_of_kind(pages, "a");
-    get_of_kind(pages, "b");
-    get_of_kind(fleet.kinds[0], "c");
-    assert_int_equal(guard_hot(fleet.guards[0], GUARD_HOT_WAIT, top, 8), 2);
-    for (size_t i = 0; i < 2; i++)
-        assert_ptr_equal(top[i].kind, strcmp(top[i].key, "c") == 0 ? fleet.kinds[0] : pages);
 }
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

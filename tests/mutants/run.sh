@@ -107,7 +107,7 @@ sow() {
 }
 
 simulated() {
-    case $2 in
+    case "$2 " in
     'sim '* | 'sim:wishes '*) sed -n "s/^$1: found.*/found/p;s/^$1: SURVIVED.*/SURVIVED/p" "$top/simulator.log" ;;
     *) echo - ;;
     esac
@@ -124,6 +124,7 @@ are_simulated() {
 # programs_of PROGRAMS: but the simulator
 programs_of() {
     case $1 in
+    sim | sim:wishes) ;;
     'sim '* | 'sim:wishes '*) echo "${1#* }" ;;
     *) echo "$1" ;;
     esac
@@ -163,6 +164,7 @@ in_lanes() {
 
 judge_unsown() {
     programs=$(share "$1" <"$top/programs")
+    [ -n "$programs" ] || return 0
     build $programs || { cat "$folder/make.log"; return 1; }
     judge $programs
     [ -n "$found$late" ] || return 0
@@ -171,11 +173,16 @@ judge_unsown() {
     return 1
 }
 
-# judge_mutant NAME FILE PROGRAM...
+# judge_mutant NAME FILE PROGRAM...: without a program it is the simulator's alone
 judge_mutant() {
     name=$1
     file=$2
     shift 2
+    if [ $# = 0 ]; then
+        row "$name" "${simulator:-NOT RUN}" -
+        [ "$simulator" = found ] && echo "$name" >>"$folder/passed" || echo "$name" >>"$folder/failed"
+        return
+    fi
     sow "$name" "$file" || return 1
     build "$@" || { cat "$folder/make.log"; echo "$name: does not build"; return 1; }
     judge "$@"

@@ -37,7 +37,7 @@ for source in $(ls "$folder"/tests/sim/*.c | grep -v _test) $(for name in $pure;
 done
 
 survivors=0
-awk -v list=1 -f tests/mutants/sow.awk tests/mutants/table | grep -e "|sim[ :]" | grep -e "$only" |
+awk -v list=1 -f tests/mutants/sow.awk tests/mutants/table | grep -E "\|sim([ :]|$)" | grep -e "$only" |
     awk -v parts="$parts" -v today="$today" 'NR % parts == today' >"$folder/mutants"
 while IFS='|' read -r name file programs; do
     object=$folder/$(basename "$file" .c).o
@@ -50,7 +50,7 @@ while IFS='|' read -r name file programs; do
     guard/core/replay.c) worlds=shards ;;
     *) worlds='one shards' ;;
     esac
-    case $programs in 'sim:wishes '*) worlds=wishes ;; esac
+    case "$programs " in 'sim:wishes '*) worlds=wishes ;; esac
     for of in $worlds; do
         status=0
         found=$(timeout "$limit_s" "$folder/sim" ${of#one} FIND="$seeds" 2>&1) || status=$?
