@@ -8,7 +8,8 @@
 #   make db           loads the schema, or brings an older one up to date, and seed data into an empty database:
 #                     DATABASE_URL=postgres://... [SCALE=50000]
 #   make test         every test with real servers; T="unit burst": programs whose path contains one of these.
-#                     T="e2e/sentinel e2e/cluster" LONG=1: what may befall the masters, all of it (20 minutes)
+#   make test-long    what of e2e/sentinel, e2e/cluster, e2e/playground, e2e/peers and live/lab make test skips by name:
+#                     all that may befall the masters, each button, each scheme (25 minutes); T="playground lab"
 #   make test-install what a copy of guard/, an installed package and an operator's tools make of it; `make test` leaves
 #                     tests/install out (4 minutes)
 #   make fail         what tests/fail does, and every call of it: make test has a seventh of those that take long
@@ -93,7 +94,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example scenarios db test test-install fail tests objects fuzz coverage golden valgrind chaos soak hundred sim swarm courses mutants mutants-live model bench peers lab lint format world empty-root install amalgamation docs clean help
+.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example scenarios db test test-long test-install fail tests objects fuzz coverage golden valgrind chaos soak hundred sim swarm courses mutants mutants-live model bench peers lab lint format world empty-root install amalgamation docs clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -389,6 +390,11 @@ test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/package_test,$(SELECTED)),@sh load/deps.sh package-test)
 	$(if $(filter %/lock_postgres_test,$(SELECTED)),@sh load/deps.sh pgbouncer)
 	@CATALOGD=$(BUILD)/catalogd EXAMPLES=$(BUILD)/example CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
+
+# Those with tests that are skipped without LONG=1.
+LONG_PROGRAMS := $(addprefix tests/,e2e/sentinel_test e2e/cluster_test e2e/playground_test e2e/peers_test live/lab_test)
+test-long:
+	@$(MAKE) test LONG=1 T="$(if $(T),$(foreach each,$(LONG_PROGRAMS),$(if $(call chosen,$(BUILD)/$(each)),$(each))),$(LONG_PROGRAMS))"
 
 test-install:
 	@$(MAKE) test T=tests/install

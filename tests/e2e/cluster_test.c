@@ -19,15 +19,9 @@ enum { AFTER_MS = 1300 /* what a mistake would be seen in */, BURSTS = 10, BURST
 static struct scene scene;
 static uint32_t next_cold = SCENE_KEYS + 1000;
 
-static bool is_long(void)
-{
-    const char *wanted = getenv("LONG");
-    return wanted != NULL && *wanted != '\0';
-}
-
 static unsigned times(unsigned few, unsigned many)
 {
-    return is_long() ? many : few;
+    return test_is_long() ? many : few;
 }
 
 static void tell(const char *name, enum fault_kind kind, unsigned slot, unsigned count)
@@ -135,8 +129,7 @@ TEST(the_slot_of_the_tags_moves_and_no_old_page_is_shown)
 /* So many tags of others beside ours, so that the move takes its time. */
 TEST(the_slot_of_fifty_thousand_tags_moves_and_no_old_page_is_shown)
 {
-    if (!is_long())
-        test_skip("only with LONG=1");
+    test_needs_long();
     const unsigned slot = stack_cluster_slot(&scene.cluster, "{chaos:tags}");
     struct stack_redis *owner = &scene.cluster.node[stack_cluster_owner(&scene.cluster, slot)];
     const char *fill =
@@ -201,8 +194,7 @@ TEST_GROUP(.up = up, .down = down);
 
 TEST(over_tls_bursts_moves_and_a_killed_master_end_the_same_way)
 {
-    if (!is_long())
-        test_skip("only with LONG=1");
+    test_needs_long();
     expect_one_load_each(BURSTS);
     tell("cluster-tls-move", FAULT_SLOTS_MOVE, slot_of_product(1), 2);
     tell("cluster-tls-kill", FAULT_MASTER_KILL, slot_of_product(1), 1);
@@ -210,15 +202,15 @@ TEST(over_tls_bursts_moves_and_a_killed_master_end_the_same_way)
 
 static bool up_over_tls(void)
 {
-    return !is_long() || scene_open(&scene, &(struct scene_options){.seed = 1,
-                                                                    .topology = FAULT_CLUSTER,
-                                                                    .fresh_ms = STORY_FRESH_MS,
-                                                                    .over_tls = true});
+    return !test_is_long() || scene_open(&scene, &(struct scene_options){.seed = 1,
+                                                                         .topology = FAULT_CLUSTER,
+                                                                         .fresh_ms = STORY_FRESH_MS,
+                                                                         .over_tls = true});
 }
 
 static bool down_if_up(void)
 {
-    return !is_long() || scene_close(&scene);
+    return !test_is_long() || scene_close(&scene);
 }
 
 TEST_GROUP(.up = up_over_tls, .down = down_if_up);

@@ -269,27 +269,6 @@ TEST(clients_that_do_not_read_hold_up_nobody_and_get_every_answer_in_the_end)
         assert_true(probe_wait_quiet(i));
 }
 
-TEST(waiters_of_the_burst_itself_may_read_as_late_as_they_like)
-{
-    enum { SLOW = 200 };
-    struct lone slow[SLOW];
-    char path[BURST_PATH_BYTES];
-    struct probe_burst burst;
-    assert_true(fleet_start(PROCESSES, settings));
-    fleet_cold_product(path);
-    for (size_t i = 0; i < SLOW; i++) {
-        slow[i] = lone_connect(i % PROCESSES, 0);
-        lone_ask(&slow[i], path);
-    }
-    assert_true(probe_ask_all(path, REQUESTS, NULL, &burst));
-    assert_int_equal(burst.summary.statuses[200], REQUESTS);
-    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
-    for (size_t i = 0; i < SLOW; i++) {
-        lone_read(&slow[i], 1);
-        lone_hang_up(&slow[i]);
-    }
-}
-
 /* ---- large documents that nobody reads ---- */
 
 enum {
@@ -489,7 +468,5 @@ TEST(ten_thousand_waiters_on_one_key_cost_one_load_little_memory_and_no_thread)
     assert_true(fleet_metric(0, "guard_waiters") == 0);
     assert_true(fleet_metric(0, "guard_flights") == 0);
 }
-
-/* ---- before and after ---- */
 
 TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

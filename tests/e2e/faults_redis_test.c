@@ -22,7 +22,6 @@ enum { PROCESSES = 2, REQUESTS = 1000, LOADS_PER_PROCESS = 2 };
 static const char *const settings[] = {LIMITS, NULL};
 
 #define COMMANDS_DOWN "guard_redis_state{connection=\"commands\",state=\"down\"}"
-#define COMMANDS_DENIED "guard_redis_state{connection=\"commands\",state=\"denied\"}"
 #define FILLS_LATE "guard_fills_total{result=\"late\"}"
 #define FILLS_REFUSED "guard_fills_total{result=\"refused\"}"
 
@@ -199,63 +198,7 @@ TEST(a_flushed_lease_costs_one_more_load_and_the_first_fill_is_refused)
     expect_recovery();
 }
 
-static bool every_client_is_killed(void)
-{
-    return probe_redis("CLIENT KILL TYPE pubsub") && probe_redis("CLIENT KILL TYPE normal SKIPME yes");
-}
-
-TEST(killed_connections_are_made_again_within_the_burst)
-{
-    assert_true(fleet_start(PROCESSES, settings));
-    double connects = fleet_sum("guard_redis_connects_total");
-    uint32_t product = burst_through(every_client_is_killed);
-    assert_true(probe_has(product, PROBE_VALUE));
-    assert_true(fleet_sum("guard_redis_connects_total") > connects);
-    expect_recovery();
-}
-
 /* ---- refusing ---- */
-
-static bool the_password_is_changed(void)
-{
-    return probe_redis("ACL SETUSER guard resetpass >other") && probe_redis("CLIENT KILL USER guard");
-}
-
-static void start_as_user(void)
-{
-    char url[96];
-    const char *const user_settings[] = {LIMITS, url, NULL};
-    snprintf(url, sizeof url, "REDIS_URL=redis://guard:secret@127.0.0.1:%u/0", (unsigned)fleet.redis.port);
-    assert_true(probe_redis("ACL SETUSER guard on >secret ~csg1:* &csg1:* +@all"));
-    assert_true(fleet_start(PROCESSES, user_settings));
-}
-
-TEST(a_changed_password_shows_as_denied_until_it_is_right_again)
-{
-    start_as_user();
-    burst_through(the_password_is_changed);
-    burst_during_the_fault();
-    for (size_t i = 0; i < PROCESSES; i++) {
-        assert_true(fleet_metric(i, COMMANDS_DENIED) == 1);
-        assert_int_equal(stack_log_count(fleet.catalogd[i].log_path, 0, "secret"), 0);
-    }
-    assert_true(probe_redis("ACL SETUSER guard resetpass >secret"));
-    expect_recovery();
-}
-
-static bool the_permissions_are_revoked(void)
-{
-    return probe_redis("ACL SETUSER guard -@all +auth +ping");
-}
-
-TEST(revoked_permissions_are_survived_and_given_back)
-{
-    start_as_user();
-    burst_through(the_permissions_are_revoked);
-    burst_during_the_fault();
-    assert_true(probe_redis("ACL SETUSER guard +@all"));
-    expect_recovery();
-}
 
 static bool memory_is_full(void)
 {

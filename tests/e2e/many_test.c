@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * many_test.c - GET /products?ids=: what PostgreSQL and Redis see of it, and what clients get, also when two
- * processes get overlapping sets at the same instant; and what remains for other clients while some ask for very many.
+ * many_test.c - GET /products?ids=: what PostgreSQL and Redis see of it, what clients get, and what remains for other
+ * clients while some ask for very many.
  */
 #include "load/witness/witness_line.h"
 #include "tests/support/probe.h"
@@ -123,19 +123,6 @@ TEST(fifty_cold_ids_are_one_query_and_fifty_warm_ones_none)
     assert_int_equal(warm, 1);
 }
 
-TEST(what_is_near_is_answered_without_redis)
-{
-    const char *const settings[] = {"SERVER_LOOPS=1", "NEAR_BYTES=4194304", "NEAR_MS=60000", NULL};
-    unsigned near = UINT32_MAX;
-    start_warm(1, settings);
-    uint32_t first = cold_products(IDS);
-    ask_ids(0, first, IDS);
-    ask_ids(0, first, IDS); /* keeps what it finds in Redis */
-    for (int i = 0; i < TRIES; i++)
-        near = least(near, trips_of(first));
-    assert_int_equal(near, 0);
-}
-
 /* ---- the answer ---- */
 
 TEST(found_and_absent_ids_come_in_the_order_asked)
@@ -235,120 +222,9 @@ TEST(a_database_that_is_away_is_one_problem_for_all)
     http_answer_clear(&answer);
 }
 
-/* ---- overlapping sets at the same instant ---- */
-
-enum { PROCESSES = 2, CLIENTS = 8, SET = 80, SHIFT = 20, ROUNDS = 6 };
-
-struct client {
-    pthread_barrier_t *start;
-    size_t process;
-    uint32_t first;
-    bool backwards, right;
-};
-
-static void *run_client(void *context)
-{
-    struct client *client = context;
-    char path[PATH_BYTES];
-    struct http_answer answer;
-    path_of_ids(path, client->first, SET, client->backwards);
-    pthread_barrier_wait(client->start);
-    fleet_ask(client->process, NULL, path, &answer);
-    json_t *document = json_loadb(answer.body, answer.body_bytes, 0, NULL);
-    client->right = answer.status == 200 && document != NULL &&
-                    lists_ids(document, client->first, SET, client->backwards);
-    json_decref(document);
-    http_answer_clear(&answer);
-    return NULL;
-}
-
-/* How often each id was a parameter of a load since the mark: $1 = '{7,8}' or '7'. */
-static void count_loaded(uint32_t counts[FLEET_PRODUCTS + 1])
-{
-    static const char first[] = "$1 = '";
-    FILE *file = fopen(fleet.postgres.log_path, "re");
-    char *line = NULL;
-    size_t size = 0;
-    assert_non_null(file);
-    assert_int_equal(fseek(file, (long)fleet.mark, SEEK_SET), 0);
-    while (getline(&line, &size, file) > 0) {
-        struct witness_line read;
-        witness_line_read(line, strlen(line), &read);
-        const char *at =
-            read.kind == WITNESS_LINE_DETAIL ? witness_line_parameters(read.text, read.text_bytes) : NULL;
-        at = at != NULL && strncmp(at, first, sizeof first - 1) == 0 ? at + sizeof first - 1 : "";
-        while (*at != '\0' && strchr("{,0123456789", *at) != NULL) { /* not of another statement */
-            char *end;
-            unsigned long id = strtoul(at + (*at == '{' || *at == ','), &end, 10);
-            at = end;
-            assert_in_range(id, 1, FLEET_PRODUCTS);
-            counts[id]++;
-        }
-    }
-    free(line);
-    fclose(file);
-}
-
-TEST(overlapping_sets_asked_in_opposite_orders_load_each_id_once)
-{
-    static uint32_t counts[FLEET_PRODUCTS + 1];
-    struct client clients[CLIENTS];
-    pthread_t threads[CLIENTS];
-    pthread_barrier_t start;
-    const char *const settings[] = {"LOAD_DELAY_MS=30", NULL};
-    start_warm(PROCESSES, settings);
-    uint32_t begin = fleet.next_product;
-    for (int round = 0; round < ROUNDS; round++) {
-        uint32_t first = cold_products(SET + SHIFT);
-        pthread_barrier_init(&start, NULL, CLIENTS);
-        for (uint32_t i = 0; i < CLIENTS; i++) {
-            clients[i] = (struct client){.start = &start,
-                                         .process = i % PROCESSES,
-                                         .first = first + (i / 2 % 2) * SHIFT,
-                                         .backwards = i % 2 != 0};
-            assert_int_equal(pthread_create(&threads[i], NULL, run_client, &clients[i]), 0);
-        }
-        for (uint32_t i = 0; i < CLIENTS; i++) {
-            pthread_join(threads[i], NULL);
-            assert_true(clients[i].right);
-        }
-        pthread_barrier_destroy(&start);
-    }
-    memset(counts, 0, sizeof counts);
-    count_loaded(counts);
-    for (uint32_t id = begin; id < fleet.next_product; id++)
-        if (counts[id] != 1)
-            fail_msg("product %" PRIu32 " was loaded %" PRIu32 " times", id, counts[id]);
-    uint32_t queries = fleet_loads(LOAD_PRODUCTS) + fleet_loads(FLEET_LOAD_PRODUCT);
-    assert_in_range(queries, ROUNDS, ROUNDS * CLIENTS); /* and not one for each of the 600 ids */
-}
-
-/* A client that leaves takes nothing from the others, nor does the server forget him. */
-TEST(clients_who_leave_are_forgotten)
-{
-    struct burst_target targets[FLEET_PROCESSES_MAX];
-    struct burst_summary summary;
-    struct burst *burst = NULL;
-    char path[PATH_BYTES];
-    const char *const settings[] = {"LOAD_DELAY_MS=4000", "SERVER_LOOPS=1", NULL};
-    assert_true(fleet_start(1, settings));
-    path_of_ids(path, cold_products(20), 20, false);
-    struct burst_options options = fleet_options(targets, path, 100);
-    options.leave_count = 50;
-    options.leave_ms = 200;
-    assert_true(burst_open(&options, &burst));
-    assert_true(burst_run(burst));
-    burst_summarise(burst, &summary);
-    burst_close(&burst);
-    assert_int_equal(summary.statuses[200], 50);
-    assert_int_equal(summary.bodies, 1);
-    assert_int_equal(fleet_loads(LOAD_PRODUCTS), 1);
-    assert_true(fleet_metric(0, "guard_waiters") == 0);
-}
-
 /* ---- many who ask for many, beside those who ask for one ---- */
 
-enum { CROWD = 12, CROWD_IDS = 100, CROWD_WARM = 2 * CROWD, SINGLES = 50, FLOOD = 300, BURSTS = 4 };
+enum { CROWD = 12, CROWD_IDS = 100, CROWD_WARM = 2 * CROWD, SINGLES = 50, BURSTS = 4 };
 
 /* Clients that ask for random ids, again and again. */
 struct crowd {
@@ -430,30 +306,6 @@ static uint32_t ask_beside(struct crowd *crowd, uint32_t count)
                   BURSTS * (int)count, served, CROWD_IDS, atomic_load(&crowd->served),
                   atomic_load(&crowd->refused));
     return served;
-}
-
-TEST(who_asks_for_a_hundred_takes_no_place_from_who_asks_for_one)
-{
-    struct crowd crowd;
-    const char *const settings[] = {"MAX_LOADS=2", "LOAD_QUEUE=50",     "LOAD_DELAY_MS=20",
-                                    FLEET_PATIENT, "DEADLINE_MS=28000", NULL};
-    assert_true(fleet_start(1, settings));
-    crowd_start(&crowd, CROWD);
-    assert_int_equal(ask_beside(&crowd, SINGLES), BURSTS * SINGLES);
-    assert_int_equal(atomic_load(&crowd.refused), 0);
-}
-
-TEST(who_asks_for_one_takes_no_place_from_who_asks_for_a_hundred)
-{
-    enum { FEW = 4, PLACES = 2 + 10 };
-    struct crowd crowd;
-    const char *const settings[] = {"MAX_LOADS=2", "LOAD_QUEUE=10",     "LOAD_DELAY_MS=20",
-                                    FLEET_PATIENT, "DEADLINE_MS=28000", NULL};
-    assert_true(fleet_start(1, settings));
-    crowd_start(&crowd, FEW);
-    assert_in_range(ask_beside(&crowd, FLOOD), BURSTS * PLACES,
-                    BURSTS * FLOOD - 1); /* more than there are places */
-    assert_int_equal(atomic_load(&crowd.refused), 0);
 }
 
 /* One worker, one permit: the two take turns, or one of them would never be served. */

@@ -140,18 +140,6 @@ TEST(two_thousand_cold_keys_are_loaded_once_each_by_as_many_workers_as_there_are
     expect_rest();
 }
 
-TEST(keys_that_both_processes_want_are_still_loaded_once_each)
-{
-    enum { WORKERS = 40 };
-    const char *const settings[] = {"LOAD_DELAY_MS=50", "MAX_LOADS=40", "LOAD_QUEUE=4000", UNHURRIED, NULL};
-    struct probe_burst burst;
-    assert_true(fleet_start(PROCESSES, settings));
-    ask_for_keys(KEYS, PROCESSES * KEYS, &burst);
-    expect_all_served(&burst, KEYS, PROCESSES * KEYS);
-    expect_loads(KEYS, PROCESSES * WORKERS);
-    expect_rest();
-}
-
 /* Eight at a time they take far longer than forty at a time. */
 TEST(with_permits_no_more_loads_run_over_both_processes_than_there_are)
 {
@@ -176,22 +164,6 @@ TEST(with_permits_no_more_loads_run_over_both_processes_than_there_are)
     assert_int_equal(fleet_redis_number("EXISTS", "csg1:{fleet:sem:load}:p"), 0);
 }
 
-TEST(beyond_a_short_queue_requests_are_shed_with_advice_and_nothing_hangs)
-{
-    enum { WORKERS = 2, QUEUE = 10 };
-    const char *const settings[] = {"LOAD_DELAY_MS=150", "MAX_LOADS=2", "LOAD_QUEUE=10", NULL};
-    struct probe_burst burst;
-    assert_true(fleet_start(PROCESSES, settings));
-    ask_for_keys(KEYS, KEYS, &burst);
-    uint32_t served = burst.summary.statuses[200];
-    assert_int_equal(served + burst.summary.statuses[503], KEYS);
-    assert_int_equal(burst.unadvised, 0);
-    assert_in_range(served, PROCESSES * (WORKERS + QUEUE), KEYS / 2);
-    expect_loads(served, PROCESSES * WORKERS);
-    assert_true(fleet_sum("guard_gets_total{outcome=\"shed\"}") == KEYS - served);
-    expect_rest();
-}
-
 TEST(without_redis_the_bulkhead_of_each_process_holds)
 {
     enum { WORKERS = 40 };
@@ -206,7 +178,5 @@ TEST(without_redis_the_bulkhead_of_each_process_holds)
     assert_true(stack_redis_restart(&fleet.redis));
     expect_rest();
 }
-
-/* ---- before and after ---- */
 
 TEST_GROUP(.up = up_with_durations, .down = fleet_down, .after = fleet_end);

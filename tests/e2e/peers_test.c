@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * peers_test.c - the program that compares caches, run for real with what needs no further installation: catalogd,
- * and a cache whose packages are not there.
+ * and a cache whose packages are not there. It measures for real with LONG=1.
  */
 #include "load/base/proc.h"
 #include "tests/support/files.h"
@@ -134,6 +134,7 @@ static void expect_scores(const struct run *run)
 TEST(a_cache_that_is_not_installed_is_reported_and_the_others_are_measured)
 {
     static struct run run;
+    test_needs_long();
     run_peers(&run, "bentocache", "catalogd", "burst", "rolling", "--repetitions", "1", "--seconds", "2",
               "--json", NULL);
     expect_status(&run, 0);

@@ -3,6 +3,7 @@
  * playground_test.c - `stampede serve`, as somebody sees it who opens its page: in a real browser, over real servers.
  *
  * One playground and one browser for all tests; what a test breaks it waits for to be well again. The last but one ends it.
+ * LONG=1 presses each button and each key.
  */
 #include "load/base/clock.h"
 #include "load/base/http.h"
@@ -159,6 +160,7 @@ TEST(the_first_screen_shows_a_stampede_and_what_the_guard_does_about_it)
 
 TEST(a_process_that_is_killed_while_it_loads_is_told)
 {
+    test_needs_long();
     choose("#delay", "2000");
     expect_text("#query-time", "2.0 s");
     expect(IS_WELL);
@@ -172,34 +174,9 @@ TEST(a_process_that_is_killed_while_it_loads_is_told)
     expect_text("#query-time", "half a second");
 }
 
-TEST(a_redis_that_dies_is_shown_and_comes_back_by_a_button)
-{
-    click("#redis [data-deed=kill]");
-    expect_text("#redis .health", "^killed, back in");
-    expect_text("#said", "Redis was killed");
-    choose("#requests", "100");
-    click("[data-crowd=cold]");
-    expect("[...document.querySelectorAll('#story .result')].some(one => /^100 requests, [1-9] "
-           "/.test(one.textContent))");
-    expect("(document.querySelector('#redis [data-deed=start]').hidden || "
-           "(document.querySelector('#redis [data-deed=start]').click(), true)) && " IS_WELL);
-}
-
-TEST(a_table_that_breaks_is_shown_as_one_failure_for_all)
-{
-    click("#postgres [data-deed=break]");
-    expect_text("#postgres .health", "^table broken");
-    choose("#requests", "100");
-    click("[data-crowd=cold]");
-    expect("[...document.querySelectorAll('#story .result')].some(one => "
-           "/^100 requests, [12] quer(y|ies): it failed, and nobody repeated it.* 100 got an "
-           "error/.test(one.textContent))");
-    click("[data-do=mend]");
-    expect_text("#postgres .health", "^up$");
-}
-
 TEST(the_same_crowd_in_every_mode_stands_side_by_side)
 {
+    test_needs_long();
     choose("#requests", "100");
     choose("#delay", "200");
     expect_text("#query-time", "200 ms");
@@ -261,6 +238,7 @@ static const struct {
 TEST(each_button_does_what_the_sentence_after_it_says)
 {
     char expression[512], missed[512];
+    test_needs_long();
     choose("#requests", "100");
     expect(IS_WELL " && " IS_IDLE);
     expect("(window.pressed = new Set(), addEventListener('click', event => window.pressed.add(" NAME_OF
@@ -288,6 +266,7 @@ TEST(each_button_does_what_the_sentence_after_it_says)
 
 TEST(everything_is_reached_by_tab_and_pressed_by_enter_or_space)
 {
+    test_needs_long();
     expect("(window.reached = new Set(), document.activeElement.blur(), true)");
     for (int i = 0; i < 90; i++) {
         assert_true(browser_press(browser, "Tab", false));

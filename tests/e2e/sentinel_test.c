@@ -9,24 +9,10 @@
 #include "tests/support/test.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { AFTER_MS = 1300 /* what a mistake would be seen in */, BELIEVED_MS = 13000 };
 
 static struct scene scene;
-
-static bool is_long(void)
-{
-    const char *wanted = getenv("LONG");
-    return wanted != NULL && *wanted != '\0';
-}
-
-/* The rest is for those who have the time. */
-static void need_long(void)
-{
-    if (!is_long())
-        test_skip("only with LONG=1");
-}
 
 static void tell(const char *name, enum fault_kind kind, unsigned times)
 {
@@ -42,41 +28,41 @@ static void tell(const char *name, enum fault_kind kind, unsigned times)
 /* A replica that is there need not have the last write yet: only wait_replicas asks for that. */
 TEST(where_every_replica_must_be_there_a_planned_failover_loses_what_was_on_its_way_and_that_is_repaid)
 {
-    tell("sentinel-failover", FAULT_MASTER_GUARDED_BY_ALL, is_long() ? 3 : 1);
+    tell("sentinel-failover", FAULT_MASTER_GUARDED_BY_ALL, test_is_long() ? 3 : 1);
 }
 
 TEST(what_the_old_master_confirmed_with_the_other_replica_is_repaid)
 {
-    need_long();
-    tell("sentinel-guarded", FAULT_MASTER_GUARDED, is_long() ? 3 : 1);
+    test_needs_long();
+    tell("sentinel-guarded", FAULT_MASTER_GUARDED, test_is_long() ? 3 : 1);
 }
 
 TEST(a_killed_master_is_replaced_and_what_it_had_confirmed_is_repaid)
 {
-    need_long();
-    tell("sentinel-kill", FAULT_MASTER_KILL, is_long() ? 3 : 1);
+    test_needs_long();
+    tell("sentinel-kill", FAULT_MASTER_KILL, test_is_long() ? 3 : 1);
 }
 
 TEST(a_master_that_was_stopped_and_replaced_answers_nobody_when_it_goes_on)
 {
-    tell("sentinel-stop", FAULT_MASTER_STOP, is_long() ? 3 : 1);
+    tell("sentinel-stop", FAULT_MASTER_STOP, test_is_long() ? 3 : 1);
 }
 
 TEST(an_invalidation_that_no_replica_has_is_repaid_to_the_one_that_took_over)
 {
-    tell("sentinel-behind", FAULT_REPLICA_BEHIND, is_long() ? 3 : 1);
+    tell("sentinel-behind", FAULT_REPLICA_BEHIND, test_is_long() ? 3 : 1);
 }
 
 TEST(without_replicas_to_write_an_old_master_is_believed_no_longer_than_until_it_is_told)
 {
-    need_long();
-    tell("sentinel-unguarded", FAULT_MASTER_UNGUARDED, is_long() ? 3 : 1);
+    test_needs_long();
+    tell("sentinel-unguarded", FAULT_MASTER_UNGUARDED, test_is_long() ? 3 : 1);
 }
 
 TEST(all_sentinels_and_the_master_may_die_and_come_back)
 {
-    need_long();
-    tell("sentinel-all", FAULT_SENTINELS_KILL, is_long() ? 2 : 1);
+    test_needs_long();
+    tell("sentinel-all", FAULT_SENTINELS_KILL, test_is_long() ? 2 : 1);
 }
 
 static const char *const guarded[] = {"--min-replicas-to-write", "1", "--min-replicas-max-lag", "3", NULL};
@@ -89,7 +75,7 @@ static bool up(void)
 {
     return scene_open(&scene, &(struct scene_options){.seed = 1,
                                                       .topology = FAULT_SENTINELS,
-                                                      .sentinel = is_long() ? &slow : NULL,
+                                                      .sentinel = test_is_long() ? &slow : NULL,
                                                       .fresh_ms = STORY_FRESH_MS});
 }
 
@@ -104,22 +90,22 @@ TEST_GROUP(.up = up, .down = down);
 
 TEST(over_tls_what_a_failover_and_a_kill_lose_is_repaid)
 {
-    need_long();
+    test_needs_long();
     tell("sentinel-tls-failover", FAULT_MASTER_GUARDED_BY_ALL, 1);
     tell("sentinel-tls-kill", FAULT_MASTER_KILL, 1);
 }
 
 static bool up_over_tls(void)
 {
-    return !is_long() || scene_open(&scene, &(struct scene_options){.seed = 1,
-                                                                    .topology = FAULT_SENTINELS,
-                                                                    .fresh_ms = STORY_FRESH_MS,
-                                                                    .over_tls = true});
+    return !test_is_long() || scene_open(&scene, &(struct scene_options){.seed = 1,
+                                                                         .topology = FAULT_SENTINELS,
+                                                                         .fresh_ms = STORY_FRESH_MS,
+                                                                         .over_tls = true});
 }
 
 static bool down_if_up(void)
 {
-    return !is_long() || scene_close(&scene);
+    return !test_is_long() || scene_close(&scene);
 }
 
 TEST_GROUP(.up = up_over_tls, .down = down_if_up);
@@ -128,22 +114,22 @@ TEST_GROUP(.up = up_over_tls, .down = down_if_up);
 
 TEST(what_every_replica_had_confirmed_is_not_lost_with_a_master_that_is_killed)
 {
-    need_long();
+    test_needs_long();
     tell("sentinel-kept", FAULT_MASTER_KEPT, 3);
 }
 
 TEST(what_every_replica_had_confirmed_is_not_lost_by_a_planned_failover)
 {
-    need_long();
+    test_needs_long();
     tell("sentinel-kept-failover", FAULT_MASTER_FAILOVER, 5);
 }
 
 static bool up_waiting(void)
 {
-    return !is_long() || scene_open(&scene, &(struct scene_options){.seed = 1,
-                                                                    .topology = FAULT_SENTINELS,
-                                                                    .fresh_ms = STORY_FRESH_MS,
-                                                                    .wait_replicas = 2});
+    return !test_is_long() || scene_open(&scene, &(struct scene_options){.seed = 1,
+                                                                         .topology = FAULT_SENTINELS,
+                                                                         .fresh_ms = STORY_FRESH_MS,
+                                                                         .wait_replicas = 2});
 }
 
 TEST_GROUP(.up = up_waiting, .down = down_if_up);
@@ -152,7 +138,7 @@ TEST_GROUP(.up = up_waiting, .down = down_if_up);
 
 TEST(a_master_that_is_cut_off_with_some_of_its_clients_answers_them_nothing_old)
 {
-    need_long();
+    test_needs_long();
     if (network_is_possible())
         tell("sentinel-cut", FAULT_MASTER_CUT, 1);
     else
@@ -163,7 +149,7 @@ TEST(a_master_that_is_cut_off_with_some_of_its_clients_answers_them_nothing_old)
 TEST(a_master_that_needs_no_replica_is_believed_until_the_cut_is_over_and_10_s_more)
 {
     struct story story;
-    need_long();
+    test_needs_long();
     if (!network_is_possible())
         test_skip("networks of our own need root and the program ip");
     bool good = story_begin(&story, &scene, "sentinel-cut-unguarded") &&
@@ -176,7 +162,7 @@ TEST(a_master_that_needs_no_replica_is_believed_until_the_cut_is_over_and_10_s_m
 
 static bool beyond_a_cable(void)
 {
-    return !is_long() ||
+    return !test_is_long() ||
            scene_open(&scene, &(struct scene_options){.seed = 1,
                                                       .topology = FAULT_SENTINELS,
                                                       .sentinel = &slow,

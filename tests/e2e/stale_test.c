@@ -22,7 +22,6 @@ enum { PROCESSES = 2, REQUESTS = 400, HOUR_MS = 3600000, OLD_MS = 3000000 };
 #define UNCHANGED "guard_loads_total{result=\"unchanged\"}"
 #define LOADED "guard_loads_total{result=\"ok\"}"
 #define STORED "guard_fills_total{result=\"stored\"}"
-#define FAILED "guard_refreshes_failed_total"
 #define EARLY "guard_refreshes_total{reason=\"early\"}"
 #define SOFT "guard_stale_late_total{reason=\"soft_limit\"}"
 
@@ -160,51 +159,7 @@ TEST(a_stale_product_never_waits_and_one_process_of_the_fleet_refreshes_it)
     assert_int_equal(probe_lease_count(), 0);
 }
 
-TEST(a_killed_refresher_is_replaced_after_its_lease_and_nobody_waits_for_that)
-{
-    enum { LEASE_MS = 15000, ORPHAN_MS = 2000, REST_MS = 100, MACHINE_MS = 8000 };
-    _Static_assert(REST_MS + MACHINE_MS < LEASE_MS, "not after a second lease");
-    const char *const settings[] = {STALE_FOR_AN_HOUR, FLEET_PATIENT, NULL};
-    begin(settings);
-    make_stale();
-    shut_gate();
-    expect_stale(0);
-    assert_true(fleet_wait_metric(0, "guard_loads_running", 1));
-    stack_catalogd_kill(&fleet.catalogd[0]);
-    uint64_t killed_us = clock_us();
-    assert_true(probe_shorten_lease(scene.product, ORPHAN_MS));
-    while (fleet_metric(1, "guard_loads_running") < 1) {
-        expect_stale(1);
-        assert_true(clock_us() < killed_us + (uint64_t)FLEET_LIMIT_MS * 1000);
-    }
-    assert_in_range(clock_us() - killed_us, ORPHAN_MS * 1000, (ORPHAN_MS + REST_MS + MACHINE_MS) * 1000);
-    expect_stale(1);
-    probe_gate_open(&scene.gate);
-    wait_sum(STORED, 1); /* of the one that is left */
-    expect_fresh(1);
-}
-
 /* ---- stale if there is an error ---- */
-
-TEST(a_failed_refresh_cools_down_while_the_stale_product_is_served)
-{
-    enum { FAILURE_MS = 400, WINDOWS = 4 };
-    const char *const settings[] = {STALE_FOR_AN_HOUR, "FAILURE_MS=400", NULL};
-    begin(settings);
-    make_stale();
-    stack_postgres_kill(&fleet.postgres);
-    uint64_t begin_us = clock_us();
-    for (size_t i = 0; fleet_sum(FAILED) < WINDOWS; i++) {
-        expect_stale(i % PROCESSES);
-        assert_true(clock_us() < begin_us + (uint64_t)FLEET_LIMIT_MS * 1000);
-    }
-    uint64_t windows = (clock_us() - begin_us) / (FAILURE_MS * 1000) + 1;
-    assert_in_range(fleet_sum(FAILED), WINDOWS, windows);
-    assert_int_equal(fleet_ask_status(0, "/products/1"), 503); /* nothing stale to serve there */
-    assert_true(stack_postgres_restart(&fleet.postgres));
-    ask_until(STORED, 2);
-    expect_fresh(0);
-}
 
 /* In real time, for once, and the database is gone. */
 TEST(a_stale_product_is_served_for_its_stale_time_and_no_longer)
@@ -227,32 +182,6 @@ TEST(a_stale_product_is_served_for_its_stale_time_and_no_longer)
     assert_true(stale_count > 0);
 }
 
-TEST(an_invalidation_drops_a_stale_product_like_any_other)
-{
-    const char *const settings[] = {STALE_FOR_AN_HOUR, NULL};
-    struct fleet_invalidated done;
-    struct http_answer answer;
-    char key[64];
-    begin(settings);
-    make_stale();
-    shut_gate();
-    expect_stale(0); /* its refresh will have read the row before */
-    assert_true(fleet_wait_metric(0, "guard_loads_running", 1));
-    probe_gate_open(&scene.gate);
-    make_stale();
-    assert_true(
-        fleet_sql(NULL, 0, "UPDATE products SET price_cents = 123454321 WHERE id = %u", scene.product));
-    snprintf(key, sizeof key, "product:%" PRIu32, scene.product);
-    fleet_invalidate(1, key, &done);
-    assert_int_equal(done.status, 200);
-    for (size_t i = 0; i < PROCESSES; i++) {
-        assert_true(fleet_ask(i, NULL, scene.path, &answer));
-        assert_int_equal(answer.status, 200);
-        assert_non_null(strstr(answer.body, "123454321"));
-        http_answer_clear(&answer);
-    }
-}
-
 /* ---- soft and hard limit ---- */
 
 TEST(past_the_soft_limit_the_stale_product_is_served_and_the_load_goes_on)
@@ -273,22 +202,6 @@ TEST(past_the_soft_limit_the_stale_product_is_served_and_the_load_goes_on)
     probe_gate_open(&scene.gate);
     wait_sum(STORED, 2);
     expect_fresh(1);
-    assert_int_equal(loads(), 2);
-}
-
-TEST(within_the_soft_limit_a_stale_product_is_answered_fresh)
-{
-    const char *const settings[] = {STALE_FOR_AN_HOUR, FLEET_PATIENT, "SOFT_MS=15000", "DEADLINE_MS=20000",
-                                    NULL};
-    struct burst_summary summary;
-    begin(settings);
-    make_stale();
-    assert_true(
-        fleet_sql(NULL, 0, "UPDATE products SET price_cents = 11223344 WHERE id = %u", scene.product));
-    assert_true(fleet_burst(scene.path, REQUESTS, NULL, &summary));
-    assert_int_equal(summary.statuses[200], REQUESTS);
-    assert_int_equal(summary.bodies, 1);
-    assert_int_equal(fleet_sum("guard_gets_total{outcome=\"stale\"}"), 0);
     assert_int_equal(loads(), 2);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lab_test.c - the lab's decisive cells: each scheme breaks where it is expected to, and ours does not.
+ * lab_test.c - the lab as a measuring instrument: each scheme breaks where it is expected to, so that what does not break
+ * says something. LONG=1 has all of these cells. That ours keep what they promise is the exit status of `make lab`.
  *
  * The cells are run as `make lab` runs them, with real workers: this program is their executable, too.
  */
@@ -85,20 +86,6 @@ static struct cell run_until_one_is_lost(const char *scheme, const char *failure
     return cell;
 }
 
-static struct cell run_ours_as(const char *scheme, const char *failure)
-{
-    char why[64];
-    struct cell cell = run(scheme, failure);
-    if (!cell_keeps_promise(&cell, &failure_of(failure)->demand, why, sizeof why))
-        fail_msg("%s: %s: %s", scheme, failure, why);
-    return cell;
-}
-
-static struct cell run_ours(const char *failure)
-{
-    return run_ours_as("guard", failure);
-}
-
 /* ---- each breaks where it is said to ---- */
 
 TEST(without_a_lock_every_process_loads)
@@ -120,40 +107,20 @@ TEST(a_holder_that_dies_between_setnx_and_expire_blocks_the_key_for_ever)
 
 TEST(a_constant_value_lets_a_late_holder_delete_the_next_ones_lock)
 {
+    test_needs_long();
     struct cell cell = run("set-nx-ex", "slow");
     assert_true(cell.wrong_deletions >= 1); /* a waiter that looked too early may add to it */
     assert_true(cell.load_count >= 2);
     assert_true(cell.holders_peak >= 2);
 }
 
-TEST(a_comparison_in_the_client_is_torn_from_its_deletion)
-{
-    struct cell cell = run("uuid-get-del", "late-release");
-    assert_true(cell.wrong_deletions >= 1);
-    assert_true(cell.load_count >= 3);
-}
-
-TEST(without_renewal_two_hold_the_lock_though_nobody_deletes_anothers)
-{
-    struct cell cell = run("uuid-lua", "slow");
-    assert_int_equal(cell.wrong_deletions, 0);
-    assert_true(cell.load_count >= 2);
-    assert_int_equal(cell.holders_peak, 2);
-}
-
 TEST(a_renewed_lock_still_stores_what_was_invalidated)
 {
+    test_needs_long();
     struct cell cell = run("redisson", "changed");
     assert_true(cell.is_stale);
     assert_true(cell.is_stale_answer);
     assert_int_equal(cell.wrong_deletions, 0);
-}
-
-TEST(a_scheme_without_the_moment_is_not_judged_by_it)
-{
-    struct cell cell = run("set-nx-ex", "gap");
-    assert_int_equal(cell.state, CELL_NO_MOMENT);
-    assert_string_equal(cell.verdict, "-");
 }
 
 /* ---- a lock is what is measured ---- */
@@ -169,6 +136,7 @@ TEST(a_lock_without_a_fence_takes_the_late_write_of_a_paused_holder)
 
 TEST(a_session_that_the_server_ends_leaves_its_holder_working)
 {
+    test_needs_long();
     struct cell cell = run_until_one_is_lost("session-lock", "backend-killed");
     assert_int_equal(cell.lock.told, 0);
     assert_int_equal(cell.lock.lost_updates, 1);
@@ -177,6 +145,7 @@ TEST(a_session_that_the_server_ends_leaves_its_holder_working)
 /* The step of the clock needs a library; the memory does not. */
 TEST(a_master_that_forgets_gives_the_lock_away)
 {
+    test_needs_long();
     struct cell cell = run_until_one_is_lost("node-redlock", "lost-memory");
     assert_true(cell.lock.is_over);
     assert_int_equal(cell.lock.lost_updates, 1);
@@ -186,81 +155,6 @@ TEST(a_failure_of_another_group_is_not_tried)
 {
     struct cell cell = run("uuid-lua", "late-write");
     assert_int_equal(cell.state, CELL_APART);
-}
-
-/* ---- ours ---- */
-
-TEST(ours_loads_once_for_a_herd_and_wakes_it_at_once)
-{
-    lab.lease_s = LONG_LEASE_S; /* what it is about is not its end */
-    struct cell cell = run_ours("calm");
-    assert_int_equal(cell.load_count, 1);
-    assert_int_equal(cell.holders_peak, 1);
-    assert_true(cell.has_wake && cell.has_polling);
-    assert_true(cell.calls < cell.polling);
-}
-
-TEST(ours_stores_nothing_that_was_invalidated)
-{
-    struct cell cell = run_ours("changed");
-    assert_false(cell.is_stale);
-    assert_int_equal(cell.load_count, 2);
-    assert_int_equal(cell.holders_peak, 1); /* one after the other */
-}
-
-TEST(ours_refuses_the_fill_of_a_holder_that_was_paused_past_its_lease)
-{
-    struct cell cell = run_ours("late-fill");
-    assert_false(cell.is_stale);
-    assert_false(cell.is_stale_answer);
-    assert_false(cell.is_until_resumed);
-}
-
-TEST(ours_keeps_its_promise_when_redis_comes_back_empty)
-{
-    struct cell cell = run_ours("restart");
-    assert_int_equal(cell.wrong_deletions, 0);
-    assert_int_equal(cell.answered, cell.asked);
-}
-
-TEST(ours_has_the_late_write_refused_by_its_fence_and_only_by_that)
-{
-    struct cell cell = run_ours_as("our-fair", "late-write");
-    assert_true(cell.lock.is_over);
-    assert_int_equal(cell.lock.late_refused, 1);
-    assert_int_equal(cell.lock.lost_updates, 0);
-    assert_string_equal(cell.verdict, "fenced");
-    cell = run("our-unfenced", "late-write");
-    assert_int_equal(cell.lock.late_accepted, 1);
-    assert_int_equal(cell.lock.lost_updates, 1);
-}
-
-TEST(ours_keeps_a_write_lock_over_a_read_that_is_given_back)
-{
-    struct cell cell = run_ours_as("our-rw", "read-unlock");
-    assert_int_equal(cell.holders_peak, 1);
-}
-
-static struct cell run_in_line(const char *name)
-{
-    lab.lease_s = LONG_LEASE_S; /* what it is about is not its end */
-    struct cell cell = run_ours_as(name, "in-line");
-    assert_int_equal(cell.lock.overtaken, 0);
-    assert_int_equal(cell.lock.hand_over_count, cell.worker_count - 1);
-    return cell;
-}
-
-/* One of five may fall into a pause of the machine; in the middle there is none, in one run of several. */
-TEST(ours_wakes_the_next_in_line_wherever_it_lives)
-{
-    static const char *const names[] = {"our-fair", "our-zookeeper"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct cell cell = run_in_line(names[i]);
-        for (int runs = 1; cell.lock.hand_over_p50_us > 150000 && runs < RUNS; runs++)
-            cell = run_in_line(names[i]);
-        if (cell.lock.hand_over_p50_us > 150000)
-            fail_msg("%s: %" PRIu64 " us", names[i], cell.lock.hand_over_p50_us);
-    }
 }
 
 /* ---- what Redis says ---- */
@@ -422,6 +316,7 @@ TEST(the_program_names_what_it_has_and_what_it_does_not_know)
 TEST(a_flash_sale_sells_every_piece_once_also_when_it_is_struck)
 {
     char output[16384];
+    test_needs_long();
     const int status = run_program("sale", "segments", output, sizeof output);
     if (status != 0)
         fail_msg("%d: %s", status, output);

@@ -9,7 +9,7 @@
 #include "guard_rig.h"
 #include <hiredis/hiredis.h>
 
-enum { HOLDER, WAITER, THIRD, TRIES = 20, CROWD = 50 };
+enum { HOLDER, WAITER, TRIES = 20 };
 
 static struct scene {
     struct ask holder, waiter;

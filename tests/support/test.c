@@ -6,6 +6,7 @@
 #include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* Both in the order of their lines: constructors of one file need not run in it. */
 static struct test *tests;
@@ -90,6 +91,18 @@ void test_skip(const char *why)
     skipped++;
     printf("skipped: %s: %s\n", current->name, why);
     _skip(__FILE__, __LINE__);
+}
+
+bool test_is_long(void)
+{
+    const char *wanted = getenv("LONG");
+    return wanted != NULL && *wanted != '\0';
+}
+
+void test_needs_long(void)
+{
+    if (!test_is_long())
+        test_skip("only with LONG=1");
 }
 
 static struct CMUnitTest for_cmocka(struct test *test)

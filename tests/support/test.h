@@ -67,6 +67,10 @@ unsigned test_turn(void); /* 0 to its group's turns - 1 */
 /* Ends a test that has nothing to try on this machine or with these versions: it counts as skipped, by its name. */
 void test_skip(const char *why);
 
+/* LONG=1: what takes minutes is wanted, too. A test that needs it is skipped by its name without. */
+bool test_is_long(void);
+void test_needs_long(void);
+
 #define TEST(name) TEST_REGISTERED(name, .alone = false)
 
 /* One that needs something else before and after it than the others of its group. */
