@@ -75,8 +75,6 @@ struct redis_connection {
     unsigned greetings;              /* answered on this socket */
     bool proves;                     /* the server did not answer in time: greeted twice */
     bool is_master;                  /* the last ROLE said so */
-    struct redis_probe *probes[3];   /* owned; NULL: none runs */
-    const char *stranger;            /* what hangs up without a word; NULL: not known, or it speaks */
     uint64_t reign_seen, generation; /* before the greeting; under which it came up */
 
     struct redis_pipeline pipeline;
@@ -196,12 +194,6 @@ static void ring_by(struct redis_connection *connection, uint64_t at_ms)
 
 /* ---- losing ---- */
 
-static void stop_probes(struct redis_connection *connection)
-{
-    for (size_t i = 0; i < sizeof connection->probes / sizeof *connection->probes; i++)
-        redis_probe_stop(&connection->probes[i]);
-}
-
 static void drop_socket(struct redis_connection *connection)
 {
     connection->epoch++;
@@ -262,11 +254,12 @@ static void lose_void(struct redis_connection *connection)
         rest_less(connection);
 }
 
-static void lose_late(struct redis_connection *connection, const char *what, uint32_t limit_ms)
+static void lose_late(struct redis_connection *connection, const char *what, uint32_t limit_ms,
+                      const char *advice)
 {
     char why[REDIS_WHY_SIZE];
 
-    snprintf(why, sizeof why, "%s within %u ms", what, (unsigned)limit_ms);
+    snprintf(why, sizeof why, "%s within %u ms%s", what, (unsigned)limit_ms, advice);
     count_one(&connection->counters->timeouts);
     connection->proves = connection->proves || connection->stage != STAGE_REACHING ||
                          redis_socket_awaits_tls(connection->socket);
@@ -671,7 +664,6 @@ static void take_greeting(struct redis_connection *connection, const struct redi
 {
     char why[REDIS_WHY_SIZE];
 
-    connection->stranger = NULL;
     switch (redis_greeting_read(&connection->greeting, reply, why)) {
     case REDIS_GREETING_GOES_ON:
         break;
@@ -844,56 +836,12 @@ static bool has_heard_nothing(const struct redis_connection *connection)
            connection->greeting.answered == 0;
 }
 
-/* While it rests; told again each time that it hangs up. */
-static void take_stranger(struct redis_connection *connection, const char *what)
-{
-    connection->stranger = what;
-    stop_probes(connection);
-    assert(connection->stage == STAGE_RESTING);
-    connection->stage_ends_ms = clock_now_ms() + rest_ms(connection, GUARD_REDIS_DENIED);
-    tell(connection, GUARD_REDIS_DENIED, what);
-}
-
-static void on_postgres(void *context)
-{
-    take_stranger(context, "this is PostgreSQL, not Redis: correct host and port in the URL");
-}
-
-static void on_tls_port(void *context)
-{
-    take_stranger(context, "this port is for TLS: begin the URL with rediss, not redis");
-}
-
-static void on_http(void *context)
-{
-    take_stranger(context, redis_server_stranger("HTTP/", 5));
-}
-
-/* It has hung up without a word: at the 1st, 2nd, 3rd, 5th, 9th ... time in a row, for as long as the rest. */
-static void probe_mute(struct redis_connection *connection)
-{
-    if ((connection->failures & (connection->failures - 1)) != 0)
-        return;
-    stop_probes(connection);
-    connection->probes[0] =
-        redis_socket_probe(connection->socket, REDIS_PROBED_POSTGRES, on_postgres, connection);
-    connection->probes[1] = redis_socket_probe(connection->socket, REDIS_PROBED_TLS, on_tls_port, connection);
-    connection->probes[2] = redis_socket_probe(connection->socket, REDIS_PROBED_HTTP, on_http, connection);
-}
-
 static void read_failed(struct redis_connection *connection, ssize_t got)
 {
     bool denied = redis_socket_wants_tls(connection->socket);
     char why[REDIS_WHY_SIZE];
 
     redis_socket_explain(connection->socket, "read", (int)-got, why);
-    if (has_heard_nothing(connection) && redis_socket_is_mute(connection->socket)) {
-        denied = connection->stranger != NULL;
-        if (denied)
-            snprintf(why, sizeof why, "%s", connection->stranger);
-        else
-            probe_mute(connection);
-    }
     lose(connection, denied ? GUARD_REDIS_DENIED : GUARD_REDIS_DOWN, why);
 }
 
@@ -1007,18 +955,15 @@ static void reach(struct redis_connection *connection)
     connection->reign_seen = redis_reign_now(connection->reign);
     struct redis_socket_hooks hooks = {connection, on_reached, on_failed, on_ready};
     struct redis_endpoint endpoint;
-    struct redis_socket_target target = {&endpoint, connection->failures, connection->config.tls,
-                                         connection->config.connect_limit_ms,
-                                         connection->config.expected == REDIS_SERVER_NODE};
+    struct redis_socket_target target = {&endpoint, connection->failures, connection->config.tls};
     char why[REDIS_WHY_SIZE];
 
     if (redis_place_has_moved(connection->config.place, &connection->member))
-        connection->proves = false, connection->stranger = NULL; /* that was another server */
+        connection->proves = false; /* that was another server */
     if (!redis_place_where(connection->config.place, &connection->member, &endpoint)) {
         await_place(connection);
         return;
     }
-    stop_probes(connection);
     redis_endpoint_label(&endpoint, connection->label);
     move_on(connection, STAGE_REACHING);
     connection->stage_ends_ms = clock_now_ms() + connection->config.connect_limit_ms;
@@ -1048,13 +993,21 @@ static void catch_up(struct redis_connection *connection, uint64_t now)
             return;
 }
 
-static const char *unreached(const struct redis_connection *connection)
+static void lose_unreached(struct redis_connection *connection)
 {
+    uint32_t limit_ms = connection->config.connect_limit_ms;
+    bool is_node = connection->config.expected == REDIS_SERVER_NODE;
+
     if (redis_socket_awaits_dns(connection->socket))
-        return "DNS: no answer";
-    if (redis_socket_awaits_tls(connection->socket))
-        return "TLS: no answer to the handshake";
-    return "connect: no answer";
+        lose_late(connection, "DNS: no answer", limit_ms, "");
+    else if (redis_socket_awaits_tls(connection->socket))
+        lose_late(
+            connection, "TLS: no answer to the handshake", limit_ms,
+            is_node
+                ? "; a port without TLS does that: set tls-cluster yes on the nodes, or use redis+cluster://"
+                : "; a port without TLS does that: use the server's tls-port, or redis://");
+    else
+        lose_late(connection, "connect: no answer", limit_ms, "");
 }
 
 static void end_stage(struct redis_connection *connection)
@@ -1064,11 +1017,11 @@ static void end_stage(struct redis_connection *connection)
     else if (connection->stage == STAGE_PROVING)
         greet_again(connection);
     else if (connection->stage == STAGE_GREETING)
-        lose_late(connection, "login: no answer", connection->config.connect_limit_ms);
+        lose_late(connection, "login: no answer", connection->config.connect_limit_ms, "");
     else if (connection->stage == STAGE_CONFIRMING)
-        lose_late(connection, "Sentinels: no answer", connection->config.connect_limit_ms);
+        lose_late(connection, "Sentinels: no answer", connection->config.connect_limit_ms, "");
     else
-        lose_late(connection, unreached(connection), connection->config.connect_limit_ms);
+        lose_unreached(connection);
 }
 
 /* What has not left yet is simply taken back; what has leaves the connection in doubt. */
@@ -1080,7 +1033,7 @@ static void end_late_commands(struct redis_connection *connection, uint64_t now)
         if (redis_pipeline_take_back(&connection->pipeline, now, &command))
             redis_command_answer(&command, REDIS_UNSENT, NULL);
         else
-            lose_late(connection, "command: no answer", connection->config.limit_ms);
+            lose_late(connection, "command: no answer", connection->config.limit_ms, "");
     }
 }
 
@@ -1175,7 +1128,6 @@ void connection_close(struct redis_connection *connection, void (*closed)(void *
     host_timer_stop(connection->host, &connection->timer);
     host_soon_stop(&connection->flusher);
     redis_place_leave(connection->config.place, &connection->member);
-    stop_probes(connection);
     host_soon(connection->host, &connection->closer);
     drop_socket(connection);
     redis_pipeline_abandon(&pending);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* redis/socket.c - a stream socket: DNS, connect, TLS, reset; TCP or Unix. See redis/socket.h. */
 #include "socket.h"
-#include "../base/clock.h"
 #include "../base/descriptor.h"
 #include "../base/resolve.h"
 #include <assert.h>
@@ -35,9 +34,8 @@ struct redis_socket {
     struct guard_host *host;
     struct redis_socket_hooks hooks;
     uint16_t port;
-    uint32_t attempt, limit_ms;
-    struct redis_tls *tls; /* NULL: without */
-    bool is_node;
+    uint32_t attempt;
+    struct redis_tls *tls;          /* NULL: without */
     char name[REDIS_TLS_NAME_SIZE]; /* that was asked for; with TLS only */
     struct resolve *resolve;        /* NULL: none runs */
     struct endpoint endpoints[ADDRESSES_MAX];
@@ -46,8 +44,6 @@ struct redis_socket {
     unsigned watched;
     /* of this descriptor: */
     struct redis_tls_session *session; /* owned; NULL: without, or not connected yet */
-    struct host_timer doubt;           /* rings when the handshake has met silence */
-    struct redis_probe *probe;         /* owned; NULL: none runs */
     struct host_soon rest;             /* what lies in the session will be read */
     bool reached, broken, awaits_room, heard, drained;
     bool wants_tls; /* it answered without TLS as one that wants it */
@@ -60,9 +56,7 @@ static void hang_up(struct redis_socket *socket)
 {
     int fd = socket->watch.fd;
 
-    host_timer_stop(socket->host, &socket->doubt);
     host_soon_stop(&socket->rest);
-    redis_probe_stop(&socket->probe);
     redis_tls_end(&socket->session);
     host_watch(socket->host, &socket->watch, 0);
     if (fd >= 0) {
@@ -185,47 +179,21 @@ static void shake_hands(struct redis_socket *socket)
         try_next(socket, why);
         return;
     }
-    host_timer_stop(socket->host, &socket->doubt);
-    redis_probe_stop(&socket->probe);
     socket->reached = true;
     watch(socket);
     mind_the_rest(socket);
     socket->hooks.reached(socket->hooks.context);
 }
 
-static void on_plain_redis(void *context)
-{
-    struct redis_socket *socket = context;
-    char why[REDIS_WHY_SIZE];
-
-    snprintf(why, sizeof why,
-             "this port speaks Redis without TLS: begin the URL with redis, not rediss, or use the server's "
-             "tls-port%s",
-             socket->is_node ? "; set tls-cluster yes on the nodes" : "");
-    try_next(socket, why);
-}
-
-static void on_doubt(void *context)
-{
-    struct redis_socket *socket = context;
-    const struct endpoint *endpoint = &socket->endpoints[socket->endpoint_next - 1];
-
-    socket->probe = redis_probe_start(socket->host, &endpoint->address, endpoint->address_bytes,
-                                      REDIS_PROBED_PLAIN, on_plain_redis, socket);
-}
-
 static void secure(struct redis_socket *socket)
 {
-    const struct endpoint *endpoint = &socket->endpoints[socket->endpoint_next - 1];
-    struct redis_tls_peer peer = {endpoint->address, endpoint->address_bytes, socket->name};
     char why[REDIS_WHY_SIZE];
 
-    socket->session = redis_tls_begin(socket->tls, socket->watch.fd, &peer, why);
+    socket->session = redis_tls_begin(socket->tls, socket->watch.fd, socket->name, why);
     if (socket->session == NULL) {
         try_next(socket, why);
         return;
     }
-    host_timer_set(socket->host, &socket->doubt, clock_now_us() + socket->limit_ms * UINT64_C(500));
     shake_hands(socket);
 }
 
@@ -377,13 +345,10 @@ static void set_up(struct redis_socket *socket, struct guard_host *host,
     socket->hooks = *hooks;
     socket->port = target->endpoint->port;
     socket->attempt = target->attempt;
-    socket->limit_ms = target->limit_ms;
     socket->tls = target->tls;
-    socket->is_node = target->is_node;
     if (target->tls != NULL)
         snprintf(socket->name, sizeof socket->name, "%s", target->endpoint->host);
     socket->watch = (struct guard_watch){.ready = on_event, .context = socket, .fd = -1};
-    socket->doubt = (struct host_timer){.run = on_doubt, .context = socket};
     socket->rest = (struct host_soon){.run = on_rest, .context = socket};
 }
 
@@ -494,20 +459,12 @@ bool redis_socket_wants_tls(const struct redis_socket *socket)
     return socket->wants_tls;
 }
 
-bool redis_socket_is_mute(const struct redis_socket *socket)
+/* TCP without TLS, over which nothing has come. */
+static bool is_mute(const struct redis_socket *socket)
 {
     bool is_tcp = socket->endpoints[0].address.ss_family != AF_UNIX;
 
     return socket->session == NULL && !socket->heard && is_tcp;
-}
-
-struct redis_probe *redis_socket_probe(const struct redis_socket *socket, enum redis_probed probed,
-                                       void (*found)(void *context), void *context)
-{
-    const struct endpoint *endpoint = &socket->endpoints[socket->endpoint_next - 1];
-
-    return redis_probe_start(socket->host, &endpoint->address, endpoint->address_bytes, probed, found,
-                             context);
 }
 
 void redis_socket_explain(const struct redis_socket *socket, const char *what, int error,
@@ -519,9 +476,10 @@ void redis_socket_explain(const struct redis_socket *socket, const char *what, i
         snprintf(why, REDIS_WHY_SIZE, "%s", tls);
     else if (socket->wants_tls)
         snprintf(why, REDIS_WHY_SIZE, "an alert of TLS is the answer: begin the URL with rediss, not redis");
-    else if (error == ECONNRESET && redis_socket_is_mute(socket)) /* as a port for TLS does */
+    else if ((error == ECONNRESET || error == 0) && is_mute(socket))
         snprintf(why, REDIS_WHY_SIZE,
-                 "closed before it answered anything; a TLS port does that: use rediss://");
+                 "closed by the other side before it answered anything; a port for TLS does that (use "
+                 "rediss://), and what is no Redis (correct host and port)");
     else if (error == 0)
         snprintf(why, REDIS_WHY_SIZE, "closed by the other side");
     else

@@ -11,8 +11,7 @@
  *                                               shake hands (redis/tls.h)
  *
  * A loop sees what lies in the socket, not what OpenSSL has taken out of it and not yet given: as long as there is such
- * a rest, `ready` is called in every turn. Where a handshake meets silence for half of the limit, redis/probe.h asks the
- * port whether it speaks Redis without TLS.
+ * a rest, `ready` is called in every turn.
  *
  * Lifetime  The socket is gone when redis_socket_reset() returns, and no hook is called any more.
  * Threads   The loop's.
@@ -22,7 +21,6 @@
 
 #include "../base/host.h"
 #include "error.h"
-#include "probe.h"
 #include "tls.h"
 #include "url.h"
 #include <sys/types.h>
@@ -46,8 +44,6 @@ struct redis_socket_target {
         attempt; /* with which of several addresses to begin, so that one that swallows packets does not use
                             * up the limit of every attempt */
     struct redis_tls *tls; /* NULL: without; lent until the socket is reset */
-    uint32_t limit_ms;     /* of connecting, which the owner sees to */
-    bool is_node;          /* a Cluster named it: advice is for its nodes */
 };
 
 /* NULL: *why says why. */
@@ -60,11 +56,6 @@ void redis_socket_reset(struct redis_socket **socket);
 bool redis_socket_awaits_dns(const struct redis_socket *socket);
 /* It was asked in plain, and has answered with an alert of TLS. */
 bool redis_socket_wants_tls(const struct redis_socket *socket);
-/* TCP without TLS, over which nothing has come. */
-bool redis_socket_is_mute(const struct redis_socket *socket);
-/* At the address that it is connected to: redis/probe.h. The caller's, and outlives the socket. */
-struct redis_probe *redis_socket_probe(const struct redis_socket *socket, enum redis_probed probed,
-                                       void (*found)(void *context), void *context);
 /* It is connected, and the other side has to answer in the handshake. */
 bool redis_socket_awaits_tls(const struct redis_socket *socket);
 

@@ -14,10 +14,10 @@
 #ifndef GUARD_WITH_TLS
 
 /* There are no sessions: nothing below is ever called with one. */
-struct redis_tls_session *redis_tls_begin(struct redis_tls *tls, int fd, const struct redis_tls_peer *peer,
+struct redis_tls_session *redis_tls_begin(struct redis_tls *tls, int fd, const char *host,
                                           char why[REDIS_WHY_SIZE])
 {
-    (void)tls, (void)fd, (void)peer;
+    (void)tls, (void)fd, (void)host;
     why[0] = '\0';
     return NULL;
 }
@@ -80,11 +80,6 @@ const char *redis_tls_remark(const struct redis_tls_session *session)
 {
     (void)session;
     return "";
-}
-
-bool redis_tls_was_resumed(const struct redis_tls_session *session)
-{
-    return session != NULL;
 }
 
 #else
@@ -260,33 +255,27 @@ static bool prepare(struct redis_tls_session *session)
     return set_peer(session);
 }
 
-struct redis_tls_session *redis_tls_begin(struct redis_tls *tls, int fd, const struct redis_tls_peer *peer,
+struct redis_tls_session *redis_tls_begin(struct redis_tls *tls, int fd, const char *host,
                                           char why[REDIS_WHY_SIZE])
 {
     struct redis_tls_session *session = calloc(1, sizeof *session);
     const char *name = redis_tls_settings_of(tls)->server_name;
-    SSL_SESSION *ticket = NULL;
 
     snprintf(why, REDIS_WHY_SIZE, "TLS: out of memory, or a name that is none");
     if (session == NULL)
         return NULL;
     session->side.tls = tls;
     session->fd = fd;
-    session->side.address = peer->address;
-    snprintf(session->side.name, sizeof session->side.name, "%s", name[0] != '\0' ? name : peer->host);
+    snprintf(session->side.name, sizeof session->side.name, "%s", name[0] != '\0' ? name : host);
     redis_tls_errors_begin();
-    session->ssl = redis_tls_draw(&session->side, &ticket, session->remark);
+    session->ssl = redis_tls_draw(&session->side, session->remark);
     bool good = prepare(session);
-    if (good && ticket != NULL)
-        SSL_set_session(session->ssl, ticket);
-    SSL_SESSION_free(ticket);
     redis_tls_errors_end();
     if (!good)
         redis_tls_end(&session);
     return session;
 }
 
-/* As if both had said goodbye: else OpenSSL would void the tickets. */
 void redis_tls_end(struct redis_tls_session **session)
 {
     struct redis_tls_session *old = *session;
@@ -294,8 +283,6 @@ void redis_tls_end(struct redis_tls_session **session)
     *session = NULL;
     if (old == NULL)
         return;
-    if (old->ssl != NULL)
-        SSL_set_shutdown(old->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     SSL_free(old->ssl);
     BIO_meth_free(old->method);
     free(old->held);
@@ -414,11 +401,6 @@ const char *redis_tls_why(const struct redis_tls_session *session)
 const char *redis_tls_remark(const struct redis_tls_session *session)
 {
     return session->remark;
-}
-
-bool redis_tls_was_resumed(const struct redis_tls_session *session)
-{
-    return SSL_session_reused(session->ssl) == 1;
 }
 
 #endif

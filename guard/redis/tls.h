@@ -21,16 +21,10 @@
 
 struct redis_tls_session;
 
-/* Whom it is connected to, and the name or address it was asked for by. */
-struct redis_tls_peer {
-    struct sockaddr_storage address; /* zeroed beyond its size */
-    socklen_t address_bytes;
-    const char *host;
-};
-
-/* On a connected socket that does not block; the descriptor stays the caller's. Reads the files again if they have
+/* On a connected socket that does not block; the descriptor stays the caller's. `host`: the name or address it was
+ * asked for by. Reads the files again if they have
  * changed. NULL: *why says why. */
-struct redis_tls_session *redis_tls_begin(struct redis_tls *tls, int fd, const struct redis_tls_peer *peer,
+struct redis_tls_session *redis_tls_begin(struct redis_tls *tls, int fd, const char *host,
                                           char why[REDIS_WHY_SIZE]);
 void redis_tls_end(struct redis_tls_session **session);
 
@@ -56,7 +50,4 @@ bool redis_tls_is_drained(const struct redis_tls_session *session);
 const char *redis_tls_why(const struct redis_tls_session *session);
 /* What its operator should know although it works; "": nothing. */
 const char *redis_tls_remark(const struct redis_tls_session *session);
-/* By a ticket. */
-bool redis_tls_was_resumed(const struct redis_tls_session *session);
-
 #endif

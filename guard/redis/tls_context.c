@@ -2,7 +2,7 @@
 /*
  * redis/tls_context.c - TLS as a process shares it, by OpenSSL 1.1.1 or later; see redis/tls_context.h.
  *
- * Locking   `mutex` guards what is below it in struct redis_tls. OpenSSL hands a ticket over while its session reads.
+ * Locking   `mutex` guards what is below it in struct redis_tls.
  */
 #include "tls_context.h"
 #include "../base/clock.h"
@@ -41,8 +41,6 @@ void redis_tls_close(struct redis_tls **tls)
 #include <time.h>
 
 enum {
-    SERVERS_MAX = 64, /* whose tickets are kept */
-    TICKETS_EACH = 2,
     LOOK_EVERY_US = 1000000, /* at the files */
     WATCHED_FILES = 3,
 };
@@ -55,13 +53,6 @@ struct tls_stamp {
     struct timespec changed;
 };
 
-struct tls_server {
-    struct sockaddr_storage address;
-    char name[REDIS_TLS_NAME_SIZE];
-    SSL_SESSION *tickets[TICKETS_EACH]; /* owned; the newest first; NULL: none */
-    uint64_t used;                      /* 0: never */
-};
-
 struct redis_tls {
     struct redis_tls_settings settings; /* never change */
 
@@ -70,86 +61,7 @@ struct redis_tls {
     struct tls_stamp stamps[WATCHED_FILES];
     uint64_t looked_us;
     char remark[REDIS_WHY_SIZE];
-    struct tls_server servers[SERVERS_MAX];
-    uint64_t uses;
 };
-
-/* ---- tickets ---- */
-
-static void drop_tickets(struct tls_server *server)
-{
-    for (size_t i = 0; i < TICKETS_EACH; i++) {
-        SSL_SESSION_free(server->tickets[i]);
-        server->tickets[i] = NULL;
-    }
-}
-
-/* The one of this address and name, or the one that was not used for the longest time. */
-static struct tls_server *find_server(struct redis_tls *tls, const struct redis_tls_side *side)
-{
-    struct tls_server *oldest = &tls->servers[0];
-
-    for (size_t i = 0; i < SERVERS_MAX; i++) {
-        struct tls_server *server = &tls->servers[i];
-        if (memcmp(&server->address, &side->address, sizeof server->address) == 0 &&
-            strcmp(server->name, side->name) == 0)
-            return server;
-        if (server->used < oldest->used)
-            oldest = server;
-    }
-    drop_tickets(oldest);
-    oldest->address = side->address;
-    memcpy(oldest->name, side->name, sizeof oldest->name);
-    return oldest;
-}
-
-/* The certificate that was verified for it: with each ticket comes the next one, without another look. */
-static bool has_expired(SSL_SESSION *ticket)
-{
-    X509 *certificate = SSL_SESSION_get0_peer(ticket);
-
-    return certificate != NULL && X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0;
-}
-
-/* One of TLS 1.3 serves once; one of 1.2 again and again. NULL: there is none. */
-static SSL_SESSION *take_ticket(struct redis_tls *tls, const struct redis_tls_side *side)
-{
-    struct tls_server *server = find_server(tls, side);
-
-    server->used = ++tls->uses;
-    if (server->tickets[0] != NULL && has_expired(server->tickets[0]))
-        drop_tickets(server);
-    SSL_SESSION *ticket = server->tickets[0];
-    if (ticket == NULL)
-        return NULL;
-    if (SSL_SESSION_get_protocol_version(ticket) < TLS1_3_VERSION) {
-        SSL_SESSION_up_ref(ticket);
-        return ticket;
-    }
-    server->tickets[0] = server->tickets[1];
-    server->tickets[1] = NULL;
-    return ticket;
-}
-
-/* 1: it is kept. */
-static int on_ticket(SSL *ssl, SSL_SESSION *ticket)
-{
-    const struct redis_tls_side *side = SSL_get_app_data(ssl);
-    struct redis_tls *tls = side->tls;
-    int kept = 0;
-
-    pthread_mutex_lock(&tls->mutex);
-    if (SSL_get_SSL_CTX(ssl) == tls->context) {
-        struct tls_server *server = find_server(tls, side);
-        server->used = ++tls->uses;
-        SSL_SESSION_free(server->tickets[1]);
-        server->tickets[1] = server->tickets[0];
-        server->tickets[0] = ticket;
-        kept = 1;
-    }
-    pthread_mutex_unlock(&tls->mutex);
-    return kept;
-}
 
 /* ---- certificates ---- */
 
@@ -261,8 +173,8 @@ static void set_rules(SSL_CTX *context, enum redis_tls_verify verify)
 #endif
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_read_ahead(context, 1);
-    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
-    SSL_CTX_sess_set_new_cb(context, on_ticket);
+    SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_client_cert_cb(context, on_certificate_asked);
     SSL_CTX_set_verify(context, verify != REDIS_TLS_NONE ? SSL_VERIFY_PEER : SSL_VERIFY_NONE,
                        verify != REDIS_TLS_NONE ? on_verified : NULL);
@@ -326,13 +238,10 @@ static void remark_rules(struct redis_tls *tls)
                  "TLS: the server's certificate is not verified (ssl_cert_reqs=none)");
 }
 
-/* A ticket speaks for what was verified with the files of its time. */
 static void adopt(struct redis_tls *tls, SSL_CTX *context)
 {
     SSL_CTX_free(tls->context);
     tls->context = context;
-    for (size_t i = 0; i < SERVERS_MAX; i++)
-        drop_tickets(&tls->servers[i]);
     remark_rules(tls);
 }
 
@@ -392,15 +301,12 @@ void redis_tls_close(struct redis_tls **tls)
     *tls = NULL;
     if (old == NULL)
         return;
-    for (size_t i = 0; i < SERVERS_MAX; i++)
-        drop_tickets(&old->servers[i]);
     SSL_CTX_free(old->context);
     pthread_mutex_destroy(&old->mutex);
     free(old);
 }
 
-struct ssl_st *redis_tls_draw(struct redis_tls_side *side, struct ssl_session_st **ticket,
-                              char remark[REDIS_WHY_SIZE])
+struct ssl_st *redis_tls_draw(struct redis_tls_side *side, char remark[REDIS_WHY_SIZE])
 {
     struct redis_tls *tls = side->tls;
 
@@ -408,7 +314,6 @@ struct ssl_st *redis_tls_draw(struct redis_tls_side *side, struct ssl_session_st
     look_at_files(tls);
     memcpy(remark, tls->remark, sizeof tls->remark);
     SSL *ssl = SSL_new(tls->context);
-    *ticket = take_ticket(tls, side);
     pthread_mutex_unlock(&tls->mutex);
     if (ssl != NULL)
         SSL_set_app_data(ssl, side);

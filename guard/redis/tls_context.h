@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/tls_context.h - TLS as all threads of a process share it: its settings, what was read from their files, and the
- * tickets of its servers.
+ * redis/tls_context.h - TLS as all threads of a process share it: its settings, and what was read from their files.
  *
  *   redis_tls_open -> the files are read -> redis_tls_draw() for each socket
  *                            ^                      |
  *                            +--- they changed <----+   at most once a second; if what is there now is of no use, what
  *                                                       was read before stays, and the remark says so
  *
- * TLS 1.2 and 1.3, no renegotiation, no compression, no early data: what is sent early may be sent again by others.
+ * TLS 1.2 and 1.3, no renegotiation, no compression, no early data (what is sent early may be sent again
+ * by others), no sessions resumed: connections live long.
  *
- * Tickets   The last two of each server: a connection to the same server under the same name is made again without
- *           certificates. They go when the files change, and when the server's certificate has expired.
  * Threads   All functions on any thread.
  * Errors    One line, without a path: that is a part of the URL. Built without OpenSSL, redis_tls_open() refuses and
  *           everything else works.
@@ -22,7 +20,6 @@
 #include "../guard.h"
 #include "error.h"
 #include <stdbool.h>
-#include <sys/socket.h>
 
 enum { REDIS_TLS_PATH_SIZE = 512, REDIS_TLS_NAME_SIZE = 256 };
 
@@ -54,21 +51,18 @@ void redis_tls_close(struct redis_tls **tls);
 /* ---- for redis/tls.c ---- */
 
 struct ssl_st;
-struct ssl_session_st;
 
 /* What the callbacks of one session know of it; lives as long as the session. */
 struct redis_tls_side {
     struct redis_tls *tls;
-    struct sockaddr_storage address; /* with the name: where its tickets belong; zeroed beyond its size */
-    char name[REDIS_TLS_NAME_SIZE];
-    bool certificate_asked;   /* and we have none */
-    char why[REDIS_WHY_SIZE]; /* the certificate is refused; "": not so */
+    char name[REDIS_TLS_NAME_SIZE]; /* that is verified */
+    bool certificate_asked;         /* and we have none */
+    char why[REDIS_WHY_SIZE];       /* the certificate is refused; "": not so */
 };
 
-/* Looks at the files, and gives out what they have come to and a ticket that goes with it: both yours, each may be NULL
- * (no memory; no ticket). The side is lent until the session is freed. */
-struct ssl_st *redis_tls_draw(struct redis_tls_side *side, struct ssl_session_st **ticket,
-                              char remark[REDIS_WHY_SIZE]);
+/* Looks at the files, and gives out what they have come to: yours; NULL: no memory. The side is lent until the session is
+ * freed. */
+struct ssl_st *redis_tls_draw(struct redis_tls_side *side, char remark[REDIS_WHY_SIZE]);
 const struct redis_tls_settings *redis_tls_settings_of(const struct redis_tls *tls);
 
 #endif

@@ -228,18 +228,18 @@ TEST(a_replica_is_no_master)
     stack_redis_stop(&replica);
 }
 
-/* Real ones: PostgreSQL hangs up without a word, a catalogd answers as HTTP. */
-TEST(what_is_no_redis_is_refused_by_name)
+/* Real ones: PostgreSQL and a catalogd hang up without a word. */
+TEST(what_is_no_redis_is_told_of_as_such)
 {
     assert_true(fleet_start(1, NULL));
     snprintf(redis_setting, sizeof redis_setting, "REDIS_URL=redis://127.0.0.1:%u",
              (unsigned)fleet.catalogd[0].port);
     assert_int_equal(check(PLAIN, redis_setting), 1);
-    expect("wrong", "redis", "this is an HTTP server, not Redis");
+    expect("wrong", "redis", "and what is no Redis (correct host and port)");
     snprintf(redis_setting, sizeof redis_setting, "REDIS_URL=redis://127.0.0.1:%u",
              (unsigned)fleet.postgres.port);
     assert_int_equal(check(PLAIN, redis_setting), 1);
-    expect("wrong", "redis", "this is PostgreSQL, not Redis");
+    expect("wrong", "redis", "and what is no Redis (correct host and port)");
 }
 
 TEST(servers_that_hang_are_named_within_their_limit)

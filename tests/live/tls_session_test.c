@@ -91,15 +91,13 @@ static void open_both(int version)
 
 static void begin_pair(struct pair *pair, SSL_CTX *with, const char *host)
 {
-    struct redis_tls_peer peer = {.address_bytes = sizeof(struct sockaddr_in), .host = host};
     char why[REDIS_WHY_SIZE];
     int small = 4096;
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair->fds), 0);
     for (size_t i = 0; i < 2; i++)
         setsockopt(pair->fds[i], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-    ((struct sockaddr_in *)&peer.address)->sin_family = AF_INET;
-    pair->session = redis_tls_begin(tls, pair->fds[0], &peer, why);
+    pair->session = redis_tls_begin(tls, pair->fds[0], host, why);
     assert_non_null(pair->session);
     pair->server = SSL_new(with);
     SSL_set_fd(pair->server, pair->fds[1]);
@@ -152,7 +150,7 @@ static void end_all(void)
     close_both();
 }
 
-/* The server says a word, and ours hears it: tickets come with it. */
+/* The server says a word, and ours hears it. */
 static void hear_word(struct pair *pair)
 {
     char heard[8] = "";
@@ -163,60 +161,6 @@ static void hear_word(struct pair *pair)
     assert_int_equal(redis_tls_read(pair->session, heard, sizeof heard), -EAGAIN);
     assert_true(redis_tls_is_drained(pair->session));
 }
-
-/* ---- tickets ---- */
-
-static bool connects_by_ticket(SSL_CTX *to, const char *host)
-{
-    struct pair one;
-
-    begin_pair(&one, to, host);
-    assert_int_equal(shake_hands(&one), 0);
-    hear_word(&one);
-    bool resumed = redis_tls_was_resumed(one.session);
-    assert_int_equal(SSL_session_reused(one.server), resumed);
-    end_pair(&one);
-    return resumed;
-}
-
-TEST(a_second_connection_to_the_same_server_is_made_by_a_ticket)
-{
-    static const int versions[] = {TLS1_3_VERSION, TLS1_2_VERSION};
-
-    for (size_t i = 0; i < 2; i++) {
-        open_both(versions[i]);
-        assert_false(connects_by_ticket(context, "localhost"));
-        assert_true(connects_by_ticket(context, "localhost"));
-        assert_true(connects_by_ticket(context, "localhost"));
-        assert_false(connects_by_ticket(context, "127.0.0.1")); /* another name was verified */
-        assert_true(connects_by_ticket(context, "localhost"));
-        close_both();
-    }
-}
-
-TEST(a_server_that_has_lost_its_keys_gets_a_whole_handshake)
-{
-    SSL_CTX *restarted = server_context(TLS1_3_VERSION);
-
-    open_both(TLS1_3_VERSION);
-    assert_false(connects_by_ticket(context, "localhost"));
-    assert_false(connects_by_ticket(restarted, "localhost"));
-    assert_true(connects_by_ticket(restarted, "localhost"));
-    SSL_CTX_free(restarted);
-}
-
-/* Else one that expires would be good for as long as there is always a ticket from the last time. */
-TEST(a_ticket_lives_no_longer_than_the_certificate_that_was_verified_for_it)
-{
-    settings.verify = REDIS_TLS_NONE; /* so that there is a ticket */
-    open_both(TLS1_3_VERSION);
-    use_certificate(context, "expired.pem", "expired.key");
-    assert_false(connects_by_ticket(context, "localhost"));
-    assert_false(connects_by_ticket(context, "localhost"));
-    settings.verify = REDIS_TLS_REQUIRED;
-}
-
-/* ---- versions and renegotiation ---- */
 
 TEST(what_is_older_than_tls_1_2_is_refused)
 {
@@ -477,7 +421,7 @@ static void put_authority(const char *from)
     assert_true(proc_output(command, text, sizeof text));
 }
 
-TEST(threads_share_tickets_and_files_that_break_and_are_mended)
+TEST(threads_share_files_that_break_and_are_mended)
 {
     struct worker workers[THREADS] = {{.failed = 0}};
     char path[CERTIFICATES_PATH_BYTES];

@@ -375,30 +375,18 @@ TEST(a_side_that_speaks_before_it_is_spoken_to_does_not_speak_tls)
     expect_told(url, "TLS: the other side does not speak TLS");
 }
 
-static void expect_plain(const char *login)
+TEST(a_plain_port_leaves_the_handshake_unanswered_and_is_named_as_a_cause)
 {
     char url[URL_BYTES];
 
-    snprintf(url, sizeof url, "rediss://%s127.0.0.1:%u?ssl_ca_certs=%s", login, (unsigned)server.port,
-             files.ca);
+    snprintf(url, sizeof url, "rediss://127.0.0.1:%u?ssl_ca_certs=%s", (unsigned)server.port, files.ca);
     rig_prepare(url);
     rig.config.connect_limit_ms = CONNECT_LIMIT_MS;
     rig_open();
-    rig_wait_until(strstr(rig.text, "without TLS") != NULL);
-    assert_string_equal(told(),
-                        "this port speaks Redis without TLS: begin the URL with redis, not rediss, or use "
-                        "the server's tls-port");
+    rig_wait_until(rig.state_count > 0);
+    assert_non_null(strstr(told(), "no answer to the handshake"));
+    assert_non_null(strstr(told(), "a port without TLS does that: use the server's tls-port, or redis://"));
     rig_finish();
-}
-
-TEST(a_plain_port_is_recognised_by_its_answer_to_ping)
-{
-    expect_plain("");
-    ask_server("CONFIG", "SET", "requirepass", "sesame");
-    server.password = "sesame";
-    expect_plain(":sesame@");
-    ask_server("CONFIG", "SET", "requirepass", "");
-    server.password = NULL;
 }
 
 /* Without tls-cluster a Redis before 7.2 names its plain port also to who asks over TLS. */
@@ -420,10 +408,7 @@ TEST(a_cluster_that_names_plain_ports_is_told_to_name_the_others)
     rig_prepare(url);
     rig.config.connect_limit_ms = CONNECT_LIMIT_MS;
     rig_open();
-    rig_wait_until(strstr(rig.text, "speaks Redis without TLS") != NULL);
-    assert_string_equal(told(),
-                        "this port speaks Redis without TLS: begin the URL with redis, not rediss, or use "
-                        "the server's tls-port; set tls-cluster yes on the nodes");
+    rig_wait_until(strstr(rig.text, "a port without TLS does that: set tls-cluster yes") != NULL);
     rig_finish();
     stack_redis_stop(&node);
 }
@@ -433,31 +418,24 @@ struct mute {
     pthread_t thread;
     int listener;
     uint16_t port;
-    char heard[2][2048]; /* of its first two connections */
-    size_t bytes[2];
+    char heard[2048];
+    size_t bytes;
 };
 
 static void *keep_mute(void *argument)
 {
     struct mute *mute = argument;
-    int fds[2];
+    int fd = accept(mute->listener, NULL, NULL);
 
-    for (size_t i = 0; i < 2; i++) {
-        fds[i] = accept(mute->listener, NULL, NULL);
-        for (ssize_t got = 1; got > 0 && mute->bytes[i] < sizeof mute->heard[i];) {
-            got = recv(fds[i], mute->heard[i] + mute->bytes[i], sizeof mute->heard[i] - mute->bytes[i],
-                       i == 0 ? MSG_DONTWAIT : 0);
-            mute->bytes[i] += got > 0 ? (size_t)got : 0;
-            if (i == 0 && got < 0 && errno == EAGAIN && mute->bytes[i] == 0)
-                got = 1; /* its hello is on the way */
-        }
+    for (ssize_t got = 1; got > 0 && mute->bytes < sizeof mute->heard;) {
+        got = recv(fd, mute->heard + mute->bytes, sizeof mute->heard - mute->bytes, 0);
+        mute->bytes += got > 0 ? (size_t)got : 0;
     }
-    close(fds[0]);
-    close(fds[1]);
+    close(fd);
     return NULL;
 }
 
-TEST(silence_is_told_of_and_what_asks_about_it_says_nothing_but_ping)
+TEST(silence_is_told_of_and_has_heard_nothing_but_a_hello)
 {
     struct mute mute;
     char url[URL_BYTES], line[64];
@@ -473,18 +451,16 @@ TEST(silence_is_told_of_and_what_asks_about_it_says_nothing_but_ping)
     rig_open();
     rig_wait_until(rig.state_count > 0);
     snprintf(line, sizeof line, "TLS: no answer to the handshake within %d ms", CONNECT_LIMIT_MS);
-    assert_string_equal(told(), line);
+    assert_memory_equal(told(), line, strlen(line));
     assert_int_equal(rig.counters.timeouts, 1);
     pthread_join(mute.thread, NULL);
     rig_close();
     close(mute.listener);
     rig.descriptor_count--; /* the listener's was open before */
     rig_finish();
-    assert_true(mute.bytes[0] > 5);
-    assert_int_equal(mute.heard[0][0], 0x16);
-    assert_null(memmem(mute.heard[0], mute.bytes[0], "sesame", 6));
-    assert_int_equal(mute.bytes[1], 6);
-    assert_memory_equal(mute.heard[1], "PING\r\n", 6);
+    assert_true(mute.bytes > 5);
+    assert_int_equal(mute.heard[0], 0x16);
+    assert_null(memmem(mute.heard, mute.bytes, "sesame", 6));
 }
 
 TEST(a_plain_greeting_to_a_port_for_tls_is_told_what_that_was)
@@ -493,9 +469,8 @@ TEST(a_plain_greeting_to_a_port_for_tls_is_told_what_that_was)
 
     snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)server.tls_port);
     rig_start(url);
-    rig_wait_until(strcmp(told(), "this port is for TLS: begin the URL with rediss, not redis") == 0);
+    rig_wait_until(strstr(told(), "a port for TLS does that (use rediss://)") != NULL);
     assert_int_equal(rig.states[0], GUARD_REDIS_DOWN); /* hung up without a word: it may be going down */
-    assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_DENIED);
     rig_finish();
 }
 
