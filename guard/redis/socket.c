@@ -69,13 +69,31 @@ static void hang_up(struct redis_socket *socket)
     socket->broken = false;
 }
 
-/* A write of TLS may have to read first: then room is of no use. */
+static ssize_t receive_some(int fd, void *data, size_t size)
+{
+    ssize_t got;
+
+    do
+        got = recv(fd, data, size, 0);
+    while (got < 0 && errno == EINTR);
+    return got >= 0 ? got : -errno;
+}
+
+static ssize_t send_some(int fd, const void *data, size_t bytes)
+{
+    ssize_t put;
+
+    do
+        put = send(fd, data, bytes, MSG_NOSIGNAL);
+    while (put < 0 && errno == EINTR);
+    return put >= 0 ? put : -errno;
+}
+
 static bool needs_room(const struct redis_socket *socket)
 {
-    if (socket->session == NULL)
-        return socket->awaits_room;
-    return redis_tls_awaits_room(socket->session) ||
-           (socket->awaits_room && !redis_tls_write_awaits_data(socket->session));
+    const char *due;
+
+    return socket->awaits_room || (socket->session != NULL && redis_tls_due(socket->session, &due) > 0);
 }
 
 /* As host_watch(): only the first time can fail. */
@@ -156,7 +174,32 @@ static void try_next(struct redis_socket *socket, char why[REDIS_WHY_SIZE])
         socket->hooks.failed(socket->hooks.context, why);
 }
 
-/* What OpenSSL has read from the socket and not yet given. */
+/* Over TLS: 0: nothing is due any more; else errno's number below 0. */
+static int send_due(struct redis_socket *socket)
+{
+    const char *data;
+
+    for (size_t bytes; (bytes = redis_tls_due(socket->session, &data)) > 0;) {
+        ssize_t put = send_some(socket->watch.fd, data, bytes);
+        if (put < 0)
+            return (int)put;
+        redis_tls_gone(socket->session, (size_t)put);
+    }
+    return 0;
+}
+
+/* As receive_some(), for the session; `room` is for what comes, and may be written over. */
+static ssize_t take_some(struct redis_socket *socket, void *room, size_t size)
+{
+    ssize_t got = receive_some(socket->watch.fd, room, size);
+
+    socket->drained = got < (ssize_t)size;
+    if (got > 0 && !redis_tls_take(socket->session, room, (size_t)got))
+        return -ENOMEM;
+    return got;
+}
+
+/* What OpenSSL was given and has not yet given back. */
 static void mind_the_rest(struct redis_socket *socket)
 {
     if (redis_tls_has_more(socket->session))
@@ -165,17 +208,40 @@ static void mind_the_rest(struct redis_socket *socket)
         host_soon_stop(&socket->rest);
 }
 
+/* 0: done; -EAGAIN: not yet; else below 0: *why says why. */
+static int go_on_with_handshake(struct redis_socket *socket, char why[REDIS_WHY_SIZE])
+{
+    char room[4096];
+    ssize_t came = 1;
+    int failed = -EAGAIN;
+
+    while (failed == -EAGAIN && came > 0) {
+        failed = redis_tls_shake_hands(socket->session);
+        send_due(socket); /* what fails is told by what comes */
+        if (failed == -EAGAIN)
+            came = take_some(socket, room, sizeof room);
+    }
+    if (failed == -EAGAIN && came == -EAGAIN && !socket->broken)
+        return -EAGAIN;
+    if (failed == -EAGAIN && came == 0)
+        snprintf(why, REDIS_WHY_SIZE, "TLS: the other side hangs up in the handshake");
+    else if (failed == -EAGAIN)
+        redis_explain_errno("TLS handshake", came == -EAGAIN ? ECONNRESET : (int)-came, why);
+    else if (failed != 0)
+        redis_socket_explain(socket, "TLS handshake", -failed, why);
+    return failed == -EAGAIN ? -EPROTO : failed;
+}
+
 static void shake_hands(struct redis_socket *socket)
 {
     char why[REDIS_WHY_SIZE];
-    int failed = redis_tls_shake_hands(socket->session);
+    int failed = go_on_with_handshake(socket, why);
 
-    if (failed == -EAGAIN && !socket->broken) {
+    if (failed == -EAGAIN) {
         watch(socket);
         return;
     }
     if (failed != 0) {
-        redis_socket_explain(socket, "TLS handshake", failed == -EAGAIN ? ECONNRESET : -failed, why);
         try_next(socket, why);
         return;
     }
@@ -189,7 +255,7 @@ static void secure(struct redis_socket *socket)
 {
     char why[REDIS_WHY_SIZE];
 
-    socket->session = redis_tls_begin(socket->tls, socket->watch.fd, socket->name, why);
+    socket->session = redis_tls_begin(socket->tls, socket->name, why);
     if (socket->session == NULL) {
         try_next(socket, why);
         return;
@@ -219,17 +285,6 @@ static void connect_settled(struct redis_socket *socket)
     socket->hooks.reached(socket->hooks.context);
 }
 
-/* True: there is room for what the owner has to write, or what its write waited for. */
-static bool makes_room(struct redis_socket *socket, unsigned events)
-{
-    bool room = (events & GUARD_HOST_WRITABLE) != 0;
-
-    if (socket->session == NULL)
-        return room;
-    room = room || redis_tls_write_awaits_data(socket->session);
-    return room && redis_tls_flush(socket->session);
-}
-
 /* The hook comes last, for it may reset the socket. */
 static void on_event(void *context, unsigned events)
 {
@@ -244,7 +299,7 @@ static void on_event(void *context, unsigned events)
         shake_hands(socket);
         return;
     }
-    bool room = makes_room(socket, events);
+    bool room = (events & GUARD_HOST_WRITABLE) != 0 && (socket->session == NULL || send_due(socket) == 0);
     socket->awaits_room = socket->awaits_room && !room;
     watch(socket);
     socket->hooks.ready(socket->hooks.context, room);
@@ -392,27 +447,31 @@ bool redis_socket_awaits_tls(const struct redis_socket *socket)
 /* -EPROTO: it wants TLS. */
 static ssize_t read_plain(struct redis_socket *socket, char *data, size_t size)
 {
-    ssize_t got;
+    ssize_t got = receive_some(socket->watch.fd, data, size);
 
-    do
-        got = recv(socket->watch.fd, data, size, 0);
-    while (got < 0 && errno == EINTR);
     socket->drained = got < (ssize_t)size;
     if (got < 0)
-        return -errno;
+        return got;
     socket->wants_tls = !socket->heard && got >= 2 && data[0] == TLS_ALERT && data[1] == TLS_MAJOR;
     socket->heard = socket->heard || got > 0;
     return socket->wants_tls ? -EPROTO : got;
 }
 
+/* A read may answer the other side, too, which asks for new keys. */
 static ssize_t read_secure(struct redis_socket *socket, void *data, size_t size)
 {
-    ssize_t got = redis_tls_read(socket->session, data, size);
+    ssize_t came = 1, got = -EAGAIN;
 
-    socket->drained = redis_tls_is_drained(socket->session);
+    while (got == -EAGAIN && came > 0) {
+        got = redis_tls_read(socket->session, data, size);
+        if (got == -EAGAIN)
+            came = take_some(socket, data, size);
+    }
+    send_due(socket);
+    socket->drained = socket->drained && !redis_tls_has_more(socket->session);
     mind_the_rest(socket);
     watch(socket);
-    return got;
+    return got == -EAGAIN ? came : got;
 }
 
 ssize_t redis_socket_read(struct redis_socket *socket, void *data, size_t size)
@@ -427,20 +486,22 @@ ssize_t redis_socket_read(struct redis_socket *socket, void *data, size_t size)
     return got == -EAGAIN && socket->broken ? -ECONNRESET : got;
 }
 
+/* What OpenSSL has taken counts as written: its owner may take the bytes back meanwhile. */
+static ssize_t write_secure(struct redis_socket *socket, const void *data, size_t bytes)
+{
+    int failed = send_due(socket);
+    ssize_t put = failed == 0 ? redis_tls_write(socket->session, data, bytes) : failed;
+
+    failed = put > 0 ? send_due(socket) : 0;
+    watch(socket);
+    return failed == 0 || failed == -EAGAIN ? put : failed;
+}
+
 ssize_t redis_socket_write(struct redis_socket *socket, const void *data, size_t bytes)
 {
-    ssize_t put;
-
     assert(socket->reached);
-    if (socket->session != NULL) {
-        put = redis_tls_write(socket->session, data, bytes);
-        watch(socket);
-        return put;
-    }
-    do
-        put = send(socket->watch.fd, data, bytes, MSG_NOSIGNAL);
-    while (put < 0 && errno == EINTR);
-    return put >= 0 ? put : -errno;
+    return socket->session != NULL ? write_secure(socket, data, bytes)
+                                   : send_some(socket->watch.fd, data, bytes);
 }
 
 void redis_socket_await_room(struct redis_socket *socket)

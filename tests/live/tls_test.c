@@ -413,9 +413,10 @@ TEST(a_cluster_that_names_plain_ports_is_told_to_name_the_others)
     stack_redis_stop(&node);
 }
 
-/* Accepts what comes and keeps what it hears, without an answer. */
+/* Accepts what comes and keeps what it hears, without an answer; or hangs up as soon as it has heard something. */
 struct mute {
     pthread_t thread;
+    bool hangs_up;
     int listener;
     uint16_t port;
     char heard[2048];
@@ -430,37 +431,64 @@ static void *keep_mute(void *argument)
     for (ssize_t got = 1; got > 0 && mute->bytes < sizeof mute->heard;) {
         got = recv(fd, mute->heard + mute->bytes, sizeof mute->heard - mute->bytes, 0);
         mute->bytes += got > 0 ? (size_t)got : 0;
+        if (mute->hangs_up)
+            break;
     }
+    shutdown(fd, SHUT_WR); /* an end, not a reset */
+    while (mute->hangs_up && recv(fd, (char[512]){0}, 512, 0) > 0)
+        continue;
     close(fd);
     return NULL;
+}
+
+static void start_mute(struct mute *mute, bool hangs_up)
+{
+    char url[URL_BYTES];
+
+    memset(mute, 0, sizeof *mute);
+    mute->hangs_up = hangs_up;
+    mute->listener = socket_listen(0, 8, &mute->port);
+    snprintf(url, sizeof url, "rediss://user:sesame@127.0.0.1:%u?ssl_ca_certs=%s", (unsigned)mute->port,
+             files.ca);
+    rig_prepare(url);
+    rig.config.connect_limit_ms = CONNECT_LIMIT_MS;
+    rig.config.backoff_ms = rig.config.max_backoff_ms = RIG_LIMIT_MS;
+    assert_int_equal(pthread_create(&mute->thread, NULL, keep_mute, mute), 0);
+    rig_open();
+    rig_wait_until(rig.state_count > 0);
+}
+
+static void finish_mute(struct mute *mute)
+{
+    pthread_join(mute->thread, NULL);
+    rig_close();
+    close(mute->listener);
+    rig.descriptor_count--; /* the listener's was open before */
+    rig_finish();
 }
 
 TEST(silence_is_told_of_and_has_heard_nothing_but_a_hello)
 {
     struct mute mute;
-    char url[URL_BYTES], line[64];
+    char line[64];
 
-    memset(&mute, 0, sizeof mute);
-    mute.listener = socket_listen(0, 8, &mute.port);
-    snprintf(url, sizeof url, "rediss://user:sesame@127.0.0.1:%u?ssl_ca_certs=%s", (unsigned)mute.port,
-             files.ca);
-    rig_prepare(url);
-    rig.config.connect_limit_ms = CONNECT_LIMIT_MS;
-    rig.config.backoff_ms = rig.config.max_backoff_ms = RIG_LIMIT_MS;
-    assert_int_equal(pthread_create(&mute.thread, NULL, keep_mute, &mute), 0);
-    rig_open();
-    rig_wait_until(rig.state_count > 0);
+    start_mute(&mute, false);
     snprintf(line, sizeof line, "TLS: no answer to the handshake within %d ms", CONNECT_LIMIT_MS);
     assert_memory_equal(told(), line, strlen(line));
     assert_int_equal(rig.counters.timeouts, 1);
-    pthread_join(mute.thread, NULL);
-    rig_close();
-    close(mute.listener);
-    rig.descriptor_count--; /* the listener's was open before */
-    rig_finish();
+    finish_mute(&mute);
     assert_true(mute.bytes > 5);
     assert_int_equal(mute.heard[0], 0x16);
     assert_null(memmem(mute.heard, mute.bytes, "sesame", 6));
+}
+
+TEST(a_server_that_hangs_up_in_the_handshake_is_told_of)
+{
+    struct mute mute;
+
+    start_mute(&mute, true);
+    assert_string_equal(told(), "TLS: the other side hangs up in the handshake");
+    finish_mute(&mute);
 }
 
 TEST(a_plain_greeting_to_a_port_for_tls_is_told_what_that_was)
