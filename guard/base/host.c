@@ -2,7 +2,7 @@
 /* host.c - many timers, soons and wakes on a loop that has to offer one of each. See host.h. */
 #include "host.h"
 #include "clock.h"
-#include "descriptor.h"
+#include "process.h"
 #include <assert.h>
 #include <stddef.h>
 #include <sys/eventfd.h>

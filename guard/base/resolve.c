@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* base/resolve.c - from the host of a URL to addresses. See base/resolve.h. */
 #include "resolve.h"
-#include "thread_begin.h"
+#include "process.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>

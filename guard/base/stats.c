@@ -191,3 +191,54 @@ void stats_place(size_t i, size_t *offset, size_t *bytes)
     *offset = ROWS[i].offset;
     *bytes = BYTES[ROWS[i].width];
 }
+
+/* ---- histograms ---- */
+
+static const uint64_t HISTOGRAM_BOUNDS_US[] = GUARD_HISTOGRAM_BOUNDS_US;
+_Static_assert(sizeof HISTOGRAM_BOUNDS_US / sizeof *HISTOGRAM_BOUNDS_US == GUARD_HISTOGRAM_BUCKETS - 1,
+               "the last bucket has no bound");
+
+size_t histogram_bucket(uint64_t span_us)
+{
+    size_t bucket = 0;
+    while (bucket < GUARD_HISTOGRAM_BUCKETS - 1 && span_us > HISTOGRAM_BOUNDS_US[bucket])
+        bucket++;
+    return bucket;
+}
+
+void histogram_add(struct guard_histogram *histogram, uint64_t span_us)
+{
+    histogram->count[histogram_bucket(span_us)]++;
+    histogram->sum_us += span_us;
+}
+
+/* ---- names, as metrics, logs and Redis have them ---- */
+
+const char *guard_status_name(enum guard_status status)
+{
+    static const char *const NAMES[] = {[GUARD_OK] = "ok",           [GUARD_ABSENT] = "absent",
+                                        [GUARD_FAILED] = "failed",   [GUARD_SHED] = "shed",
+                                        [GUARD_TIMEOUT] = "timeout", [GUARD_CANCELLED] = "cancelled",
+                                        [GUARD_CLOSING] = "closing", [GUARD_UNKNOWN] = "unknown",
+                                        [GUARD_INVALID] = "invalid", [GUARD_NO_MEMORY] = "no_memory",
+                                        [GUARD_MISS] = "miss",       [GUARD_NOW] = "now"};
+    return (size_t)status < sizeof NAMES / sizeof *NAMES ? NAMES[status] : "?";
+}
+
+const char *guard_source_name(enum guard_source source)
+{
+    static const char *const NAMES[] = {
+        [GUARD_FROM_NOWHERE] = "nowhere", [GUARD_FROM_CACHE] = "cache",   [GUARD_FROM_STALE] = "stale",
+        [GUARD_FROM_LOAD] = "load",       [GUARD_FROM_FLIGHT] = "flight", [GUARD_FROM_FLEET] = "fleet",
+        [GUARD_FROM_NEAR] = "near"};
+    return (size_t)source < sizeof NAMES / sizeof *NAMES ? NAMES[source] : "?";
+}
+
+const char *guard_failure_name(enum guard_failure failure)
+{
+    static const char *const NAMES[] = {
+        [GUARD_FAILURE_NONE] = "none",         [GUARD_FAILURE_UNAVAILABLE] = "unavailable",
+        [GUARD_FAILURE_TIMEOUT] = "timeout",   [GUARD_FAILURE_REJECTED] = "rejected",
+        [GUARD_FAILURE_INTERNAL] = "internal", [GUARD_FAILURE_CYCLE] = "cycle"};
+    return (size_t)failure < sizeof NAMES / sizeof *NAMES ? NAMES[failure] : "?";
+}

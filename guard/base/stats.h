@@ -2,9 +2,10 @@
 /*
  * stats.h - the table of the numbers in struct guard_stats: guard_stat_info(), guard_stat_value() and
  * guard_stat_histogram() read it, and so do sums of several of these structs. A number that is not in it does not exist
- * for a page of metrics: stats_test.c finds it.
+ * for a page of metrics: stats_test.c finds it. And the histograms among them: how many
+ * spans fell into each bucket of GUARD_HISTOGRAM_BOUNDS_US. stats.c also has the names of what guard.h enumerates.
  *
- * Pure.
+ * Pure; a histogram has one owner.
  */
 #ifndef GUARD_STATS_H
 #define GUARD_STATS_H
@@ -15,5 +16,8 @@
 void stats_add(struct guard_stats *sum, const struct guard_stats *part);
 /* Where the i-th number stands in struct guard_stats; i as in guard_stat_info(). For tests. */
 void stats_place(size_t i, size_t *offset, size_t *bytes);
+
+size_t histogram_bucket(uint64_t span_us);
+void histogram_add(struct guard_histogram *histogram, uint64_t span_us);
 
 #endif

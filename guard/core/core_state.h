@@ -9,8 +9,8 @@
 #define GUARD_CORE_STATE_H
 
 #include "../base/chance.h"
-#include "../base/histogram.h"
 #include "../base/load_id.h"
+#include "../base/stats.h"
 #include "abandon.h"
 #include "breaker.h"
 #include "core.h"

@@ -6,7 +6,7 @@
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "../base/key.h"
-#include "../base/thread_begin.h"
+#include "../base/process.h"
 #include "../base/uv_host.h"
 #include "lock_check.h"
 #include "lock_thread.h"

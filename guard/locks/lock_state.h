@@ -19,8 +19,8 @@
 #define GUARD_LOCK_STATE_H
 
 #include "../base/chance.h"
-#include "../base/forked.h"
 #include "../base/host.h"
+#include "../base/process.h"
 #include "../base/say.h"
 #include "../base/tickets.h"
 #include "lock_core.h"

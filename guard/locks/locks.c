@@ -7,8 +7,8 @@
 #include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
-#include "../base/descriptor.h"
 #include "../base/key.h"
+#include "../base/process.h"
 #include "lock_check.h"
 #include "lock_thread.h"
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* redis/socket.c - a stream socket: DNS, connect, TLS, reset; TCP or Unix. See redis/socket.h. */
 #include "socket.h"
-#include "../base/descriptor.h"
+#include "../base/process.h"
 #include "../base/resolve.h"
 #include <assert.h>
 #include <errno.h>

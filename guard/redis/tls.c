@@ -2,7 +2,6 @@
 /* redis/tls.c - TLS of one socket, by OpenSSL between two buffers in memory; see redis/tls.h. */
 #include "tls.h"
 #include "../base/resolve.h"
-#include "tls_error.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -65,4 +65,12 @@ struct redis_tls_side {
 struct ssl_st *redis_tls_draw(struct redis_tls_side *side, char remark[REDIS_WHY_SIZE]);
 const struct redis_tls_settings *redis_tls_settings_of(const struct redis_tls *tls);
 
+/* Every call into OpenSSL that may fail stands between begin and end: the queue of errors is the thread's, so that what
+ * the host has left there is kept apart and kept. The two may be nested. */
+void redis_tls_errors_begin(void);
+/* The last error since that says what is wrong, be it one of the socket's no more; 0: none. */
+unsigned long redis_tls_errors_end(void);
+/* Why a session has failed. certificate_asked: the server has asked for one and there is none. */
+void redis_tls_explain_failure(unsigned long error, bool certificate_asked, char why[REDIS_WHY_SIZE]);
+
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* bell.c - see bell.h. */
 #include "bell.h"
-#include "../base/descriptor.h"
+#include "../base/process.h"
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>

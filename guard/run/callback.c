@@ -3,7 +3,7 @@
 #include "callback.h"
 #include "../base/blocking.h"
 #include "../base/clock.h"
-#include "../base/histogram.h"
+#include "../base/stats.h"
 #include "mailbox.h"
 #include "many.h"
 #include "tag_memory.h"

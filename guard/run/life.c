@@ -4,7 +4,7 @@
 #include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
-#include "../base/thread_begin.h"
+#include "../base/process.h"
 #include "../base/uv_host.h"
 #include "../core/near.h"
 #include "../redis/subscription.h"

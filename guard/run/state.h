@@ -30,9 +30,9 @@
 
 #include "../base/chance.h"
 #include "../base/digest.h"
-#include "../base/forked.h"
 #include "../base/host.h"
 #include "../base/hot.h"
+#include "../base/process.h"
 #include "../base/say.h"
 #include "../base/tickets.h"
 #include "../redis/redis.h"

@@ -3,7 +3,7 @@
 #include "workers.h"
 #include "../base/blocking.h"
 #include "../base/clock.h"
-#include "../base/thread_begin.h"
+#include "../base/process.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* protocol.c - see protocol.h. */
+/* protocol.c - see protocol.h. guard_scripts.h is made by scripts/embed.sh. */
 #include "protocol.h"
 #include "../base/clock.h"
 #include "../base/load_id.h"
 #include "deletion.h"
 #include "envelope.h"
+#include "guard_scripts.h"
 #include "scripts.h"
 #include "wake.h"
 #include <assert.h>
@@ -17,6 +18,28 @@
 enum { ARGS_MAX = 20, NAMES_MAX = 2 * GUARD_TAGS_MAX, NUMBERS_MAX = 3, NUMBER_SIZE = 24 };
 
 _Static_assert((int)ARGS_MAX <= (int)REDIS_SCRIPT_ARGS_MAX, "they may be run");
+
+#define SCRIPT_ENTRY(id, name) [id] = {name##_lua, sizeof(name##_lua) - 1}
+
+const struct redis_script protocol_scripts[SCRIPT_COUNT] = {
+    SCRIPT_ENTRY(SCRIPT_ACQUIRE, acquire),
+    SCRIPT_ENTRY(SCRIPT_RENEW, renew),
+    SCRIPT_ENTRY(SCRIPT_FILL, fill),
+    SCRIPT_ENTRY(SCRIPT_TOUCH, touch),
+    SCRIPT_ENTRY(SCRIPT_RELEASE, release),
+    SCRIPT_ENTRY(SCRIPT_INVALIDATE, invalidate),
+    SCRIPT_ENTRY(SCRIPT_PERMIT_ACQUIRE, permit_acquire),
+    SCRIPT_ENTRY(SCRIPT_PERMIT_RENEW, permit_renew),
+    SCRIPT_ENTRY(SCRIPT_PERMIT_RELEASE, permit_release),
+    SCRIPT_ENTRY(SCRIPT_TAG_CLOCK, tag_clock),
+    SCRIPT_ENTRY(SCRIPT_TAG_KEEP, tag_keep),
+    SCRIPT_ENTRY(SCRIPT_TAG_INVALIDATE, tag_invalidate),
+    SCRIPT_ENTRY(SCRIPT_TAG_STALE, tag_stale),
+    SCRIPT_ENTRY(SCRIPT_MAKE_STALE, make_stale),
+    SCRIPT_ENTRY(SCRIPT_CACHE_ID, cache_id),
+};
+
+#undef SCRIPT_ENTRY
 
 static const char TOO_BIG[] = "too_big";
 

@@ -27,7 +27,7 @@ cp -r tests/sim "$folder/tests/sim"
 
 # sources of the simulators and the pure cores; the one that is mutated is compiled again
 locks="$(cd guard && grep -l 'include "lock_core_state.h"' locks/*.c) locks/redlock/lock_quorum.c"
-pure="$(cd guard && ls core/*.c) $locks base/alarm.c base/chance.c base/histogram.c base/stats.c base/load_id.c base/value.c base/digest.c base/key.c base/tags.c wire/envelope.c"
+pure="$(cd guard && ls core/*.c) $locks base/alarm.c base/chance.c base/stats.c base/load_id.c base/value.c base/digest.c base/key.c base/tags.c wire/envelope.c"
 objects=""
 for source in $(ls "$folder"/tests/sim/*.c | grep -v _test) $(for name in $pure; do echo "$folder/guard/$name"; done); do
     [ -f "$source" ] || continue

@@ -15,7 +15,7 @@
  */
 #include "keeper_session.h"
 #include "../../base/clock.h"
-#include "../../base/thread_begin.h"
+#include "../../base/process.h"
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* process.c - see process.h. */
+#include "process.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+int thread_begin(pthread_t *out, void *(*run)(void *context), void *context)
+{
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    size_t stack_bytes = 0;
+
+    int failed = pthread_attr_init(&attributes);
+    if (failed != 0)
+        return failed;
+    if (pthread_attr_getstacksize(&attributes, &stack_bytes) != 0 || stack_bytes < THREAD_STACK_BYTES)
+        pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    failed = pthread_create(out, &attributes, run, context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return failed;
+}
+
+int descriptor_not_standard(int fd)
+{
+    if (fd == -1 || fd > STDERR_FILENO)
+        return fd;
+    int other = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), failed = errno;
+    close(fd);
+    errno = failed;
+    return other;
+}
+
+atomic_uint forked_times;
+
+static pthread_once_t forked_once = PTHREAD_ONCE_INIT;
+static bool is_watched;
+
+/* The child's only thread. */
+static void count_fork(void)
+{
+    atomic_fetch_add_explicit(&forked_times, 1, memory_order_relaxed);
+}
+
+static void watch_forks(void)
+{
+    is_watched = pthread_atfork(NULL, NULL, count_fork) == 0;
+}
+
+bool forked_watch(void)
+{
+    pthread_once(&forked_once, watch_forks);
+    return is_watched;
+}

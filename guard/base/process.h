@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * process.h - what the guard owes to the process it lives in.
+ *
+ * Threads      Every thread of the guard and of the locks begins with all signals blocked, SIGPIPE among them, since those
+ *              belong to threads of the host that expect them; and with a stack of at least so many bytes, since musl
+ *              gives 128 KiB, which a loader, a log function or a name service of the host need not be content with.
+ * Descriptors  None of the guard's is 0, 1 or 2. A host may have closed those: what it or a library prints would go into
+ *              a connection to Redis, and libuv aborts when it closes one of them.
+ * Forks        A guard that was opened at another count of forks belongs to another process: its threads and connections
+ *              are not here, and a mutex of it may be locked for ever. Costs no system call. What only _Fork() or clone(2)
+ *              makes is not seen.
+ *
+ * All functions on any thread.
+ */
+#ifndef GUARD_PROCESS_H
+#define GUARD_PROCESS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum { THREAD_STACK_BYTES = 1 << 20 }; /* where the default is less */
+
+/* As pthread_create(): 0, or errno's number. To be joined or detached. */
+int thread_begin(pthread_t *out, void *(*run)(void *context), void *context);
+
+/* The descriptor, or another one of the same in its place; -1, and errno: it was -1, or there is no other. */
+int descriptor_not_standard(int fd);
+
+extern atomic_uint forked_times; /* for forked_count() alone */
+
+/* Counts from now on. False: no memory. */
+bool forked_watch(void);
+/* How many forks lie between this process and the one that first called forked_watch(). */
+static inline unsigned forked_count(void)
+{
+    return atomic_load_explicit(&forked_times, memory_order_relaxed);
+}
+
+#endif
