@@ -53,6 +53,13 @@ static const struct trait {
      DURATION,
      OF_REQUESTS},
     {{"max", NULL, "the slowest answer; min: the quickest"}, EXPECT_PERCENTILE, DURATION, OF_REQUESTS},
+    {{"recovery", NULL,
+      "from the end of the last fault until p99 is what it was before the first, under the same rate; "
+      "load/README.md "
+      "says how it is judged"},
+     EXPECT_RECOVERY,
+     DURATION,
+     0},
     {{"loads", NULL, "statements that began"}, EXPECT_LOADS, COUNT, WINDOW | EXPECT_NEEDS_LOADS},
     {{"loads at once", NULL,
       "the most that ran at the same time, of those that began in the run; needs log_duration = on, "
@@ -190,7 +197,7 @@ static void read_name(struct words *words, char *name, size_t name_bytes)
 static bool find_figure(const char *name, struct expect *out)
 {
     for (size_t i = 0; i < TRAITS; i++) {
-        if (strcmp(name, traits[i].shown.name) == 0 && traits[i].unit != DURATION) {
+        if (strcmp(name, traits[i].shown.name) == 0 && traits[i].figure != EXPECT_PERCENTILE) {
             out->figure = traits[i].figure;
             return true;
         }

@@ -46,6 +46,7 @@ enum expect_figure {
     EXPECT_REDIS_PER_REQUEST,
     EXPECT_STALE,
     EXPECT_RATE,
+    EXPECT_RECOVERY,
     EXPECT_FIGURES
 };
 

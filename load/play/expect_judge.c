@@ -4,6 +4,7 @@
 
 #include "load/base/rank.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ struct figure {
     char why[80];          /* ... this */
     double value;          /* number, percent or microseconds: what is compared */
     uint64_t count, total; /* of a share */
-    enum { NUMBER, DECIMAL, SHARE, TIME } kind;
+    enum { NUMBER, DECIMAL, SHARE, TIME, SECONDS } kind;
 };
 
 /* ---- which requests ---- */
@@ -207,6 +208,13 @@ static void measure_at_once(const struct expect_source *source, struct figure *o
         out->value = source->view->at_once;
 }
 
+static void measure_recovery(const struct result *result, struct figure *out)
+{
+    out->kind = SECONDS;
+    out->unknown = result->recovery_unknown;
+    out->value = result->has_recovered ? (double)result->recovery_ms * 1e3 : INFINITY;
+}
+
 static void measure_result(const struct expect *expect, const struct expect_source *source,
                            struct figure *out)
 {
@@ -285,6 +293,9 @@ static bool measure(const struct expect *expect, const struct expect_source *sou
         return true;
     case EXPECT_STALE:
         measure_stale(expect, source, out);
+        return true;
+    case EXPECT_RECOVERY:
+        measure_recovery(source->result, out);
         return true;
     case EXPECT_LOADS_PER_EXPIRY:
     case EXPECT_EXPIRIES:
@@ -373,6 +384,10 @@ static void show(const struct figure *figure, char *text, size_t text_bytes)
         snprintf(text, text_bytes, "not known: %s", figure->unknown);
     else if (figure->kind == SHARE)
         show_share(figure, text, text_bytes);
+    else if (figure->kind == SECONDS && isinf(figure->value))
+        snprintf(text, text_bytes, "never");
+    else if (figure->kind == SECONDS)
+        snprintf(text, text_bytes, "%.2f s", figure->value / 1e6);
     else if (figure->kind == TIME)
         snprintf(text, text_bytes, "%.1f ms", figure->value / 1e3);
     else

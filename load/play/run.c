@@ -306,6 +306,7 @@ static struct result *make_result(struct run *run)
                                    .wall_s = (uint64_t)run->wall_s,
                                    .is_partial = run->is_partial};
     describe(run->work, what, sizeof what);
+    timeline_faults(run->timeline, &source.fault_from_us, &source.fault_until_us);
     find_ttl(run, &source.ttl_ms, &source.jitter_percent);
     if (result == NULL || !result_make(&source, result)) {
         free(result);

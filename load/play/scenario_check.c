@@ -172,6 +172,15 @@ static bool has_variant(const struct scenario *scenario, const char *name)
     return false;
 }
 
+static bool does_something(const struct scenario *scenario)
+{
+    for (size_t i = 0; i < scenario->event_count; i++) {
+        if (scenario->events[i].action.verb != SCENARIO_NOTE)
+            return true;
+    }
+    return false;
+}
+
 static void check_expect(struct checking *checking, const struct expect *expect, unsigned line)
 {
     const struct scenario *scenario = checking->scenario;
@@ -194,6 +203,9 @@ static void check_expect(struct checking *checking, const struct expect *expect,
         wrong(checking, line, "\"%s\": redis is needed", expect->text);
     if (expect->figure == EXPECT_STALE && (scenario->write_count == 0 || scenario->version_after[0] == '\0'))
         wrong(checking, line, "\"%s\": a write and a version are needed", expect->text);
+    if (expect->figure == EXPECT_RECOVERY && (scenario->work.shape != WORK_RATE || !does_something(scenario)))
+        wrong(checking, line, "\"%s\": a rate and something that is done to the service are needed",
+              expect->text);
     if (expect->has_window && scenario->work.shape == WORK_RATE && expect->to_ms > scenario->work.duration_ms)
         wrong(checking, line, "\"%s\": the run is over by then", expect->text);
 }

@@ -224,6 +224,23 @@ size_t timeline_drops(const struct timeline *timeline, uint64_t drops_us[static 
     return count;
 }
 
+void timeline_faults(const struct timeline *timeline, uint64_t *from_us, uint64_t *until_us)
+{
+    bool is_open = false;
+    *from_us = *until_us = 0;
+    for (size_t i = 0; i < timeline->count; i++) {
+        const struct timeline_entry *entry = &timeline->entries[i];
+        if (entry->state != TIMELINE_DONE || entry->action.verb == SCENARIO_NOTE)
+            continue;
+        if (*from_us == 0 || entry->begun_us < *from_us)
+            *from_us = entry->begun_us;
+        *until_us = entry->done_us > *until_us ? entry->done_us : *until_us;
+        is_open = is_open || (is_fault(entry) && entry->until_us == 0);
+    }
+    if (is_open)
+        *until_us = 0;
+}
+
 static uint32_t since_begin_ms(const struct timeline *timeline, uint64_t at_us)
 {
     return at_us > timeline->begin_us ? (uint32_t)((at_us - timeline->begin_us) / 1000) : 0;

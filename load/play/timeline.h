@@ -59,6 +59,8 @@ bool timeline_is_quiet(struct timeline *timeline);
 void timeline_end(struct timeline *timeline);
 /* When something was done that may have dropped values: Redis emptied, a POST, a command; how often. */
 size_t timeline_drops(const struct timeline *timeline, uint64_t drops_us[static TIMELINE_ENTRIES_MAX]);
+/* The first thing that was done to the service began, the last ended; notes are none. 0: none, or it did not end. */
+void timeline_faults(const struct timeline *timeline, uint64_t *from_us, uint64_t *until_us);
 /* Adds marks and, unless the run was ended early, failed checks. */
 void timeline_report(const struct timeline *timeline, uint64_t run_end_us, struct result *result);
 

@@ -7,6 +7,7 @@
  *       result_latency.c   percentiles, series, noise            |           +--> result_compare.c  then and now
  *       result_expiries.c  loads, keys, expiries                 +-----------+--> page.c            one HTML page
  *       result_rounds.c    bursts, from their instants on        |           +--> headline.c        one sentence
+ *       result_recovery.c  after a fault                         |
  *
  * What it consists of, its names in JSON and its rows are one table: result_fields.c.
  *
@@ -126,6 +127,9 @@ struct result {
     bool is_partial;                      /* interrupted: what there is until then */
     uint32_t duration_ms;                 /* from the barrier to the last answer */
     double offered_per_s, answered_per_s; /* rate only, otherwise 0 */
+    bool has_recovery, has_recovered;     /* it is known; p99 came back */
+    uint32_t recovery_ms;                 /* see result_recovery.h */
+    const char *recovery_unknown;         /* why it is not, a constant; NULL: it is, or read from a file */
 
     uint64_t requests;
     uint64_t outcomes[RECORD_OUTCOMES];
@@ -201,9 +205,10 @@ struct result_source {
     size_t write_count;
     const uint64_t *drops_us; /* when the tester did what may drop values; CLOCK_MONOTONIC */
     size_t drop_count;
-    const char *connecting; /* NULL: nothing */
-    uint64_t begin_us;      /* the barrier */
-    uint64_t wall_s;        /* when that was */
+    uint64_t fault_from_us, fault_until_us; /* the first began, the last ended; 0: none, or it did not end */
+    const char *connecting;                 /* NULL: nothing */
+    uint64_t begin_us;                      /* the barrier */
+    uint64_t wall_s;                        /* when that was */
     uint32_t ttl_ms;
     uint32_t jitter_percent; /* a value may expire so much earlier than ttl_ms */
     bool is_partial;

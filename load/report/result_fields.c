@@ -26,8 +26,11 @@ _Static_assert(sizeof(struct herd_strain) == 392, "a new field belongs into fiel
 _Static_assert(
     sizeof(struct result) - RECORD_OUTCOMES * sizeof(uint64_t) -
             RECORD_CACHES * (sizeof(uint64_t) + sizeof(struct result_quantiles)) ==
-        122176 + RESULT_SAMPLES_MAX *
-                     sizeof(struct result_sample), /* keys_unknown and write_count are of the run only */
+        122192 +
+            RESULT_SAMPLES_MAX *
+                sizeof(
+                    struct
+                    result_sample), /* keys_unknown, recovery_unknown and write_count are of the run only */
     "a new field belongs into fields_of_result[], too");
 _Static_assert(sizeof(struct report) == 2088, "a new field belongs into fields_of_report[], too");
 _Static_assert(sizeof(struct witness_command) == 32, "a new field belongs into command[], too");
@@ -187,6 +190,10 @@ const struct field fields_of_result[] = {
      ROW(PLACE_REQUESTS + 2, "offered per second", FIELD_WHOLE, RATES, SHOW_PER_SECOND)},
     {FIELD(result, answered_per_s, FIELD_DOUBLE),
      ROW(PLACE_REQUESTS + 3, "answered per second", FIELD_WHOLE, RATES, SHOW_PER_SECOND)},
+    {FIELD(result, has_recovery, FIELD_BOOL)},
+    {FIELD(result, has_recovered, FIELD_BOOL)},
+    {FIELD(result, recovery_ms, FIELD_U32),
+     ROW(PLACE_REQUESTS + 7, "recovery, s", FIELD_WHOLE, RECOVERY, SHOW_RECOVERY)},
     {FIELD(result, requests, FIELD_U64)}, /* its row and those of its parts: result_sheet.c */
     {FIELD(result, has_writes, FIELD_BOOL)},
     {FIELD(result, stale_answers, FIELD_U64),

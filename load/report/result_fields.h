@@ -48,6 +48,7 @@ enum field_owner {
     SAMPLES,
     REDIS,
     WRITES,
+    RECOVERY,
     RATES,
     BURSTS,
     STRAIN,
@@ -60,7 +61,8 @@ enum field_weight { FIELD_PART = 0 /* of the row above */, FIELD_WHOLE, FIELD_HE
 enum field_show {
     SHOW_COUNT = 0,
     SHOW_SECONDS, /* of milliseconds */
-    SHOW_MS,      /* of microseconds */
+    SHOW_RECOVERY,
+    SHOW_MS, /* of microseconds */
     SHOW_PER_SECOND,
     SHOW_LOADS, /* a count, "at least" where there may have been more */
     SHOW_MB,    /* of bytes */

@@ -2,6 +2,7 @@
 /* result_make.c - result_make() of result.h: what is simply counted, stale answers, and what its modules make. */
 #include "load/report/result_expiries.h"
 #include "load/report/result_latency.h"
+#include "load/report/result_recovery.h"
 #include "load/report/result_rounds.h"
 #include "load/report/result_text.h"
 
@@ -218,7 +219,7 @@ bool result_make(const struct result_source *source, struct result *out)
     take_samples(source, out);
     out->misses_loads = source->view != NULL && source->view->misses_loads;
     if (latency_make(source, out) && rounds_make(source, out) && expiries_make(source, out) &&
-        count_stale(source, out))
+        recovery_make(source, out) && count_stale(source, out))
         return true;
     result_clear(out);
     return false;

@@ -30,6 +30,7 @@ static bool owns(const struct result *result, enum field_owner owner)
         [SAMPLES] = result->has_samples,
         [REDIS] = result->has_redis,
         [WRITES] = result->has_writes,
+        [RECOVERY] = result->has_recovery,
         [RATES] = is_rate,
         [BURSTS] = has_strain && !is_rate,
         [STRAIN] = has_strain,
@@ -57,7 +58,7 @@ static void text_loads(char cell[static TEXT_NUMBER_BYTES], const struct result 
 static void show_count(const struct field *field, const void *at, char cell[static TEXT_NUMBER_BYTES])
 {
     uint64_t count = field->kind == FIELD_U32 ? *(const uint32_t *)at : *(const uint64_t *)at;
-    if (field->row.show == SHOW_SECONDS)
+    if (field->row.show == SHOW_SECONDS || field->row.show == SHOW_RECOVERY)
         text_decimal(cell, (double)count / 1e3, count < 10000 ? 2 : 1);
     else if (field->row.show == SHOW_MS)
         text_ms(cell, count);
@@ -91,6 +92,8 @@ static bool show(const struct result *result, const struct field *field, char ce
         text_count(cell, calls_of(result, field->row.label));
     else if (field->row.show == SHOW_LOADS)
         text_loads(cell, result);
+    else if (field->row.show == SHOW_RECOVERY && !result->has_recovered)
+        snprintf(cell, TEXT_NUMBER_BYTES, "never");
     else if (field->kind == FIELD_DOUBLE)
         show_double(field, *(const double *)(const void *)at, cell);
     else

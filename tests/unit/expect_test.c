@@ -189,6 +189,18 @@ TEST(loads_are_counted_by_key_and_by_expiry)
     expect_broken("stale answers = 0", "1 of 9 (11.11%)");
 }
 
+TEST(a_service_that_does_not_come_back_has_no_recovery_that_is_short_enough)
+{
+    result.recovery_unknown = "nothing was done to the service";
+    expect_broken("recovery <= 1h", "not known: nothing was done to the service");
+    result.recovery_unknown = NULL;
+    expect_broken("recovery <= 24h", "never");
+    result.has_recovered = true;
+    result.recovery_ms = 1250;
+    expect_held("recovery <= 1250ms");
+    expect_broken("recovery <= 1s", "1.25 s");
+}
+
 TEST(a_percentile_takes_so_many_answers_that_it_is_not_the_slowest)
 {
     static struct record many[100];
@@ -419,6 +431,9 @@ TEST_WITH(a_wrong_expectation_is_refused_with_what_would_be_right, NULL, NULL)
         {"p99 <= 300", "a time is like 300ms"},
         {"p99 <= -3ms", "a time is like 300ms"},
         {"p101 <= 1s", "unknown figure"},
+        {"recovery <= 1", "a time is like 300ms"},
+        {"recovery <= 1s from 1s to 2s", "this figure is about the whole run"},
+        {"recovery of url 1 <= 1s", "\"of\" is for figures of requests"},
         {"mean <= 1s", "unknown figure \"mean\""},
         {"answered of target 1 = 1", "after \"of\": status N or url N"},
         {"p0 <= 1s", "unknown figure"},

@@ -407,6 +407,10 @@ TEST(what_contradicts_itself_is_told_with_the_line_where_there_is_one)
     expect_complaints("stack 2\nask /\nrate 10 for 2s\nat 3s redis kill\nexpect loads <= 1 from 1s to 3s\n",
                       ":4: \"redis kill\" at 3000 ms: the run is over by then\n"
                       ":5: \"loads <= 1 from 1s to 3s\": the run is over by then");
+    expect_complaints("stack 2\nask /\nrate 10 for 2s\nat 1s note x\nexpect recovery <= 1s\n",
+                      ":5: \"recovery <= 1s\": a rate and something that is done to the service are needed");
+    expect_complaints("stack 2\nask /\nburst 10\nat 1s redis kill\nexpect recovery <= 1s\n",
+                      ":5: \"recovery <= 1s\": a rate and something that is done to the service are needed");
     expect_complaints("stack 2\nask /\nexpect loads <= 1 in fleet\nexpect answered of url 2 = 1\n"
                       "expect stale answers = 0\n",
                       ":3: \"in fleet\": not a value of the vary line\n"

@@ -38,6 +38,40 @@ TEST(what_may_have_dropped_values_explains_loads)
     assert_int_equal(drops_of(keeping, 3), 0);
 }
 
+static struct timeline_entry entry(enum scenario_party party, enum scenario_verb verb, uint64_t begun_us,
+                                   uint64_t done_us, uint64_t until_us)
+{
+    return (struct timeline_entry){.state = TIMELINE_DONE,
+                                   .action = {.party = party, .verb = verb},
+                                   .begun_us = begun_us,
+                                   .done_us = done_us,
+                                   .until_us = until_us};
+}
+
+static void expect_faults(uint64_t from_us, uint64_t until_us)
+{
+    uint64_t from, until;
+    timeline_faults(&timeline, &from, &until);
+    assert_int_equal(from, from_us);
+    assert_int_equal(until, until_us);
+}
+
+TEST(faults_last_from_the_begin_of_the_first_to_the_end_of_the_last)
+{
+    timeline = (struct timeline){.count = 1};
+    timeline.entries[0] = entry(SCENARIO_NOBODY, SCENARIO_NOTE, 5, 6, 0);
+    expect_faults(0, 0); /* a note harms nobody */
+    timeline.entries[1] = entry(SCENARIO_REDIS, SCENARIO_KILL, 20, 21, 31);
+    timeline.entries[2] = entry(SCENARIO_REDIS, SCENARIO_START, 30, 31, 0);
+    timeline.entries[3] = entry(SCENARIO_NOBODY, SCENARIO_SQL, 10, 12, 0);
+    timeline.entries[4] = entry(SCENARIO_NOBODY, SCENARIO_RUN, 1, 90, 0);
+    timeline.entries[4].state = TIMELINE_FAILED;
+    timeline.count = 5;
+    expect_faults(10, 31);
+    timeline.entries[1].until_us = 0;
+    expect_faults(10, 0); /* it is still away */
+}
+
 static void begin_late(void)
 {
     servers = (struct servers){.scenario = &scenario};

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* result_recovery.c - see result_recovery.h. */
+#include "load/report/result_recovery.h"
+
+#include "load/base/rank.h"
+
+#include <stdlib.h>
+
+enum {
+    SECOND_US = 1000000,
+    STEP_US = 50000,
+    STEP_BEFORE_US = 250000,
+    NOISE_US = 5000,
+    ANSWERS_LEAST = 100, /* a p99 takes so many */
+};
+
+/* The records are in the order in which they were due. */
+struct course {
+    const struct result_source *source;
+    uint64_t *numbers; /* owned; room for one of each record, and one more */
+};
+
+/* The first record that was due at `at_us` or later. */
+static size_t first_due(const struct course *course, uint64_t at_us)
+{
+    const struct records *records = course->source->records;
+    size_t low = 0, high = records->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (records->at[middle].due_us < at_us)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static uint64_t took_us(const struct record *record)
+{
+    return result_record_failed(record) ? UINT64_MAX : record->end_us;
+}
+
+/* Of what was due in [from_us, until_us); 0: too few for it. */
+static uint64_t p99_us(const struct course *course, uint64_t from_us, uint64_t until_us)
+{
+    size_t from = first_due(course, from_us), until = first_due(course, until_us);
+    if (until - from < ANSWERS_LEAST)
+        return 0;
+    for (size_t i = from; i < until; i++)
+        course->numbers[i - from] = took_us(&course->source->records->at[i]);
+    rank_sort(course->numbers, until - from);
+    return rank_percentile(course->numbers, until - from, 99);
+}
+
+/* 0: not known. */
+static uint64_t as_before_us(const struct course *course)
+{
+    uint64_t begin_us = course->source->begin_us, end_us = course->source->fault_from_us;
+    uint64_t all_us = p99_us(course, begin_us, end_us);
+    if (all_us == 0 || all_us == UINT64_MAX)
+        return 0;
+    uint64_t most_us = all_us > NOISE_US ? 2 * all_us : all_us + NOISE_US;
+    for (uint64_t at_us = begin_us; at_us + SECOND_US <= end_us; at_us += STEP_BEFORE_US) {
+        uint64_t slow_us = p99_us(course, at_us, at_us + SECOND_US);
+        most_us = slow_us > most_us ? slow_us : most_us;
+    }
+    return most_us;
+}
+
+static const char *why_unknown(const struct result_source *source, uint64_t last_due_us)
+{
+    if (source->work->shape != WORK_RATE)
+        return "only requests at a rate have it";
+    if (source->fault_from_us == 0)
+        return "nothing was done to the service";
+    if (source->fault_until_us == 0)
+        return "what was done to the service did not end";
+    return source->fault_until_us + SECOND_US > last_due_us
+               ? "no requests were made for a second after the end of the fault"
+               : NULL;
+}
+
+/* From here on a number says how many of the records before it were slower than before the fault. */
+static void count_slow(const struct course *course, uint64_t most_us)
+{
+    const struct records *records = course->source->records;
+    course->numbers[0] = 0;
+    for (size_t i = 0; i < records->count; i++)
+        course->numbers[i + 1] = course->numbers[i] + (took_us(&records->at[i]) > most_us);
+}
+
+/* Is p99 of what was due in [from_us, until_us) what it was? */
+static bool is_as_before(const struct course *course, uint64_t from_us, uint64_t until_us)
+{
+    size_t from = first_due(course, from_us), until = first_due(course, until_us), count = until - from;
+    return count >= ANSWERS_LEAST &&
+           course->numbers[until] - course->numbers[from] <= count - rank_nearest(count, 99);
+}
+
+static void find(const struct course *course, uint64_t last_due_us, struct result *out)
+{
+    uint64_t end_us = course->source->fault_until_us;
+    for (uint64_t at_us = end_us; at_us + SECOND_US <= last_due_us && !out->has_recovered; at_us += STEP_US) {
+        out->has_recovered =
+            is_as_before(course, at_us, at_us + SECOND_US) && is_as_before(course, at_us, UINT64_MAX);
+        out->recovery_ms = (uint32_t)((at_us - end_us) / 1000);
+    }
+    if (!out->has_recovered)
+        out->recovery_ms = 0;
+}
+
+bool recovery_make(const struct result_source *source, struct result *out)
+{
+    const struct records *records = source->records;
+    struct course course = {.source = source};
+    uint64_t last_due_us = records->count > 0 ? records->at[records->count - 1].due_us : 0;
+    out->recovery_unknown = why_unknown(source, last_due_us);
+    if (out->recovery_unknown != NULL)
+        return true;
+    course.numbers = calloc(records->count + 1, sizeof *course.numbers);
+    if (course.numbers == NULL)
+        return false;
+    uint64_t most_us = as_before_us(&course);
+    out->has_recovery = most_us > 0;
+    if (out->has_recovery) {
+        count_slow(&course, most_us);
+        find(&course, last_due_us, out);
+    } else {
+        out->recovery_unknown =
+            "before the fault there are too few answers for a p99, or too many that failed";
+    }
+    free(course.numbers);
+    return true;
+}
