@@ -1,54 +1,68 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * outcome.c - the tables: a row for each figure, a column for each peer, and below it in words which is best and which
- * is better than ours. All from the samples.
+ * outcome.c - the tables: a row for each figure, a column for each peer. All from the samples; and the same as a file:
+ *
+ *     {"machine": ..., "peers": [{"name", "what", "version", "not_run"}, ...],
+ *      "contests": [{"name", "title", "ttl_ms", "stale_ms",
+ *                    "scores": [{"peer", "asked", "wrong_bodies", "strained", "strain",
+ *                                "statuses": {"200": n}, "unanswered": {"reset": n},
+ *                                "figures": {"p99_ms": {"median", "samples": [...]}, ...}}]}]}
  */
 #include "load/peers/peers.h"
 
+#include "load/report/result_fields.h"
+#include "load/report/result_file.h"
 #include "load/report/table.h"
 
+#include <assert.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { LABEL_COLUMNS = 24, PEER_COLUMNS = 13, LINE_COLUMNS = 118, CELL_BYTES = 48 };
+enum { LABEL_COLUMNS = 24, PEER_COLUMNS = 13, LINE_COLUMNS = 118, CELL_BYTES = 48, SENTENCE_BYTES = 512 };
+
+static const struct figure_text texts[FIGURE_COUNT] = {
+    [FIGURE_ORIGIN_CALLS] = {"origin_calls", "origin calls", "", 0, true},
+    [FIGURE_CALLS_PER_EXPIRY] = {"origin_calls_per_expiry", "origin calls per expiry", "", 2, true},
+    [FIGURE_GOOD] = {"good_percent", "answered, 200", "%", 1, false},
+    [FIGURE_P50] = {"p50_ms", "p50", "ms", 2, false},
+    [FIGURE_P99] = {"p99_ms", "p99", "ms", 2, true},
+    [FIGURE_P999] = {"p999_ms", "p99.9", "ms", 2, false},
+    [FIGURE_MAX] = {"max_ms", "slowest answer", "ms", 2, true},
+    [FIGURE_RATE] = {"answers_per_s", "answers per second", "1/s", 0, false},
+    [FIGURE_CPU] = {"cpu_us", "CPU per request", "us", 1, false},
+    [FIGURE_REDIS] = {"redis_cpu_us", "    of it in Redis", "us", 1, false},
+    [FIGURE_FULL_RATE] = {"wrk_per_s", "wrk, one instance", "1/s", 0, true},
+    [FIGURE_FULL_CPU] = {"wrk_cpu_us", "CPU per request", "us", 1, false},
+    [FIGURE_FULL_REDIS] = {"wrk_redis_cpu_us", "    of it in Redis", "us", 1, false},
+};
+
+const struct figure_text *figure_text(enum figure figure)
+{
+    assert(figure < FIGURE_COUNT);
+    return &texts[figure];
+}
 
 static bool has_run(const struct score *score)
 {
     return score->asked > 0;
 }
 
-/* The peers that have samples of this figure in this contest. */
-static struct figure_row row_of(const struct outcome *outcome, size_t contest, enum figure figure)
-{
-    struct figure_row row = {.figure = figure, .ours = peer_catalogd.name};
-    for (size_t i = 0; i < outcome->peer_count; i++) {
-        const struct samples *samples = &outcome->scores[contest][i].figures[figure];
-        if (samples->count == 0)
-            continue;
-        row.names[row.count] = outcome->peers[i]->name;
-        row.samples[row.count++] = samples;
-    }
-    return row;
-}
-
 /* ---- one table ---- */
 
-/* A label, a cell for each peer, and what stands behind them. */
+/* A label, and a cell for each peer. */
 struct line {
-    const char *cells[PEERS_MAX + 2];
+    const char *cells[PEERS_MAX + 1];
     char texts[PEERS_MAX][CELL_BYTES];
 };
 
 static void print_line(const struct outcome *outcome, const struct line *line)
 {
-    struct table_column columns[PEERS_MAX + 2] = {{0, LABEL_COLUMNS, TABLE_LEFT, false}};
-    const size_t count = outcome->peer_count;
-    bool has_end = line->cells[count + 1] != NULL;
-    for (size_t i = 0; i < count; i++)
+    struct table_column columns[PEERS_MAX + 1] = {{0, LABEL_COLUMNS, TABLE_LEFT, false}};
+    for (size_t i = 0; i < outcome->peer_count; i++)
         columns[1 + i] = (struct table_column){0, PEER_COLUMNS, TABLE_RIGHT, false};
-    columns[1 + count] = (struct table_column){2, 0, TABLE_LEFT, false};
-    table_row(stdout, columns, 1 + count + has_end, line->cells);
+    table_row(stdout, columns, 1 + outcome->peer_count, line->cells);
 }
 
 static void print_head(const struct outcome *outcome, size_t contest)
@@ -56,7 +70,6 @@ static void print_head(const struct outcome *outcome, size_t contest)
     struct line line = {.cells = {""}};
     for (size_t i = 0; i < outcome->peer_count; i++)
         line.cells[1 + i] = outcome->peers[i]->name;
-    line.cells[1 + outcome->peer_count] = "best";
     printf("\n%s\n", outcome->contests[contest]->title);
     print_line(outcome, &line);
 }
@@ -88,19 +101,15 @@ static void format_spread(const struct samples *samples, unsigned decimals, char
 }
 
 static void print_figure(const struct outcome *outcome, size_t contest, enum figure figure, const char *label,
-                         const char *end)
+                         void format(const struct samples *samples, unsigned decimals, char text[CELL_BYTES]))
 {
     const unsigned decimals = figure_text(figure)->decimals;
     struct line line = {.cells = {label}};
     for (size_t i = 0; i < outcome->peer_count; i++) {
         const struct samples *samples = &outcome->scores[contest][i].figures[figure];
         line.cells[1 + i] = line.texts[i];
-        if (end != NULL)
-            format_median(samples, decimals, line.texts[i]);
-        else
-            format_spread(samples, decimals, line.texts[i]);
+        format(samples, decimals, line.texts[i]);
     }
-    line.cells[1 + outcome->peer_count] = end;
     print_line(outcome, &line);
 }
 
@@ -108,16 +117,14 @@ static void print_figure(const struct outcome *outcome, size_t contest, enum fig
 static void print_row(const struct outcome *outcome, size_t contest, enum figure figure)
 {
     const struct figure_text *text = figure_text(figure);
-    const struct figure_row row = row_of(outcome, contest, figure);
-    char label[CELL_BYTES], best[FIGURE_SENTENCE_BYTES];
+    char label[CELL_BYTES];
     snprintf(label, sizeof label, "%s%s%s", text->name, text->unit[0] != '\0' ? ", " : "", text->unit);
-    figure_best(&row, best, sizeof best);
-    print_figure(outcome, contest, figure, label, best);
+    print_figure(outcome, contest, figure, label, format_median);
     if (text->is_decisive)
-        print_figure(outcome, contest, figure, "    smallest..largest", NULL);
+        print_figure(outcome, contest, figure, "    smallest..largest", format_spread);
 }
 
-/* ---- words below it ---- */
+/* ---- what was not as it must be ---- */
 
 /* What was not a right answer, of each peer that gave such. */
 static void print_failures(const struct outcome *outcome, size_t contest)
@@ -141,16 +148,10 @@ static void print_failures(const struct outcome *outcome, size_t contest)
     }
 }
 
-static void print_sentence(const char *text)
-{
-    printf("  ");
-    table_words(stdout, text, LINE_COLUMNS, 2, 6);
-}
-
 /* Where the generator could not ask in time, the latencies are partly its own; how much stands in the JSON. */
 static void print_strain(const struct outcome *outcome, size_t contest)
 {
-    char text[FIGURE_SENTENCE_BYTES] = "";
+    char text[SENTENCE_BYTES] = "";
     size_t used = 0;
     for (size_t i = 0; i < outcome->peer_count && used < sizeof text; i++) {
         const struct score *score = &outcome->scores[contest][i];
@@ -160,21 +161,10 @@ static void print_strain(const struct outcome *outcome, size_t contest)
                 used > 0 ? ", " : "The generator lagged, so the latencies contain its lag, for: ",
                 outcome->peers[i]->name, score->strained_count, score->figures[FIGURE_P99].count);
     }
-    if (used > 0)
-        print_sentence(text);
-}
-
-static void print_sentences(const struct outcome *outcome, size_t contest)
-{
-    for (const enum figure *figure = outcome->contests[contest]->figures; *figure != FIGURE_COUNT; figure++) {
-        struct figure_row row = row_of(outcome, contest, *figure);
-        char sentence[FIGURE_SENTENCE_BYTES];
-        if (row.count < 2)
-            continue;
-        figure_sentence(&row, sentence, sizeof sentence);
-        if (sentence[0] != '\0')
-            print_sentence(sentence);
-    }
+    if (used == 0)
+        return;
+    printf("  ");
+    table_words(stdout, text, LINE_COLUMNS, 2, 6);
 }
 
 static bool anybody_ran(const struct outcome *outcome, size_t contest)
@@ -198,7 +188,6 @@ static void print_contest(const struct outcome *outcome, size_t contest)
     printf("\n");
     print_failures(outcome, contest);
     print_strain(outcome, contest);
-    print_sentences(outcome, contest);
 }
 
 static bool has_any_score(const struct outcome *outcome, size_t peer)
@@ -229,4 +218,87 @@ void outcome_print(const struct outcome *outcome)
     for (size_t i = 0; i < outcome->contest_count; i++)
         print_contest(outcome, i);
     fflush(stdout);
+}
+
+/* ---- as a file ---- */
+
+#define SCORE(key, member, is) .name = (key), .kind = (is), .offset = offsetof(struct score, member)
+
+static const struct field fields_of_score[] = {
+    {SCORE("asked", asked, FIELD_U64)},
+    {SCORE("wrong_bodies", wrong_bodies, FIELD_U64)},
+    {SCORE("strained", strained_count, FIELD_U32)},
+    {SCORE("strain", strain, FIELD_TEXT), .bytes = SCORE_STRAIN_BYTES},
+    {SCORE("statuses", statuses, FIELD_COUNTS), .most = SCORE_STATUSES, .name_of = field_status_name},
+    {SCORE("unanswered", unanswered, FIELD_COUNTS), .most = RECORD_OUTCOMES, .name_of = field_outcome_name},
+    {.name = NULL},
+};
+
+static json_t *json_of_figure(const struct samples *samples)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < samples->count; i++)
+        json_append(&list, json_real(samples->at[i]));
+    return json_pack("{s:f, s:o}", "median", samples_median(samples), "samples", list);
+}
+
+static json_t *json_of_score(const struct peer *peer, const struct score *score)
+{
+    json_t *json = json_pack("{s:s}", "peer", peer->name), *figures = json_object();
+    for (size_t i = 0; i < FIGURE_COUNT; i++) {
+        if (score->figures[i].count > 0)
+            json_put(&figures, figure_text((enum figure)i)->key, json_of_figure(&score->figures[i]));
+    }
+    json_put_fields(&json, fields_of_score, score);
+    json_put(&json, "figures", figures);
+    return json;
+}
+
+static json_t *json_of_contest(const struct outcome *outcome, size_t contest)
+{
+    const struct contest *about = outcome->contests[contest];
+    json_t *scores = json_array();
+    for (size_t i = 0; i < outcome->peer_count; i++) {
+        const struct score *score = &outcome->scores[contest][i];
+        if (score->asked > 0)
+            json_append(&scores, json_of_score(outcome->peers[i], score));
+    }
+    return json_pack("{s:s, s:s, s:i, s:i, s:o}", "name", about->name, "title", about->title, "ttl_ms",
+                     (int)about->terms.ttl_ms, "stale_ms", (int)about->terms.stale_ms, "scores", scores);
+}
+
+static json_t *json_of_peer(const struct peer *peer)
+{
+    json_t *json =
+        json_pack("{s:s, s:s, s:s}", "name", peer->name, "what", peer->what, "version", peer->version);
+    if (peer->why_not[0] != '\0')
+        json_put(&json, "not_run", json_string(peer->why_not));
+    return json;
+}
+
+/* NULL: no memory. */
+static json_t *json_of(const struct outcome *outcome)
+{
+    json_t *peers = json_array(), *contests = json_array();
+    for (size_t i = 0; i < outcome->peer_count; i++)
+        json_append(&peers, json_of_peer(outcome->peers[i]));
+    for (size_t i = 0; i < outcome->contest_count; i++)
+        json_append(&contests, json_of_contest(outcome, i));
+    return json_pack("{s:s, s:o, s:o}", "machine", outcome->machine, "peers", peers, "contests", contests);
+}
+
+bool outcome_write(const struct outcome *outcome, const char *path)
+{
+    struct result_file file;
+    char why[RESULT_WHY_BYTES] = "no memory for the report";
+    json_t *json = json_of(outcome);
+    bool good = json != NULL && result_file_open(&file, path, why);
+    if (good) {
+        json_dumpf(json, file.out, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+        good = result_file_close(&file, true, why);
+    }
+    if (!good)
+        fprintf(stderr, "%s\n", why);
+    json_decref(json);
+    return good;
 }

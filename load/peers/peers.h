@@ -12,10 +12,8 @@
  *     peers.c         the choice, main()
  *     peer_*.c        how each is set up, and which page of its documentation says so; peer.c: what all have in common
  *     stage.c         the servers that all peers share, meters, counting
- *     contest_*.c     one kind of work each; paced.c: what two of them have in common
- *     figures.c       which figures there are, medians, which peer is better
- *     outcome.c       the tables and the sentences below them
- *     outcome_json.c  the same as a file
+ *     contests.c      what they are asked for, and what is measured of it
+ *     outcome.c       the tables, and the same as a file
  *
  * Threads: all from one, see proc.h. Errors: false, and the reason on stderr or in peer->why_not.
  */
@@ -23,7 +21,8 @@
 #define LOAD_PEERS_PEERS_H
 
 #include "load/herd/burst.h"
-#include "load/peers/figures.h"
+#include "load/herd/record.h"
+#include "load/report/samples.h"
 #include "load/stack/rival.h"
 #include "load/stack/stack.h"
 
@@ -34,6 +33,51 @@
 
 enum { PEER_INSTANCES = 2, PEER_TEXT_BYTES = 192, PEERS_MAX = 8, CONTESTS_MAX = 3 };
 enum { QUERY_MS = 100 }; /* what PostgreSQL takes for each load */
+
+/* ---- figures ---- */
+
+/* A figure has a sample for each repetition; its median stands for it. */
+enum { SCORE_STATUSES = 600, SCORE_STRAIN_BYTES = 320 };
+
+enum figure {
+    FIGURE_ORIGIN_CALLS = 0,
+    FIGURE_CALLS_PER_EXPIRY,
+    FIGURE_GOOD, /* answered with 200 and the origin's body, in percent of those asked */
+    FIGURE_P50,  /* milliseconds, of those answered */
+    FIGURE_P99,
+    FIGURE_P999,
+    FIGURE_MAX,
+    FIGURE_RATE,      /* answers a second */
+    FIGURE_CPU,       /* of the peer's processes and of Redis, microseconds for each request */
+    FIGURE_REDIS,     /* how much of it is Redis's; only of peers that use it */
+    FIGURE_FULL_RATE, /* as many as go: answers a second of one instance, and what each costs */
+    FIGURE_FULL_CPU,
+    FIGURE_FULL_REDIS,
+    FIGURE_COUNT
+};
+
+struct figure_text {
+    const char *key;  /* in JSON */
+    const char *name; /* of its row */
+    const char *unit;
+    unsigned decimals;
+    bool is_decisive; /* its smallest and largest sample are printed, too */
+};
+
+const struct figure_text *figure_text(enum figure figure);
+
+/* What one peer did in one contest; the counts are over all repetitions. */
+struct score {
+    struct samples figures[FIGURE_COUNT];
+    uint64_t asked;
+    uint64_t statuses[SCORE_STATUSES];
+    uint64_t unanswered[RECORD_OUTCOMES];
+    uint64_t wrong_bodies;           /* 200 with another body than the origin's */
+    uint32_t strained_count;         /* repetitions in which the generator may have been the bottleneck ... */
+    char strain[SCORE_STRAIN_BYTES]; /* ... and how, the last time */
+};
+
+/* ---- peers ---- */
 
 /* What all peers share. */
 struct stage {
@@ -128,18 +172,6 @@ void score_latencies(struct score *score, uint64_t *times_us, size_t count);
 
 /* Counts one request; true: it is a 200 with the right body. */
 bool score_tally(struct score *score, enum record_outcome outcome, uint16_t status, bool right_body);
-
-/* Requests at a fixed rate for one document, in turn over both instances, which have it when it begins. */
-struct paced {
-    const char *path;
-    uint32_t per_second, seconds;
-    uint32_t connection_count;
-    uint32_t limit_ms;
-    uint32_t ttl_ms;
-};
-
-/* Samples of FIGURE_ORIGIN_CALLS, of FIGURE_CALLS_PER_EXPIRY if there were any, and FIGURE_GOOD to FIGURE_REDIS. */
-bool stage_paced(struct stage *stage, struct peer *peer, const struct paced *paced, struct score *score);
 
 /* ---- reports ---- */
 
