@@ -5,10 +5,12 @@
 #include "load/report/table.h"
 
 #include <inttypes.h>
+#include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { FIELD_BYTES = 48 };
+enum { FIELD_BYTES = 48, HAND_OVERS_MIN = 5 };
 
 bool matrix_concerns(const struct matrix *matrix, size_t failure, size_t scheme)
 {
@@ -27,67 +29,142 @@ size_t matrix_cell_count(const struct matrix *matrix)
 
 /* ---- one failure ---- */
 
-static void write_ms(char field[FIELD_BYTES], bool has, uint64_t us)
+/* A column: its head in two lines, and what a cell has in it. */
+struct column {
+    struct table_column shape;
+    const char *above, *below;
+    void (*write)(const struct cell *cell, char field[FIELD_BYTES]); /* NULL: number, name or verdict */
+};
+
+__attribute__((format(printf, 2, 3))) static void write(char field[FIELD_BYTES], const char *format, ...)
 {
-    snprintf(field, FIELD_BYTES, has ? "%.1f" : "-", (double)us / 1e3);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(field, FIELD_BYTES, format, arguments);
+    va_end(arguments);
 }
 
-static void write_stuck(char field[FIELD_BYTES], const struct cell *cell)
+#define WRITES(name, cell, ...)                                                                              \
+    static void write_##name(const struct cell *cell, char field[FIELD_BYTES])                               \
+    {                                                                                                        \
+        write(field, __VA_ARGS__);                                                                           \
+    }
+
+WRITES(queries, cell, "%" PRIu32, cell->load_count)
+WRITES(holders, cell, "%" PRIu32, cell->holders_peak)
+WRITES(deletions, cell, "%" PRIu32, cell->wrong_deletions)
+WRITES(wake, cell, cell->has_wake ? "%.1f" : "-", (double)cell->wake_us / 1e3)
+WRITES(polling, cell, cell->has_polling ? "%.1f / %.1f" : "-", cell->calls, cell->polling)
+WRITES(stale, cell, "%s", cell->is_stale || cell->is_stale_answer ? "yes" : "no")
+WRITES(served, cell, "%" PRIu32 "/%" PRIu32, cell->answered, cell->asked)
+WRITES(updates, cell, "%" PRIu32, cell->lock.lost_updates)
+WRITES(told, cell, "%s", cell->lock.told > 0 ? "yes" : "-")
+WRITES(waiters, cell, "%" PRIu32, cell->lock.crowd)
+WRITES(idle, cell, "%.1f / %.0f", cell->lock.idle_sent_per_s, cell->lock.idle_run_per_s)
+WRITES(each, cell, "%.1f / %.0f", cell->lock.hand_over_sent, cell->lock.hand_over_run)
+WRITES(crowd_rate, cell, "%.0f", cell->lock.hand_overs_per_s)
+WRITES(rate, cell, cell->lock.hand_over_count >= HAND_OVERS_MIN ? "%.0f" : "-", cell->lock.sections_per_s)
+WRITES(hand_over, cell, cell->lock.hand_over_count >= HAND_OVERS_MIN ? "%.1f / %.1f" : "-",
+       (double)cell->lock.hand_over_p50_us / 1e3, (double)cell->lock.hand_over_p99_us / 1e3)
+
+static void write_stuck(const struct cell *cell, char field[FIELD_BYTES])
 {
-    write_ms(field, cell->has_stuck, cell->stuck_us);
-    if (cell->is_until_resumed)
-        snprintf(field, FIELD_BYTES, "> %.1f", (double)cell->stuck_us / 1e3);
-    if (cell->is_for_ever && cell->is_lock)
-        snprintf(field, FIELD_BYTES, "> %.0f", (double)cell->stuck_us / 1e3);
+    const double ms = (double)cell->stuck_us / 1e3;
+    if (cell->is_for_ever && !cell->is_lock)
+        write(field, "> %.0f (PTTL %" PRId64 ")", ms, cell->lock_pttl_ms);
     else if (cell->is_for_ever)
-        snprintf(field, FIELD_BYTES, "> %.0f (PTTL %" PRId64 ")", (double)cell->stuck_us / 1e3,
-                 cell->lock_pttl_ms);
+        write(field, "> %.0f", ms);
+    else if (cell->is_until_resumed)
+        write(field, "> %.1f", ms);
+    else
+        write(field, cell->has_stuck ? "%.1f" : "-", ms);
 }
 
-static const struct table_column columns[] = {
-    {2, 2, TABLE_LEFT, false},  {1, 12, TABLE_LEFT, false},  {1, 7, TABLE_RIGHT, false},
-    {1, 7, TABLE_RIGHT, false}, {1, 9, TABLE_RIGHT, false},  {1, 18, TABLE_RIGHT, false},
-    {1, 8, TABLE_RIGHT, false}, {1, 13, TABLE_RIGHT, false}, {1, 5, TABLE_RIGHT, false},
-    {1, 6, TABLE_RIGHT, false}, {2, 0, TABLE_LEFT, false},
-};
-enum { COLUMNS = sizeof columns / sizeof *columns };
-
-static const struct table_column lock_columns[] = {
-    {2, 2, TABLE_LEFT, false},  {1, 14, TABLE_LEFT, false},  {1, 7, TABLE_RIGHT, false},
-    {1, 7, TABLE_RIGHT, false}, {1, 7, TABLE_RIGHT, false},  {1, 4, TABLE_RIGHT, false},
-    {1, 7, TABLE_RIGHT, false}, {1, 16, TABLE_RIGHT, false}, {1, 13, TABLE_RIGHT, false},
-    {1, 5, TABLE_RIGHT, false}, {1, 6, TABLE_RIGHT, false},  {2, 0, TABLE_LEFT, false},
-};
-enum { LOCK_COLUMNS = sizeof lock_columns / sizeof *lock_columns, HAND_OVERS_MIN = 5 };
-
-static const struct table_column crowd_columns[] = {
-    {2, 2, TABLE_LEFT, false},   {1, 14, TABLE_LEFT, false},  {1, 7, TABLE_RIGHT, false},
-    {1, 16, TABLE_RIGHT, false}, {1, 16, TABLE_RIGHT, false}, {1, 10, TABLE_RIGHT, false},
-    {1, 6, TABLE_RIGHT, false},  {2, 0, TABLE_LEFT, false},
-};
-enum { CROWD_COLUMNS = sizeof crowd_columns / sizeof *crowd_columns };
-
-static void print_crowd_head(void)
-{
-    static const char *const above[] = {"", "", "", "scripts/commands", "for each", "hand-overs", ""};
-    static const char *const below[CROWD_COLUMNS] = {"",          "scheme", "waiters", "/s, waiting",
-                                                     "hand-over", "/s",     "served",  "verdict"};
-    table_row(stdout, crowd_columns, sizeof above / sizeof *above, above);
-    table_row(stdout, crowd_columns, CROWD_COLUMNS, below);
-}
-
-static void print_crowd(const struct scheme *scheme, const struct cell *cell)
+static void write_late(const struct cell *cell, char field[FIELD_BYTES])
 {
     const struct cell_lock *lock = &cell->lock;
-    char waiters[FIELD_BYTES], idle[FIELD_BYTES], each[FIELD_BYTES], rate[FIELD_BYTES], served[FIELD_BYTES];
-    snprintf(waiters, sizeof waiters, "%" PRIu32, lock->crowd);
-    snprintf(idle, sizeof idle, "%.1f / %.0f", lock->idle_sent_per_s, lock->idle_run_per_s);
-    snprintf(each, sizeof each, "%.1f / %.0f", lock->hand_over_sent, lock->hand_over_run);
-    snprintf(rate, sizeof rate, "%.0f", lock->hand_overs_per_s);
-    snprintf(served, sizeof served, "%" PRIu32 "/%" PRIu32, cell->answered, cell->asked);
-    const char *const cells[CROWD_COLUMNS] = {scheme->number, scheme->name, waiters, idle,
-                                              each,           rate,         served,  cell->verdict};
-    table_row(stdout, crowd_columns, CROWD_COLUMNS, cells);
+    const bool any = lock->late_accepted + lock->late_refused > 0;
+    write(field, "%s", !any ? "-" : lock->late_accepted > 0 ? "taken" : "refused");
+}
+
+static void write_order(const struct cell *cell, char field[FIELD_BYTES])
+{
+    if (cell->lock.has_order && cell->lock.overtaken > 0)
+        write(field, "%" PRIu32 " late", cell->lock.overtaken);
+    else
+        write(field, "%s", cell->lock.has_order ? "kept" : "-");
+}
+
+#define FIRST(width)                                                                                         \
+    {{2, 2, TABLE_LEFT, false}, "", "", NULL},                                                               \
+    {                                                                                                        \
+        {1, width, TABLE_LEFT, false}, "", "scheme", NULL                                                    \
+    }
+#define NUMBER(width, above, below, write)                                                                   \
+    {                                                                                                        \
+        {1, width, TABLE_RIGHT, false}, above, below, write                                                  \
+    }
+#define LAST                                                                                                 \
+    {{2, 0, TABLE_LEFT, false}, NULL, "verdict", NULL},                                                      \
+    {                                                                                                        \
+        .below = NULL                                                                                        \
+    }
+
+static const struct column cache_columns[] = {
+    FIRST(12),
+    NUMBER(7, "", "queries", write_queries),
+    NUMBER(7, "holders", "at once", write_holders),
+    NUMBER(9, "wrong", "deletions", write_deletions),
+    NUMBER(18, "stuck", "ms", write_stuck),
+    NUMBER(8, "wake", "ms", write_wake),
+    NUMBER(13, "commands /s", "sent / run", write_polling),
+    NUMBER(5, "stale", "value", write_stale),
+    NUMBER(6, "", "served", write_served),
+    LAST,
+};
+
+static const struct column lock_columns[] = {
+    FIRST(14),
+    NUMBER(7, "holders", "at once", write_holders),
+    NUMBER(7, "lost", "updates", write_updates),
+    NUMBER(7, "late", "write", write_late),
+    NUMBER(4, "", "told", write_told),
+    NUMBER(7, "", "order", write_order),
+    NUMBER(16, "stuck", "ms", write_stuck),
+    NUMBER(13, "hand-over", "p50 / p99 ms", write_hand_over),
+    NUMBER(5, "sections", "/s", write_rate),
+    NUMBER(6, "", "served", write_served),
+    LAST,
+};
+
+static const struct column crowd_columns[] = {
+    FIRST(14),
+    NUMBER(7, "", "waiters", write_waiters),
+    NUMBER(16, "scripts/commands", "/s, waiting", write_idle),
+    NUMBER(16, "for each", "hand-over", write_each),
+    NUMBER(10, "hand-overs", "/s", write_crowd_rate),
+    NUMBER(6, "", "served", write_served),
+    LAST,
+};
+enum { COLUMNS_MAX = 12 };
+
+static const struct column *columns_of(enum lab_group group)
+{
+    return group == GROUP_CROWD ? crowd_columns : group == GROUP_CACHE ? cache_columns : lock_columns;
+}
+
+static void print_head(const struct column *columns)
+{
+    struct table_column shapes[COLUMNS_MAX];
+    const char *above[COLUMNS_MAX], *below[COLUMNS_MAX];
+    size_t count = 0;
+    for (; columns[count].below != NULL; count++) {
+        shapes[count] = columns[count].shape;
+        above[count] = columns[count].above;
+        below[count] = columns[count].below;
+    }
+    table_row(stdout, shapes, count - 1, above);
+    table_row(stdout, shapes, count, below);
 }
 
 static void print_unmeasured(const struct scheme *scheme, const struct cell *cell)
@@ -99,94 +176,35 @@ static void print_unmeasured(const struct scheme *scheme, const struct cell *cel
     table_row(stdout, narrow, 3, cells);
 }
 
-static void print_measured_lock(const struct scheme *scheme, const struct cell *cell)
+static void print_row(const struct column *columns, const struct scheme *scheme, const struct cell *cell)
 {
-    const struct cell_lock *lock = &cell->lock;
-    char holders[FIELD_BYTES], updates[FIELD_BYTES], late[FIELD_BYTES] = "-", told[FIELD_BYTES];
-    char order[FIELD_BYTES] = "-", stuck[FIELD_BYTES], hand_over[FIELD_BYTES] = "-", rate[FIELD_BYTES] = "-";
-    char served[FIELD_BYTES];
-    snprintf(holders, sizeof holders, "%" PRIu32, cell->holders_peak);
-    snprintf(updates, sizeof updates, "%" PRIu32, lock->lost_updates);
-    if (lock->late_accepted + lock->late_refused > 0)
-        snprintf(late, sizeof late, "%s", lock->late_accepted > 0 ? "taken" : "refused");
-    snprintf(told, sizeof told, "%s", lock->told > 0 ? "yes" : "-");
-    if (lock->has_order)
-        snprintf(order, sizeof order, lock->overtaken > 0 ? "%" PRIu32 " late" : "kept", lock->overtaken);
-    write_stuck(stuck, cell);
-    if (lock->hand_over_count >= HAND_OVERS_MIN) {
-        snprintf(hand_over, sizeof hand_over, "%.1f / %.1f", (double)lock->hand_over_p50_us / 1e3,
-                 (double)lock->hand_over_p99_us / 1e3);
-        snprintf(rate, sizeof rate, "%.0f", lock->sections_per_s);
-    }
-    snprintf(served, sizeof served, "%" PRIu32 "/%" PRIu32, cell->answered, cell->asked);
-    const char *const cells[LOCK_COLUMNS] = {scheme->number, scheme->name, holders, updates,
-                                             late,           told,         order,   stuck,
-                                             hand_over,      rate,         served,  cell->verdict};
-    table_row(stdout, lock_columns, LOCK_COLUMNS, cells);
-}
-
-static void print_measured(const struct scheme *scheme, const struct cell *cell)
-{
-    char queries[FIELD_BYTES], holders[FIELD_BYTES], deletions[FIELD_BYTES], stuck[FIELD_BYTES];
-    char wake[FIELD_BYTES], polling[FIELD_BYTES] = "-", served[FIELD_BYTES];
-    snprintf(queries, sizeof queries, "%" PRIu32, cell->load_count);
-    snprintf(holders, sizeof holders, "%" PRIu32, cell->holders_peak);
-    snprintf(deletions, sizeof deletions, "%" PRIu32, cell->wrong_deletions);
-    write_stuck(stuck, cell);
-    write_ms(wake, cell->has_wake, cell->wake_us);
-    if (cell->has_polling)
-        snprintf(polling, sizeof polling, "%.1f / %.1f", cell->calls, cell->polling);
-    snprintf(served, sizeof served, "%" PRIu32 "/%" PRIu32, cell->answered, cell->asked);
-    const char *const stale = cell->is_stale || cell->is_stale_answer ? "yes" : "no";
-    const char *const cells[COLUMNS] = {scheme->number, scheme->name, queries, holders, deletions,    stuck,
-                                        wake,           polling,      stale,   served,  cell->verdict};
-    table_row(stdout, columns, COLUMNS, cells);
-}
-
-static void print_row(const struct scheme *scheme, const struct cell *cell)
-{
-    if (cell->state != CELL_MEASURED)
+    struct table_column shapes[COLUMNS_MAX];
+    char fields[COLUMNS_MAX][FIELD_BYTES];
+    const char *cells[COLUMNS_MAX] = {scheme->number, scheme->name};
+    size_t count = 0;
+    if (cell->state != CELL_MEASURED) {
         print_unmeasured(scheme, cell);
-    else if (cell->lock.crowd > 0)
-        print_crowd(scheme, cell);
-    else if (cell->is_lock)
-        print_measured_lock(scheme, cell);
-    else
-        print_measured(scheme, cell);
-}
-
-static void print_head(enum lab_group group)
-{
-    static const char *const above[] = {"",      "", "", "holders", "wrong", "stuck", "wake", "commands /s",
-                                        "stale", ""};
-    static const char *const below[COLUMNS] = {"",   "scheme",     "queries", "at once", "deletions", "ms",
-                                               "ms", "sent / run", "value",   "served",  "verdict"};
-    static const char *const lock_above[] = {"", "",      "holders",   "lost",     "late", "",
-                                             "", "stuck", "hand-over", "sections", ""};
-    static const char *const lock_below[LOCK_COLUMNS] = {
-        "",      "scheme", "at once",      "updates", "write",  "told",
-        "order", "ms",     "p50 / p99 ms", "/s",      "served", "verdict"};
-    if (group == GROUP_CROWD) {
-        print_crowd_head();
         return;
     }
-    if (group != GROUP_CACHE) {
-        table_row(stdout, lock_columns, sizeof lock_above / sizeof *lock_above, lock_above);
-        table_row(stdout, lock_columns, LOCK_COLUMNS, lock_below);
-        return;
+    for (; columns[count].below != NULL; count++) {
+        shapes[count] = columns[count].shape;
+        if (columns[count].write == NULL)
+            continue;
+        columns[count].write(cell, fields[count]);
+        cells[count] = fields[count];
     }
-    table_row(stdout, columns, sizeof above / sizeof *above, above);
-    table_row(stdout, columns, COLUMNS, below);
+    cells[count - 1] = cell->verdict;
+    table_row(stdout, shapes, count, cells);
 }
 
 void matrix_print_failure(const struct matrix *matrix, size_t failure)
 {
     const struct failure *what = matrix->failures[failure];
     printf("\n%s: %s\n  %s\n\n", what->name, what->title, what->story);
-    print_head(what->group);
+    print_head(columns_of(what->group));
     for (size_t i = 0; i < matrix->scheme_count; i++) {
         if (matrix_concerns(matrix, failure, i))
-            print_row(matrix->schemes[i], &matrix->cells[failure][i]);
+            print_row(columns_of(what->group), matrix->schemes[i], &matrix->cells[failure][i]);
     }
     fflush(stdout);
 }
@@ -322,106 +340,73 @@ bool matrix_judge(const struct matrix *matrix)
 
 /* ---- JSON ---- */
 
-static void json_text(FILE *file, const char *name, const char *text)
+/* null: it has none. */
+static json_t *json_ms(bool has, uint64_t us)
 {
-    fprintf(file, "\"%s\": \"", name);
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\')
-            fputc('\\', file);
-        fputc((unsigned char)*text < ' ' ? ' ' : *text, file);
-    }
-    fprintf(file, "\"");
+    return has ? json_real((double)us / 1e3) : json_null();
 }
 
-static void json_ms(FILE *file, const char *name, bool has, uint64_t us)
+static json_t *json_lock(const struct cell_lock *lock)
 {
-    fprintf(file, has ? ", \"%s\": %.3f" : ", \"%s\": null", name, (double)us / 1e3);
-}
-
-static void json_numbers(FILE *file, const struct cell *cell)
-{
-    const struct {
-        const char *name;
-        uint32_t number;
-    } numbers[] = {{"workers", cell->worker_count}, {"queries", cell->load_count},
-                   {"holders", cell->holders_peak}, {"wrong_deletions", cell->wrong_deletions},
-                   {"asked", cell->asked},          {"served", cell->answered},
-                   {"failed", cell->failed}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        fprintf(file, ", \"%s\": %" PRIu32, numbers[i].name, numbers[i].number);
-}
-
-static void json_lock(FILE *file, const struct cell *cell)
-{
-    const struct cell_lock *lock = &cell->lock;
-    const struct {
-        const char *name;
-        uint32_t number;
-    } numbers[] = {{"lost_updates", lock->lost_updates}, {"late_taken", lock->late_accepted},
-                   {"late_refused", lock->late_refused}, {"told", lock->told},
-                   {"refused", lock->refused},           {"overtaken", lock->overtaken},
-                   {"hand_overs", lock->hand_over_count}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        fprintf(file, ", \"%s\": %" PRIu32, numbers[i].name, numbers[i].number);
-    fprintf(file, ", \"too_many_at_once\": %s", lock->is_over ? "true" : "false");
-    json_ms(file, "hand_over_p50_ms", lock->hand_over_count > 0, lock->hand_over_p50_us);
-    json_ms(file, "hand_over_p99_ms", lock->hand_over_count > 0, lock->hand_over_p99_us);
+    const bool has = lock->hand_over_count > 0;
+    json_t *json = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:o}", "lost_updates",
+                             (json_int_t)lock->lost_updates, "late_taken", (json_int_t)lock->late_accepted,
+                             "late_refused", (json_int_t)lock->late_refused, "told", (json_int_t)lock->told,
+                             "refused", (json_int_t)lock->refused, "overtaken", (json_int_t)lock->overtaken,
+                             "hand_overs", (json_int_t)lock->hand_over_count, "too_many_at_once",
+                             (int)lock->is_over, "hand_over_p50_ms", json_ms(has, lock->hand_over_p50_us),
+                             "hand_over_p99_ms", json_ms(has, lock->hand_over_p99_us));
+    json_t *crowd =
+        json_pack("{s:I, s:f, s:f, s:f, s:f, s:f}", "waiters", (json_int_t)lock->crowd, "idle_scripts_per_s",
+                  lock->idle_sent_per_s, "idle_commands_per_s", lock->idle_run_per_s, "hand_over_scripts",
+                  lock->hand_over_sent, "hand_over_commands", lock->hand_over_run, "hand_overs_per_s",
+                  lock->hand_overs_per_s);
     if (lock->crowd > 0)
-        fprintf(file,
-                ", \"waiters\": %" PRIu32 ", \"idle_scripts_per_s\": %.2f, \"idle_commands_per_s\": %.2f, "
-                "\"hand_over_scripts\": %.2f, \"hand_over_commands\": %.2f, \"hand_overs_per_s\": %.1f",
-                lock->crowd, lock->idle_sent_per_s, lock->idle_run_per_s, lock->hand_over_sent,
-                lock->hand_over_run, lock->hand_overs_per_s);
+        json_object_update(json, crowd);
+    json_decref(crowd);
+    return json;
 }
 
-static void json_cell(FILE *file, const struct scheme *scheme, const struct failure *failure,
-                      const struct cell *cell)
+static json_t *json_cell(const struct scheme *scheme, const struct failure *failure, const struct cell *cell)
 {
     static const char *const states[] = {"not run", "no such moment", "measured", "apart"};
-    const char *const texts[][2] = {{"scheme", scheme->name},
-                                    {"failure", failure->name},
-                                    {"state", states[cell->state]},
-                                    {"verdict", cell->verdict}};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        fprintf(file, i == 0 ? "    {" : ", ");
-        json_text(file, texts[i][0], texts[i][1]);
-    }
-    json_numbers(file, cell);
-    json_ms(file, "stuck_ms", cell->has_stuck, cell->stuck_us);
-    json_ms(file, "wake_ms", cell->has_wake, cell->wake_us);
-    fprintf(file, ", \"for_ever\": %s, \"stale_value\": %s, \"stale_answer\": %s",
-            cell->is_for_ever ? "true" : "false", cell->is_stale ? "true" : "false",
-            cell->is_stale_answer ? "true" : "false");
+    json_t *json = json_pack(
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:b, s:b, s:b}", "scheme",
+        scheme->name, "failure", failure->name, "state", states[cell->state], "verdict", cell->verdict,
+        "workers", (json_int_t)cell->worker_count, "queries", (json_int_t)cell->load_count, "holders",
+        (json_int_t)cell->holders_peak, "wrong_deletions", (json_int_t)cell->wrong_deletions, "asked",
+        (json_int_t)cell->asked, "served", (json_int_t)cell->answered, "failed", (json_int_t)cell->failed,
+        "stuck_ms", json_ms(cell->has_stuck, cell->stuck_us), "wake_ms",
+        json_ms(cell->has_wake, cell->wake_us), "for_ever", (int)cell->is_for_ever, "stale_value",
+        (int)cell->is_stale, "stale_answer", (int)cell->is_stale_answer);
     if (cell->is_for_ever)
-        fprintf(file, ", \"lock_pttl_ms\": %" PRId64, cell->lock_pttl_ms);
-    if (cell->has_polling)
-        fprintf(file, ", \"commands_sent_per_waiter_s\": %.2f, \"commands_run_per_waiter_s\": %.2f",
-                cell->calls, cell->polling);
+        json_object_set_new(json, "lock_pttl_ms", json_integer(cell->lock_pttl_ms));
+    if (cell->has_polling) {
+        json_object_set_new(json, "commands_sent_per_waiter_s", json_real(cell->calls));
+        json_object_set_new(json, "commands_run_per_waiter_s", json_real(cell->polling));
+    }
     if (cell->is_lock)
-        json_lock(file, cell);
-    fprintf(file, "}");
+        json_object_update_new(json, json_lock(&cell->lock));
+    return json;
 }
 
 bool matrix_write(const struct matrix *matrix, FILE *file, const char *path)
 {
-    fprintf(file, "{\n  ");
-    json_text(file, "machine", matrix->machine);
-    fprintf(file, ",\n  ");
-    json_text(file, "command", matrix->command);
-    fprintf(file, ",\n  \"lease_ms\": %" PRIu32 ",\n  \"cells\": [\n", matrix->lease_s * 1000);
-    const size_t count = matrix_cell_count(matrix);
-    size_t written = 0;
+    json_t *cells = json_array();
     for (size_t i = 0; i < matrix->failure_count; i++) {
         for (size_t j = 0; j < matrix->scheme_count; j++) {
-            if (!matrix_concerns(matrix, i, j))
-                continue;
-            json_cell(file, matrix->schemes[j], matrix->failures[i], &matrix->cells[i][j]);
-            fprintf(file, ++written == count ? "\n" : ",\n");
+            if (matrix_concerns(matrix, i, j))
+                json_array_append_new(
+                    cells, json_cell(matrix->schemes[j], matrix->failures[i], &matrix->cells[i][j]));
         }
     }
-    fprintf(file, "  ]\n}\n");
-    if (fflush(file) == 0 && ferror(file) == 0)
-        return true;
-    fprintf(stderr, "lab: %s: not everything could be written\n", path);
-    return false;
+    json_t *whole = json_pack("{s:s, s:s, s:i, s:o}", "machine", matrix->machine, "command", matrix->command,
+                              "lease_ms", (int)matrix->lease_s * 1000, "cells", cells);
+    const bool written = whole != NULL &&
+                         json_dumpf(whole, file, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0 &&
+                         fputc('\n', file) != EOF && fflush(file) == 0;
+    json_decref(whole);
+    if (!written)
+        fprintf(stderr, "lab: %s: not everything could be written\n", path);
+    return written;
 }
