@@ -358,13 +358,13 @@ size_t answer_lines(const struct answer *answer, struct answer_line lines[ANSWER
         {"Content-Type", answer->content_type},
         {"X-Content-Type-Options", answer->content_type != NULL ? "nosniff" : NULL},
         {"Cache-Control", answer->cache_control},
-        {ANSWER_CACHE_STATUS, answer->cache_status},
         {ANSWER_REQUEST_ID, answer->request},
         {"Vary", answer->vary},
         {"ETag", answer->etag},
-        {ANSWER_AGE, answer->age},
         {"Retry-After", answer->retry_after},
         {"Allow", answer->allow},
+        {ANSWER_CACHE_STATUS, answer->cache_status},
+        {ANSWER_AGE, answer->age},
     };
     size_t count = 0;
 

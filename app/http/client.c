@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <utlist.h>
 
-enum { FIN_LOOK_MS = 500, RETRY_SHED_MS = 1000, HURRY_LIMIT_S = 3600 };
+enum { FIN_LOOK_MS = 500, RETRY_SHED_MS = 1000 };
 
 static const char PONG[] = "pong\n";
 
@@ -123,6 +123,7 @@ static void client_free(struct client *client)
     list_out(client);
     drop_result(client);
     answer_over(client);
+    shelf_sent(&client->prepared);
     asker_unref(client->account.asker);
     free(client);
 }
@@ -248,8 +249,8 @@ static bool fin_means_gone(enum client_state state)
     return state == CLIENT_FRESH || state == CLIENT_HEAD || state == CLIENT_IDLE;
 }
 
-/* libmicrohttpd 0.9.75 loses a FIN that came together with the last bytes: it polls edge-triggered and stops reading
- * after a short read. One look a little later finds it; any later FIN is an edge of its own. */
+/* libmicrohttpd may lose a FIN that came together with the last bytes: it polls edge-triggered and stops reading after a
+ * short read. One look a little later finds it; any later FIN is an edge of its own. */
 static void look_for_fin(struct client *client)
 {
     char byte;
@@ -362,27 +363,9 @@ static bool make_room_for_answer(struct clients *clients, size_t bytes)
 
 /* ---- answering ---- */
 
-/* In one run libmicrohttpd looks at a connection with a time limit of its own before it writes, at others behind that:
- * those queue their response in one run and write it in the next. Nothing comes near this limit. */
-static void hurry(const struct client *client, bool wanted)
-{
-    MHD_set_connection_option(client->connection, MHD_CONNECTION_OPTION_TIMEOUT,
-                              wanted ? (unsigned)HURRY_LIMIT_S : 0u);
-}
-
-/* Not while another waits in its handler: libmicrohttpd may be walking over the list that hurry() moves this one from. */
-static void be_answered(struct client *client)
-{
-    assert(client->clients->waits == NULL);
-    move(client, CLIENT_ANSWERED);
-    hurry(client, true);
-}
-
 static enum MHD_Result finish(struct client *client, bool queued, unsigned status, size_t body_bytes)
 {
     drop_result(client);
-    if (client->state == CLIENT_ANSWERED && client != client->clients->waits) /* that one was not hurried */
-        hurry(client, false);
     if (!queued)
         return MHD_NO;
     account_answer(&client->account, status, body_bytes);
@@ -435,7 +418,7 @@ static enum MHD_Result send_written(struct client *client, const char *path)
 static bool may_be_prepared(const struct client *client, const struct guard_result *result)
 {
     return result->status == GUARD_OK && !client->clients->is_leaving && !client->revalidates &&
-           client->route.target != ROUTE_OFFERS;
+           client->route.target != ROUTE_OFFERS && account_request(&client->account)[0] == '\0';
 }
 
 /* False: it is not prepared. */
@@ -444,12 +427,12 @@ static bool send_prepared(struct client *client, const struct guard_result *resu
     struct clients *clients = client->clients;
     struct shelf_wish wish = {.result = result,
                               .route = &client->route,
-                              .request = account_request(&client->account),
                               .fresh_ms = clients->shared->fresh_ms,
                               .held = client->is_conditional};
     unsigned status = 0;
 
-    if (!reply_queue_prepared(client->connection, &clients->shelf, &wish, &status))
+    client->prepared = reply_queue_prepared(client->connection, &clients->shelf, &wish, &status);
+    if (client->prepared == NULL)
         return false;
     finish(client, true, status, result->value->body_bytes);
     return true;
@@ -523,14 +506,7 @@ static void go_on(struct client *client, bool is_hit)
 {
     struct clients *clients = client->clients;
 
-    if (client == clients->waits) {
-        move(client, CLIENT_ANSWERED); /* wait_here() returns */
-        return;
-    }
-    if (client->state == CLIENT_PARKED)
-        move(client, CLIENT_WAKING);
-    else
-        be_answered(client);
+    move(client, client->state == CLIENT_PARKED ? CLIENT_WAKING : CLIENT_ANSWERED);
     if (client->state == CLIENT_WAKING && is_hit) {
         DL_DELETE(clients->list[CLIENT_WAKING], client);
         DL_PREPEND(clients->list[CLIENT_WAKING], client);
@@ -573,24 +549,6 @@ static enum MHD_Result park(struct client *client)
     return MHD_YES;
 }
 
-/* No other request is read, looked up or written. */
-static bool is_alone(const struct clients *clients)
-{
-    return client_busy_count(clients) == client_count(clients, CLIENT_PARKED) + 1 && !clients->is_due;
-}
-
-/* For one turn of libuv, inside a run of libmicrohttpd. */
-static void wait_here(struct client *client)
-{
-    struct clients *clients = client->clients;
-
-    clients->waits = client;
-    client_look_in(clients, CLIENT_LOOK_MS);
-    uv_run(clients->uv, UV_RUN_DEFAULT);
-    if (client->state == CLIENT_ANSWERED)
-        uv_timer_stop(&clients->look);
-}
-
 static enum MHD_Result send_what_came(struct client *client, const char *path)
 {
     if (client->selection != NULL)
@@ -598,20 +556,10 @@ static enum MHD_Result send_what_came(struct client *client, const char *path)
     return client->job != NULL ? send_written(client, path) : send_result(client, &client->result, path);
 }
 
-static enum MHD_Result await(struct client *client, const char *path)
+static enum MHD_Result await(struct client *client)
 {
-    struct clients *clients = client->clients;
-    enum MHD_Result result = MHD_YES;
-
     move(client, CLIENT_ASKED);
-    if (uv_now(clients->uv) >= clients->wait_from_ms && is_alone(clients))
-        wait_here(client);
-    if (client->state == CLIENT_ANSWERED)
-        result = send_what_came(client, path);
-    else if (client_count(clients, CLIENT_ASKED) > CLIENT_LOOK_MAX)
-        result = park(client);
-    clients->waits = NULL;
-    return result;
+    return client_count(client->clients, CLIENT_ASKED) > CLIENT_LOOK_MAX ? park(client) : MHD_YES;
 }
 
 /* Of the one key or all of a selection. */
@@ -646,7 +594,7 @@ static enum MHD_Result get_many(struct client *client, const char *path)
         return send_selection(client, path);
     if (status != GUARD_OK)
         return send_result(client, &(struct guard_result){.status = status}, path);
-    return await(client, path);
+    return await(client);
 }
 
 static enum MHD_Result get_one(struct client *client, const char *path)
@@ -661,7 +609,7 @@ static enum MHD_Result get_one(struct client *client, const char *path)
         return send_result(client, &client->result, path);
     if (status != GUARD_OK)
         return send_result(client, &(struct guard_result){.status = status}, path);
-    return await(client, path);
+    return await(client);
 }
 
 /* ---- writing ---- */
@@ -751,22 +699,13 @@ static bool grow_upload(struct client *client, size_t bytes)
 
 /* ---- requests ---- */
 
-/* Of two in one run, one may have been held up while the other waited in its handler. */
-static void note_line(struct clients *clients)
-{
-    if (clients->line_run == clients->run)
-        clients->wait_from_ms = uv_now(clients->uv) + CLIENT_REST_MS;
-    clients->line_run = clients->run;
-    clients->line_ms = uv_now(clients->uv);
-}
-
 void *client_request_line(void *context, const char *uri, struct MHD_Connection *connection)
 {
     struct clients *clients = context;
     struct client *client =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 
-    note_line(clients);
+    clients->line_ms = uv_now(clients->uv);
     if (client != NULL) {
         account_begin(&client->account, clients->lane, uri);
         client->revalidates = false;
@@ -936,6 +875,7 @@ void client_completed(void *context, struct MHD_Connection *connection, void **c
         return;
     request_over(client, code);
     answer_over(client);
+    shelf_sent(&client->prepared);
     if (client->state != CLIENT_ASKED) {
         drop_result(client);
         move(client, CLIENT_IDLE);
@@ -954,7 +894,7 @@ unsigned client_wake(struct clients *clients, unsigned count_max)
     while (count < count_max && clients->list[CLIENT_WAKING] != NULL) {
         struct client *client = clients->list[CLIENT_WAKING];
 
-        be_answered(client);
+        move(client, CLIENT_ANSWERED);
         MHD_resume_connection(client->connection);
         count++;
     }

@@ -19,12 +19,6 @@
  * write() and a walk over all other suspended connections. So a request is suspended only if the guard has not answered
  * within CLIENT_LOOK_MS or twice that, or if too many are ASKED.
  *
- * A request that comes while no other is read, looked up or written (parked ones may be) waits in its handler instead, in a
- * turn of libuv inside that run of libmicrohttpd, until anything happens. If it was the answer, libmicrohttpd sends it in the
- * same run, as it sends a constant, which saves two runs. If not, the request stays ASKED. A second request that this run has
- * noticed, but not read, is held up for so long. So none waits like that for a while after two came in one run; nor while
- * one client reads its answer slowly.
- *
  * Threads: all on the thread of the loop, except the counters, which any thread may read.
  * Lifetime: from accept until the connection is closed and the guard has called back. It calls back exactly once, and
  * so does the writer, so a waiter is resumed exactly once.
@@ -66,7 +60,6 @@ enum {
     CLIENT_SLOW_MS = 1000,               /* an answer that is read for longer makes way for others */
     CLIENT_LOOK_MS = 2,                  /* a request stays ASKED for about this long */
     CLIENT_LOOK_MAX = 512,               /* and at most so many are */
-    CLIENT_REST_MS = 20,                 /* none waits in its handler so soon after two came in one run */
     CLIENT_STALL_MS = 500,               /* a loop that turns sweeps more often */
 };
 
@@ -93,11 +86,12 @@ struct client {
     guard_ticket ticket;               /* ASKED, PARKED */
     struct guard_result result;        /* WAKING, ANSWERED; its value is ours */
     struct selection *selection;       /* of /products?ids=, else NULL; ours */
+    struct prepared *prepared;         /* SENDING: what is sent, if it was prepared; else NULL */
     struct write_job *job;             /* from BODY on; ours, except while PARKED: the writer's */
     size_t answer_bytes;    /* SENDING: the size of a document made for this answer alone; else 0 */
     struct account account; /* what is noted of its request */
     struct route route;
-    const char *uri_end; /* HEAD: see struct reply_line */
+    const char *uri_end; /* HEAD: see struct strict_line */
     uint8_t state;       /* enum client_state */
     uint8_t verdict;     /* enum route_verdict of the request line */
     bool looked_at;      /* in its present state, for a lost FIN */
@@ -147,13 +141,9 @@ struct clients {
     size_t upload_bytes; /* room for bodies in all jobs that clients hold */
     size_t answer_bytes; /* of all their documents */
     struct client *list[CLIENT_STATE_COUNT];
-    uint64_t time_ms;      /* the clients' time: without our stalls, */
-    uint64_t looked_ms;    /* and uv_now() when it was last looked at */
-    uint64_t run;          /* how often MHD_run() was called; the loop counts */
-    uint64_t line_run;     /* in which of them a request line was last read, */
-    uint64_t line_ms;      /* and uv_now() then */
-    uint64_t wait_from_ms; /* uv_now(): before that, none waits in its handler */
-    struct client *waits;  /* the one whose handler does, until that returns; else NULL */
+    uint64_t time_ms;   /* the clients' time: without our stalls, */
+    uint64_t looked_ms; /* and uv_now() when it was last looked at */
+    uint64_t line_ms;   /* uv_now() when a request line was last read */
 
     uv_async_t written_request; /* any thread: the writer has finished some jobs */
     pthread_mutex_t written_lock;

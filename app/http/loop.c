@@ -58,21 +58,14 @@ static void plan_next_turn(struct server_loop *loop)
         client_look_in(&loop->clients, look_again_ms(loop));
 }
 
-static void run(struct server_loop *loop)
-{
-    loop->clients.run++;
-    MHD_run(loop->daemon);
-}
-
-/* Reads, answers and writes for all connections that are not suspended. The first run writes the responses of those that
- * were ANSWERED, the second notices that they are written. */
+/* Reads, answers and writes for all connections that are not suspended. Of those that were ANSWERED the first run takes
+ * the responses and the second writes them; a third notices that they are written. */
 static void serve(struct server_loop *loop)
 {
-    const bool answers = has(loop, CLIENT_ANSWERED);
+    const unsigned runs = has(loop, CLIENT_ANSWERED) ? 3 : 1;
 
-    run(loop);
-    if (answers)
-        run(loop);
+    for (unsigned i = 0; i < runs; i++)
+        MHD_run(loop->daemon);
 }
 
 /* How many are woken in this turn: few while others make requests, because each step of those waits for a batch, but
@@ -195,7 +188,7 @@ static void empty_backlog(struct server_loop *loop)
 
     listener_hold_off(loop->listen_fd);
     for (unsigned turns = 0; turns < ACCEPT_TURNS_MAX && poll(&listener, 1, 0) > 0; turns++)
-        run(loop);
+        MHD_run(loop->daemon);
 }
 
 static void begin_drain(struct server_loop *loop)
@@ -214,7 +207,7 @@ static void stop_requested(uv_async_t *request)
     struct server_loop *loop = request->data;
 
     loop->stop_wanted = loop->phase == LOOP_RUNNING;
-    client_due(&loop->clients); /* it may have come inside MHD_run() */
+    client_due(&loop->clients);
 }
 
 /* An answer that comes while the rest is flushed needs its time too. */

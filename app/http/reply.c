@@ -110,13 +110,15 @@ static bool holds_value(struct MHD_Connection *connection, const struct guard_va
     return client_holds(connection, etag);
 }
 
-bool reply_queue_prepared(struct MHD_Connection *connection, struct shelf *shelf, struct shelf_wish *wish,
-                          unsigned *status)
+struct prepared *reply_queue_prepared(struct MHD_Connection *connection, struct shelf *shelf,
+                                      struct shelf_wish *wish, unsigned *status)
 {
     wish->held = wish->held && holds_value(connection, wish->result->value);
-    struct MHD_Response *response = shelf_find(shelf, wish);
+    struct prepared *item = shelf_find(shelf, wish);
     *status = wish->held ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK;
-    return response != NULL && MHD_queue_response(connection, *status, response) == MHD_YES;
+    if (item != NULL && MHD_queue_response(connection, *status, shelf_response(item)) != MHD_YES)
+        shelf_sent(&item);
+    return item;
 }
 
 /* ---- documents ---- */

@@ -19,10 +19,10 @@ bool reply_queue(struct MHD_Connection *connection, struct answer *answer, unsig
 
 /*
  * The same for a value whose response is prepared. wish->held: whether the request has an If-None-Match; becomes whether
- * the client holds it. False: it is not prepared, or cannot be queued; reply_queue() knows.
+ * the client holds it. NULL: it is not prepared, or cannot be queued; reply_queue() knows. Otherwise shelf_sent() is due.
  */
-bool reply_queue_prepared(struct MHD_Connection *connection, struct shelf *shelf, struct shelf_wish *wish,
-                          unsigned *status);
+struct prepared *reply_queue_prepared(struct MHD_Connection *connection, struct shelf *shelf,
+                                      struct shelf_wish *wish, unsigned *status);
 
 /* A document of the program's own. All texts are copied; `header` is one more, or NULL. */
 struct reply_document {

@@ -2,10 +2,10 @@
 /* shelf.c - see shelf.h. */
 #include "app/http/shelf.h"
 
-#include "app/base/number.h"
 #include "app/http/answer.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -13,20 +13,13 @@
 enum {
     PLACES = 16384, /* a power of two */
     NOTES = 4,
-    HEAD_SIZE = 1024,
-    /* What malloc() is asked for besides the texts: a prepared one, its response and its header; a value and its tags. */
-    RESPONSE_BYTES = 512,
+    /* What malloc() is asked for besides the texts: a prepared one, its response and its headers; a value and its tags. */
+    RESPONSE_BYTES = 1280,
     VALUE_BYTES = 160,
     CACHE_LINE = 64,
     FETCHED_ITEM = 128,
     FETCHED_RESPONSE = 192,
     FETCHED_BODY = 1024, /* from there the processor goes on by itself */
-};
-_Static_assert(sizeof(struct answer) - sizeof(((struct answer *)0)->text) + 256 <= HEAD_SIZE, "a head fits");
-
-/* Text in a head that is written over. */
-struct span {
-    uint16_t at, bytes; /* 0 bytes: there is none */
 };
 
 /* In the order in which a hit needs them: with ten thousand of these most of it comes from memory. */
@@ -39,13 +32,12 @@ struct prepared {
     uint64_t load;
     uint8_t source; /* enum guard_source */
     bool held, stored;
-    bool missed;  /* the last answer of the key was another one */
-    bool visited; /* since the hand last came by */
-    struct span age, ttl, request;
-    char *head;       /* in the response */
+    bool missed;      /* the last answer of the key was another one */
+    bool visited;     /* since the hand last came by */
+    bool is_out;      /* of the shelf: freed once it is sent */
+    uint32_t sending; /* connections that are being sent it */
     const char *body; /* the value's */
     uint32_t body_bytes;
-    uint16_t head_bytes;
     struct answer_seconds seconds; /* as they stand in the head */
     struct prepared *prev, *next;  /* in the queue */
     size_t bytes;                  /* charged */
@@ -56,7 +48,7 @@ struct shelf_place {
     uint16_t notes[NOTES]; /* of answers that were not found here, the latest first */
 };
 
-/* ---- a head in one piece ---- */
+/* ---- responses ---- */
 
 static void drop_value(void *value)
 {
@@ -76,97 +68,30 @@ struct MHD_Response *shelf_hold(const struct guard_value *value)
     return response;
 }
 
-struct head_text {
-    char text[HEAD_SIZE];
-    size_t bytes;
-};
-
-static struct span append(struct head_text *head, const char *text)
-{
-    const size_t at = head->bytes, bytes = strlen(text);
-
-    assert(bytes < sizeof(head->text) - at);
-    memcpy(head->text + at, text, bytes + 1);
-    head->bytes += bytes;
-    return (struct span){.at = (uint16_t)at, .bytes = (uint16_t)bytes};
-}
-
-/* Of the digits behind "ttl=" and its sign. */
-static struct span find_ttl(const char *text, struct span line)
-{
-    const char *ttl = strstr(text + line.at, ANSWER_TTL);
-
-    if (ttl == NULL)
-        return (struct span){.bytes = 0};
-    ttl += sizeof(ANSWER_TTL) - 1;
-    ttl += *ttl == '-';
-    return (struct span){.at = (uint16_t)(ttl - text), .bytes = (uint16_t)number_span(ttl)};
-}
-
-/* The lines as one, but for the name of the first. */
-static void join(const struct answer_line *lines, size_t count, struct head_text *head, struct prepared *item)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0) {
-            append(head, "\r\n");
-            append(head, lines[i].name);
-            append(head, ": ");
-        }
-        const struct span value = append(head, lines[i].value);
-        if (strcmp(lines[i].name, ANSWER_AGE) == 0)
-            item->age = value;
-        else if (strcmp(lines[i].name, ANSWER_REQUEST_ID) == 0)
-            item->request = value;
-        else if (strcmp(lines[i].name, ANSWER_CACHE_STATUS) == 0)
-            item->ttl = find_ttl(head->text, value);
-    }
-}
-
-/* libmicrohttpd takes single lines only, but what is written over a line that it has taken is not its concern. It keeps
- * each header in three pieces of memory of its own: ten thousand responses of one are half as large as of seven, and faster,
- * because less has to come from memory. */
-static bool set_head(struct prepared *item, const struct answer *answer)
+static bool set_head(struct MHD_Response *response, const struct answer *answer)
 {
     struct answer_line lines[ANSWER_LINES_MAX];
-    struct head_text head = {.bytes = 0};
-    char one_line[HEAD_SIZE];
+    const size_t count = answer_lines(answer, lines);
+    bool added = true;
 
-    join(lines, answer_lines(answer, lines), &head, item);
-    for (size_t i = 0; i <= head.bytes; i++)
-        one_line[i] = head.text[i] == '\r' || head.text[i] == '\n' ? '.' : head.text[i];
-    if (MHD_add_response_header(item->response, lines[0].name, one_line) != MHD_YES)
-        return false;
-    item->head = (char *)(uintptr_t)MHD_get_response_header(item->response, lines[0].name);
-    memcpy(item->head, head.text, head.bytes);
-    item->head_bytes = (uint16_t)head.bytes;
-    item->bytes += head.bytes;
-    return true;
+    for (size_t i = 0; i < count && added; i++)
+        added = MHD_add_response_header(response, lines[i].name, lines[i].value) == MHD_YES;
+    return added;
 }
 
-/* False: it has not as many digits, and this one was not written. */
-static bool write_number(const struct prepared *item, struct span span, uint32_t number)
+/* NULL: no memory. */
+static struct MHD_Response *put_into_words(const struct shelf_wish *wish)
 {
-    char digits[NUMBER_DIGITS];
-    const size_t count = number_digits(number, digits);
+    struct answer answer;
 
-    if (span.bytes == 0 || count != span.bytes)
-        return span.bytes == 0;
-    memcpy(item->head + span.at, digits, count);
-    return true;
-}
-
-/* False: it takes another head. */
-static bool write_over(struct prepared *item, const struct shelf_wish *wish)
-{
-    const struct answer_seconds seconds = answer_seconds(wish->result, wish->fresh_ms);
-
-    if (seconds.age != item->seconds.age || seconds.ttl != item->seconds.ttl) {
-        if (!write_number(item, item->age, seconds.age) || !write_number(item, item->ttl, seconds.ttl))
-            return false;
-        item->seconds = seconds;
-    }
-    memcpy(item->head + item->request.at, wish->request, item->request.bytes);
-    return true;
+    answer_from_result(wish->result, NULL, wish->fresh_ms, &answer);
+    if (wish->held)
+        answer_not_modified(&answer);
+    struct MHD_Response *response = shelf_hold(wish->result->value);
+    if (response == NULL || set_head(response, &answer))
+        return response;
+    MHD_destroy_response(response);
+    return NULL;
 }
 
 /* ---- whether it is the same ---- */
@@ -187,7 +112,7 @@ static bool says_the_same(const struct prepared *item, const struct shelf_wish *
     const struct guard_result *result = wish->result;
 
     return item->load == result->load && item->source == result->source && item->stored == result->stored &&
-           strlen(wish->request) == item->request.bytes && is_same_value(item, result->value);
+           is_same_value(item, result->value);
 }
 
 /* ---- places ---- */
@@ -238,9 +163,24 @@ static bool note(struct shelf_place *place, uint64_t hash, const struct guard_re
 
 static void prepared_free(struct prepared *item)
 {
+    item->is_out = true;
+    if (item->sending > 0)
+        return;
     if (item->response != NULL)
         MHD_destroy_response(item->response);
     free(item);
+}
+
+void shelf_sent(struct prepared **item)
+{
+    struct prepared *sent = *item;
+
+    *item = NULL;
+    if (sent == NULL)
+        return;
+    sent->sending--;
+    if (sent->is_out)
+        prepared_free(sent);
 }
 
 /* Only the loop's thread writes it. */
@@ -289,18 +229,6 @@ static void put_in(struct shelf *shelf, struct prepared *item)
     charge(shelf, item->bytes);
 }
 
-static bool put_into_words(struct prepared *item, const struct shelf_wish *wish)
-{
-    struct answer answer;
-
-    answer_from_result(wish->result, NULL, wish->fresh_ms, &answer);
-    if (wish->held)
-        answer_not_modified(&answer);
-    answer_name_request(wish->request, &answer);
-    item->response = shelf_hold(wish->result->value);
-    return item->response != NULL && set_head(item, &answer);
-}
-
 /* NULL: no memory. */
 static struct prepared *prepare(struct shelf *shelf, uint64_t hash, const struct shelf_wish *wish)
 {
@@ -320,7 +248,8 @@ static struct prepared *prepare(struct shelf *shelf, uint64_t hash, const struct
                               .body_bytes = (uint32_t)result->value->body_bytes,
                               .seconds = answer_seconds(result, wish->fresh_ms),
                               .bytes = RESPONSE_BYTES + VALUE_BYTES + result->value->body_bytes};
-    if (put_into_words(item, wish)) {
+    item->response = put_into_words(wish);
+    if (item->response != NULL) {
         put_in(shelf, item);
         return item;
     }
@@ -335,6 +264,41 @@ static struct prepared *prepare_anew(struct shelf *shelf, struct prepared *item,
 
     take_out(shelf, item);
     return prepare(shelf, hash, wish);
+}
+
+/* The lines of the time are the last ones, so that they stand where they stood. */
+static bool replace_line(struct MHD_Response *response, const struct answer_line *line)
+{
+    char old[sizeof(((struct answer *)0)->cache_status)];
+
+    snprintf(old, sizeof(old), "%s", MHD_get_response_header(response, line->name));
+    return MHD_del_response_header(response, line->name, old) == MHD_YES &&
+           MHD_add_response_header(response, line->name, line->value) == MHD_YES;
+}
+
+static bool replace_time(struct MHD_Response *response, const struct shelf_wish *wish)
+{
+    struct answer answer;
+
+    answer_from_result(wish->result, NULL, wish->fresh_ms, &answer);
+    return replace_line(response, &(struct answer_line){ANSWER_CACHE_STATUS, answer.cache_status}) &&
+           replace_line(response, &(struct answer_line){ANSWER_AGE, answer.age});
+}
+
+/* Once a second, unless it is asked for less often. NULL: no memory. */
+static struct prepared *tell_time(struct shelf *shelf, struct prepared *item, const struct shelf_wish *wish)
+{
+    const struct answer_seconds seconds = answer_seconds(wish->result, wish->fresh_ms);
+
+    if (seconds.age == item->seconds.age && seconds.ttl == item->seconds.ttl)
+        return item;
+    if (item->sending > 0)
+        return prepare_anew(shelf, item, wish);
+    item->seconds = seconds;
+    if (replace_time(item->response, wish))
+        return item;
+    take_out(shelf, item);
+    return NULL;
 }
 
 /* ---- the shelf ---- */
@@ -364,7 +328,7 @@ static struct prepared *find(struct shelf *shelf, const struct shelf_wish *wish)
     if (says_the_same(item, wish)) {
         item->visited = true;
         item->missed = false;
-        return write_over(item, wish) ? item : prepare_anew(shelf, item, wish);
+        return tell_time(shelf, item, wish);
     }
     if (item->missed)
         return prepare_anew(shelf, item, wish);
@@ -393,18 +357,24 @@ void shelf_expect(const struct shelf *shelf, const struct route *route)
     if (item == NULL)
         return;
     fetch(item->response, FETCHED_RESPONSE);
-    fetch(item->head, item->head_bytes);
     fetch(item->value, CACHE_LINE);
     fetch(item->body, item->body_bytes < FETCHED_BODY ? item->body_bytes : FETCHED_BODY);
 }
 
-struct MHD_Response *shelf_find(struct shelf *shelf, const struct shelf_wish *wish)
+struct prepared *shelf_find(struct shelf *shelf, const struct shelf_wish *wish)
 {
     if (shelf->bytes_max == 0 || wish->result->value->body_bytes > shelf->bytes_max / SHELF_VALUE_SHARE ||
         !is_open(shelf))
         return NULL;
-    const struct prepared *item = find(shelf, wish);
-    return item != NULL ? item->response : NULL;
+    struct prepared *item = find(shelf, wish);
+    if (item != NULL)
+        item->sending++;
+    return item;
+}
+
+struct MHD_Response *shelf_response(const struct prepared *item)
+{
+    return item->response;
 }
 
 void shelf_clear(struct shelf *shelf)

@@ -3,17 +3,16 @@
  * shelf.h - the responses of one loop that are prepared: what is answered again is not put into words again.
  *
  *     first time    NULL, and a note of it: keys that nobody asks for twice leave nothing here
- *     second time   prepared: a response that refers to the value, its whole head in one piece. A near value was seen before
- *     from then on  found; the digits of Age and of the ttl, and X-Request-Id, are written over
+ *     second time   prepared: a response that refers to the value. A near value was seen before
+ *     from then on  found; Age and the ttl are replaced once a second, or it is prepared anew while it is being sent. An answer with an
+ *                   X-Request-Id is never prepared
  *
  * What it gives is never older than the guard's own answer: the guard is asked first, and a prepared response counts only
  * if its value is the object that the guard has answered with, or was made by the same load and has the same bytes. So a near
  * hit and a hit in Redis find the same response, as far as they say the same; a value that has changed finds nothing, and
  * takes the place of the old one when it is seen again.
  *
- * In place   libmicrohttpd (0.9.75) copies a response's head into the connection's buffer as soon as the handler that has
- *            queued it returns, before it calls for another connection. From then on only the body is read, which never
- *            changes. So one response may be under way to many, each with an age of its own.
+ * Shared     one response may be under way to many: nothing in it changes until all of them have it.
  * Memory     at most bytes_max in each loop, values counted in full even where the near cache has them, too; then it
  *            evicts by SIEVE, like guard/core/near.h. A value with more than its share of that is never kept. Besides, 256 KiB
  *            of places. An old value may be held, unused, until its key is asked for again or it is evicted. What is
@@ -50,7 +49,6 @@ struct shelf {
 struct shelf_wish {
     const struct guard_result *result; /* OK */
     const struct route *route;         /* what was asked for */
-    const char *request;               /* for X-Request-Id; "": none */
     uint32_t fresh_ms;
     bool held; /* by the client: 304 */
 };
@@ -59,8 +57,12 @@ struct shelf_wish {
  * not in the processor's cache. seek: as soon as it is known what is asked for; expect: before the guard is asked. */
 void shelf_seek(const struct shelf *shelf, const struct route *route);
 void shelf_expect(const struct shelf *shelf, const struct route *route);
-/* Lent until the next call; queue it in this handler or not at all. NULL: none is prepared, answer in another way. */
-struct MHD_Response *shelf_find(struct shelf *shelf, const struct shelf_wish *wish);
+/* NULL: none is prepared, answer in another way. Otherwise shelf_sent() once the connection has it or has ended, and not
+ * before. */
+struct prepared *shelf_find(struct shelf *shelf, const struct shelf_wish *wish);
+struct MHD_Response *shelf_response(const struct prepared *item);
+/* Leaves NULL; accepts NULL in *item. Also after shelf_clear(). */
+void shelf_sent(struct prepared **item);
 /* Leaves it empty. */
 void shelf_clear(struct shelf *shelf);
 
