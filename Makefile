@@ -323,7 +323,7 @@ $(filter %/golden_test %/lab_test %/package_test %/fleetlock_test %/peers_test %
 $(filter %/peers_test,$(TEST_PROGRAMS)): $(PEERS_OBJECTS)
 $(filter %/lab_test,$(TEST_PROGRAMS)): $(filter-out %/lab.o,$(LAB_OBJECTS))
 
-$(CHAOS): $(BUILD)/tests/chaos/chaos_main.o $(BUILD)/libchaos.a $(BUILD)/libload.a | $(CATALOGD) $(CHAOS_SHIM)
+$(CHAOS): $(BUILD)/tests/chaos/chaos_main.o $(BUILD)/libchaos.a $(BUILD)/libsupport.a $(BUILD)/libload.a | $(CATALOGD) $(CHAOS_SHIM)
 	@echo "  LINK $@"
 	$(LINK) $^ $(LIBRARIES)
 

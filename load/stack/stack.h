@@ -41,7 +41,7 @@ struct stack_redis {
     uint16_t primary_port;        /* of the Redis it follows, also after a restart; 0: it is a primary */
     struct redisContext *context; /* owned: the connection of stack_redis_command() */
 
-    /* 0 and NULL but for one of a fleet, see stack_sentinel.h and stack_cluster.h */
+    /* 0 and NULL but for one of a fleet, see tests/support/stack_sentinel.h and stack_cluster.h */
     uint16_t tls_port, bus_port;
     const char *const *tls;      /* lent until ..._stop() */
     const char *host;            /* lent likewise */

@@ -6,8 +6,8 @@
 #include "load/base/net.h"
 #include "load/base/proc.h"
 #include "load/herd/burst.h"
-#include "load/stack/network.h"
-#include "load/stack/stack_cluster.h"
+#include "tests/support/network.h"
+#include "tests/support/stack_cluster.h"
 
 #include <inttypes.h>
 #include <pthread.h>

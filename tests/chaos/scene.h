@@ -25,12 +25,12 @@
 #define TESTS_CHAOS_SCENE_H
 
 #include "load/base/proc.h"
-#include "load/stack/network.h"
 #include "load/stack/proxy.h"
-#include "load/stack/stack_certificates.h"
-#include "load/stack/stack_cluster.h"
-#include "load/stack/stack_sentinel.h"
 #include "tests/chaos/fault.h"
+#include "tests/support/network.h"
+#include "tests/support/stack_certificates.h"
+#include "tests/support/stack_cluster.h"
+#include "tests/support/stack_sentinel.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -3,8 +3,8 @@
 #include "load/base/clock.h"
 #include "load/base/http.h"
 #include "load/stack/stack.h"
-#include "load/stack/stack_certificates.h"
 #include "tests/support/fleet.h"
+#include "tests/support/stack_certificates.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>

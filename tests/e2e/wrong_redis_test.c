@@ -6,6 +6,8 @@
  */
 #include "load/base/clock.h"
 #include "tests/support/fleet.h"
+#include "tests/support/stack_certificates.h"
+#include "tests/support/stack_sentinel.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>

@@ -7,8 +7,8 @@
 #include "guard/redis/topology.h"
 #include "guard/wire/scripts.h"
 #include "load/base/clock.h"
-#include "load/stack/stack_cluster.h"
 #include "tests/support/redis_rig.h"
+#include "tests/support/stack_cluster.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,8 +7,8 @@
  * number older than one that a new master had confirmed when they began to ask.
  */
 #include "guard/base/uv_host.h"
-#include "load/stack/stack_sentinel.h"
 #include "tests/support/redis_rig.h"
+#include "tests/support/stack_sentinel.h"
 #include <hiredis/hiredis.h>
 #include <pthread.h>
 #include <stdio.h>

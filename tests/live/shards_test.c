@@ -5,7 +5,7 @@
  */
 #include "guard/base/key.h"
 #include "guard_rig.h"
-#include "load/stack/stack_cluster.h"
+#include "tests/support/stack_cluster.h"
 
 enum { MASTERS = 3, KEYS = 30, KEY_BYTES = 24 };
 

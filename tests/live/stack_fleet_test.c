@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* stack_fleet_test.c - the private Redis servers that watch and replace each other: under Sentinels, and as a Cluster. */
-#include "load/stack/stack_cluster.h"
-#include "load/stack/stack_sentinel.h"
+#include "tests/support/stack_cluster.h"
+#include "tests/support/stack_sentinel.h"
 #include "tests/support/test.h"
 
 #include <hiredis/hiredis.h>

@@ -5,9 +5,9 @@
  */
 #include "guard/redis/tls.h"
 #include "load/stack/stack.h"
-#include "load/stack/stack_certificates.h"
 #include "tests/support/redis_rig.h"
 #include "tests/support/sockets.h"
+#include "tests/support/stack_certificates.h"
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>

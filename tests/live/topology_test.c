@@ -2,8 +2,8 @@
 /*
  * topology_test.c - guards and locks where more than one server is involved: a master under three Sentinels.
  */
-#include "load/stack/stack_sentinel.h"
 #include "locks_rig.h"
+#include "tests/support/stack_sentinel.h"
 
 enum { SWITCH_MS = STACK_SENTINEL_LIMIT_MS };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* network.c - see network.h. */
-#include "load/stack/network.h"
+#include "tests/support/network.h"
 
 #include "load/base/proc.h"
 

@@ -10,8 +10,8 @@
  *
  * Threads, errors: as stack.h has it.
  */
-#ifndef LOAD_STACK_STACK_SENTINEL_H
-#define LOAD_STACK_STACK_SENTINEL_H
+#ifndef TESTS_SUPPORT_STACK_SENTINEL_H
+#define TESTS_SUPPORT_STACK_SENTINEL_H
 
 #include "load/stack/stack.h"
 

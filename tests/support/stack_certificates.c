@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stack_certificates.c - a private certificate authority; see stack_certificates.h. */
-#include "load/stack/stack_certificates.h"
+#include "tests/support/stack_certificates.h"
 
 #include <stdio.h>
 #include <string.h>

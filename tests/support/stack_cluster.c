@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stack_cluster.c - see stack_cluster.h. */
-#include "load/stack/stack_cluster.h"
+#include "tests/support/stack_cluster.h"
 
 #include "load/base/clock.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stack_sentinel.c - see stack_sentinel.h. */
-#include "load/stack/stack_sentinel.h"
+#include "tests/support/stack_sentinel.h"
 
 #include "load/base/clock.h"
 

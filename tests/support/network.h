@@ -14,8 +14,8 @@
  * Threads: network_enter() and network_leave() move the calling thread only; the rest from one.
  * Errors: false, and the reason on stderr.
  */
-#ifndef LOAD_STACK_NETWORK_H
-#define LOAD_STACK_NETWORK_H
+#ifndef TESTS_SUPPORT_NETWORK_H
+#define TESTS_SUPPORT_NETWORK_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,8 +7,8 @@
  *
  * The folder belongs to whom the servers run as and is gone when this program is. Threads and errors: as stack.h.
  */
-#ifndef LOAD_STACK_STACK_CERTIFICATES_H
-#define LOAD_STACK_STACK_CERTIFICATES_H
+#ifndef TESTS_SUPPORT_STACK_CERTIFICATES_H
+#define TESTS_SUPPORT_STACK_CERTIFICATES_H
 
 #include "load/base/proc.h"
 

@@ -13,8 +13,8 @@
  *
  * Threads, errors: as stack.h has it.
  */
-#ifndef LOAD_STACK_STACK_CLUSTER_H
-#define LOAD_STACK_STACK_CLUSTER_H
+#ifndef TESTS_SUPPORT_STACK_CLUSTER_H
+#define TESTS_SUPPORT_STACK_CLUSTER_H
 
 #include "load/stack/stack.h"
 
