@@ -2,10 +2,10 @@
 /* shelf.c - see shelf.h. */
 #include "app/http/shelf.h"
 
+#include "app/base/number.h"
 #include "app/http/answer.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -19,6 +19,7 @@ enum {
     CACHE_LINE = 64,
     FETCHED_ITEM = 128,
     FETCHED_RESPONSE = 192,
+    LINE_BYTES = sizeof(((struct answer *)0)->cache_status),
     FETCHED_BODY = 1024, /* from there the processor goes on by itself */
 };
 
@@ -266,23 +267,25 @@ static struct prepared *prepare_anew(struct shelf *shelf, struct prepared *item,
     return prepare(shelf, hash, wish);
 }
 
-/* The lines of the time are the last ones, so that they stand where they stood. */
-static bool replace_line(struct MHD_Response *response, const struct answer_line *line)
+/* The lines of the time are the last ones, in this order, so that they stand where they stood. With these digits in place
+ * of those behind `mark`; what lacks the mark stays. */
+static bool replace_number(struct MHD_Response *response, const char *name, const char *mark, uint32_t number)
 {
-    char old[sizeof(((struct answer *)0)->cache_status)];
+    char old[LINE_BYTES], line[LINE_BYTES + NUMBER_DIGITS], digits[NUMBER_DIGITS];
+    const char *value = MHD_get_response_header(response, name);
+    const size_t bytes = value != NULL ? strlen(value) : sizeof(old);
 
-    snprintf(old, sizeof(old), "%s", MHD_get_response_header(response, line->name));
-    return MHD_del_response_header(response, line->name, old) == MHD_YES &&
-           MHD_add_response_header(response, line->name, line->value) == MHD_YES;
-}
-
-static bool replace_time(struct MHD_Response *response, const struct shelf_wish *wish)
-{
-    struct answer answer;
-
-    answer_from_result(wish->result, NULL, wish->fresh_ms, &answer);
-    return replace_line(response, &(struct answer_line){ANSWER_CACHE_STATUS, answer.cache_status}) &&
-           replace_line(response, &(struct answer_line){ANSWER_AGE, answer.age});
+    if (bytes >= sizeof(old))
+        return value == NULL;
+    memcpy(old, value, bytes + 1);
+    const char *at = strstr(old, mark), *from = at != NULL ? at + strlen(mark) : old + bytes;
+    from += *from == '-';
+    const size_t before = (size_t)(from - old), count = at != NULL ? number_digits(number, digits) : 0;
+    memcpy(line, old, before);
+    memcpy(line + before, digits, count);
+    strcpy(line + before + count, from + number_span(from));
+    return MHD_del_response_header(response, name, old) == MHD_YES &&
+           MHD_add_response_header(response, name, line) == MHD_YES;
 }
 
 /* Once a second, unless it is asked for less often. NULL: no memory. */
@@ -295,7 +298,8 @@ static struct prepared *tell_time(struct shelf *shelf, struct prepared *item, co
     if (item->sending > 0)
         return prepare_anew(shelf, item, wish);
     item->seconds = seconds;
-    if (replace_time(item->response, wish))
+    if (replace_number(item->response, ANSWER_CACHE_STATUS, ANSWER_TTL, seconds.ttl) &&
+        replace_number(item->response, ANSWER_AGE, "", seconds.age))
         return item;
     take_out(shelf, item);
     return NULL;
