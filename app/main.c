@@ -27,7 +27,6 @@
 #include "app/base/log.h"
 #include "app/base/notify.h"
 #include "app/base/settings.h"
-#include "app/base/standard.h"
 #include "app/catalog/cache_gate.h"
 #include "app/catalog/catalog.h"
 #include "app/check/check.h"
@@ -38,6 +37,7 @@
 #include "app/ops/ops.h"
 #include "app/view/running.h"
 #include "app/write/writer.h"
+#include "common/standard.h"
 #include "guard/guard.h"
 
 #include <inttypes.h>

@@ -10,6 +10,7 @@
 
 #include "app/base/address.h"
 #include "app/base/number.h"
+#include "common/spelling.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -504,34 +505,6 @@ static size_t setting_named(const char *text, size_t bytes, bool is_flag)
     return SETTING_NONE;
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Levenshtein's distance, one row at a time. b is at most NAME_BYTES long. */
-static size_t edit_distance(const char *a, size_t a_bytes, const char *b)
-{
-    size_t b_bytes = strlen(b);
-    size_t row[NAME_BYTES + 1];
-
-    for (size_t j = 0; j <= b_bytes; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a_bytes; i++) {
-        size_t diagonal = row[0];
-
-        row[0] = i;
-        for (size_t j = 1; j <= b_bytes; j++) {
-            size_t above = row[j];
-            size_t swap = diagonal + (a[i - 1] != b[j - 1]);
-
-            row[j] = least(swap, least(above, row[j - 1]) + 1);
-            diagonal = above;
-        }
-    }
-    return row[b_bytes];
-}
-
 /* False: there is no flag like it. */
 static bool nearest_flag(const char *flag, size_t flag_bytes, char out[NAME_BYTES])
 {
@@ -541,7 +514,7 @@ static bool nearest_flag(const char *flag, size_t flag_bytes, char out[NAME_BYTE
         char name[NAME_BYTES];
 
         flag_name(&table[i], name);
-        size_t distance = edit_distance(flag, flag_bytes, name);
+        size_t distance = spelling_distance(flag, flag_bytes, name);
         if (distance < best) {
             best = distance;
             memcpy(out, name, sizeof(name));

@@ -4,76 +4,14 @@
 
 #include "app/base/clock.h"
 #include "app/check/check.h"
+#include "common/redis_link.h"
 
-#include <ctype.h>
-#include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PART_BYTES = 512, DEFAULT_PORT = 6379 };
+enum { PART_BYTES = 512 };
 
 static const char WHAT[] = "redis settings";
-
-/* ---- the URL, of which the guard has found that it is one ---- */
-
-struct place {
-    char user[PART_BYTES], password[PART_BYTES], host[PART_BYTES]; /* host: or the path */
-    int port;                                                      /* 0: a path */
-};
-
-static void copy_decoded(const char *from, size_t bytes, char out[static PART_BYTES])
-{
-    size_t used = 0;
-
-    for (size_t i = 0; i < bytes && used < PART_BYTES - 1; i++) {
-        const bool is_coded = from[i] == '%' && i + 2 < bytes && isxdigit((unsigned char)from[i + 1]) &&
-                              isxdigit((unsigned char)from[i + 2]);
-        const char digits[3] = {is_coded ? from[i + 1] : '0', is_coded ? from[i + 2] : '0', '\0'};
-
-        out[used++] = is_coded ? (char)strtol(digits, NULL, 16) : from[i];
-        i += is_coded ? 2 : 0;
-    }
-    out[used] = '\0';
-}
-
-static void read_login(const char *text, size_t bytes, struct place *out)
-{
-    const char *colon = memchr(text, ':', bytes);
-    const size_t user_bytes = colon != NULL ? (size_t)(colon - text) : bytes;
-
-    copy_decoded(text, user_bytes, out->user);
-    if (colon != NULL)
-        copy_decoded(colon + 1, bytes - user_bytes - 1, out->password);
-}
-
-static void read_address(const char *text, bool is_path, struct place *out)
-{
-    const size_t bytes = strcspn(text, is_path ? "?" : "/?");
-    const char *colon = is_path ? NULL : memrchr(text, ':', bytes);
-    const bool has_port = colon != NULL && memchr(colon, ']', bytes - (size_t)(colon - text)) == NULL;
-    const size_t host_bytes = has_port ? (size_t)(colon - text) : bytes;
-    const bool bracketed = text[0] == '[' && host_bytes > 2;
-
-    copy_decoded(text + bracketed, host_bytes - (bracketed ? 2 : 0), out->host);
-    out->port = is_path ? 0 : has_port ? (int)strtol(colon + 1, NULL, 10) : DEFAULT_PORT;
-}
-
-/* False: it is not one server without TLS. */
-static bool read_url(const char *url, struct place *out)
-{
-    static const char redis[] = "redis://", path[] = "unix://";
-    const bool is_path = strncmp(url, path, sizeof(path) - 1) == 0;
-
-    if (!is_path && strncmp(url, redis, sizeof(redis) - 1) != 0)
-        return false;
-    const char *rest = url + (is_path ? sizeof(path) : sizeof(redis)) - 1;
-    const char *at = memrchr(rest, '@', strcspn(rest, is_path ? "?" : "/?"));
-
-    if (at != NULL)
-        read_login(rest, (size_t)(at - rest), out);
-    read_address(at != NULL ? at + 1 : rest, is_path, out);
-    return true;
-}
 
 /* ---- asking ---- */
 
@@ -86,35 +24,6 @@ static struct redisReply *ask(struct redisContext *context, const char *command)
         return NULL;
     }
     return reply;
-}
-
-static bool log_in(struct redisContext *context, const struct place *place)
-{
-    if (place->password[0] == '\0')
-        return true;
-    struct redisReply *reply = place->user[0] != '\0'
-                                   ? redisCommand(context, "AUTH %s %s", place->user, place->password)
-                                   : redisCommand(context, "AUTH %s", place->password);
-    const bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
-
-    freeReplyObject(reply);
-    return good;
-}
-
-/* NULL: not connected. */
-static struct redisContext *connect_to(const struct place *place)
-{
-    const struct timeval limit = {.tv_sec = CHECK_LIMIT_MS / 1000, .tv_usec = CHECK_LIMIT_MS % 1000 * 1000};
-    struct redisContext *context = place->port == 0
-                                       ? redisConnectUnixWithTimeout(place->host, limit)
-                                       : redisConnectWithTimeout(place->host, place->port, limit);
-
-    if (context != NULL && context->err == 0 && redisSetTimeout(context, limit) == REDIS_OK &&
-        log_in(context, place))
-        return context;
-    if (context != NULL)
-        redisFree(context);
-    return NULL;
 }
 
 /* False: the login may not look, or the server has no such setting. */
@@ -218,15 +127,15 @@ void redis_server_check(const char *redis_url, struct findings *findings)
 {
     static const char advice[] =
         "compare CONFIG GET save, appendonly, maxmemory-policy of each master with guard/README.md";
-    struct place place = {.port = 0};
-    char ignored[PART_BYTES];
+    struct redis_url url;
+    char ignored[PART_BYTES], why[REDIS_URL_WHY_BYTES];
 
-    if (!read_url(redis_url, &place)) {
+    if (!redis_url_parse(redis_url, &url, why)) {
         findings_add(findings, VERDICT_WARNING, WHAT, advice, "nobody looked: Sentinel, Cluster or TLS");
         return;
     }
-    struct redisContext *context = connect_to(&place);
-    explicit_bzero(&place, sizeof(place));
+    struct redisContext *context = redis_link_open(&url, CHECK_LIMIT_MS);
+    explicit_bzero(&url, sizeof(url));
     if (context == NULL) {
         findings_add(findings, VERDICT_WARNING, WHAT, advice, "nobody looked: it could not be asked");
         return;

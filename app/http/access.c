@@ -10,6 +10,7 @@
 #include "app/base/clock.h"
 #include "app/base/log.h"
 #include "app/base/thread.h"
+#include "common/random.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -51,20 +52,10 @@ struct access_log {
 
 /* ---- the loop's side ---- */
 
-/* splitmix64 */
-uint64_t access_random(uint64_t *dice)
-{
-    uint64_t bits = *dice += UINT64_C(0x9e3779b97f4a7c15);
-
-    bits = (bits ^ bits >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    bits = (bits ^ bits >> 27) * UINT64_C(0x94d049bb133111eb);
-    return bits ^ bits >> 31;
-}
-
 static bool is_chosen(struct access_lane *lane, const struct access_line *line)
 {
     return lane->percent >= 100 || line->status >= ALWAYS_STATUS ||
-           access_random(&lane->dice) % 100 < lane->percent;
+           random_next(&lane->dice) % 100 < lane->percent;
 }
 
 static void wake(struct access_log *log)

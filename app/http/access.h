@@ -63,8 +63,6 @@ void access_reopen(struct access_log *log);
 
 /* NULL without a log. */
 struct access_lane *access_lane(struct access_log *log, size_t index);
-/* Random bits, also for ids of requests. */
-uint64_t access_random(uint64_t *dice);
 void access_put(struct access_lane *lane, const struct access_line *line);
 
 struct access_stats {

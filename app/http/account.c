@@ -3,6 +3,7 @@
 #include "app/http/account.h"
 
 #include "app/base/clock.h"
+#include "common/random.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -58,7 +59,7 @@ void account_head(struct account *account, const struct account_head *head, uint
     struct trace trace = {.request = ""};
     trace_take_parent(&trace, names->trace);
     if (!trace_take_request(&trace, names->request) && account->record != NULL)
-        trace_make_request(&trace, access_random(dice));
+        trace_make_request(&trace, random_next(dice));
     if (head->may_own)
         authorization =
             MHD_lookup_connection_value(head->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
@@ -97,7 +98,7 @@ void account_name(const struct account *account, struct answer *answer, uint64_t
     struct trace made;
 
     if (request[0] == '\0' && answer->status >= MHD_HTTP_BAD_REQUEST) {
-        trace_make_request(&made, access_random(dice));
+        trace_make_request(&made, random_next(dice));
         request = made.request;
     }
     answer_name_request(request, answer);

@@ -42,7 +42,7 @@ struct account_head {
     const struct head_names *names;
     bool may_own; /* its token matters */
 };
-/* `dice`: of access_random(). */
+/* `dice`: of random_next(). */
 void account_head(struct account *account, const struct account_head *head, uint64_t *dice);
 
 /* "": none. */

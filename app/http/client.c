@@ -10,6 +10,7 @@
 #include "app/http/selection.h"
 #include "app/http/upload.h"
 #include "app/write/writer.h"
+#include "common/random.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -736,7 +737,7 @@ static void refuse_length(struct client *client)
 {
     struct trace trace = {.request = ""};
 
-    trace_make_request(&trace, access_random(&client->clients->dice));
+    trace_make_request(&trace, random_next(&client->clients->dice));
     const unsigned status = reply_refuse_length(client->connection, trace.request);
     if (status == 0)
         return;

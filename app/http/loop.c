@@ -7,6 +7,7 @@
 #include "app/base/clock.h"
 #include "app/base/log.h"
 #include "app/http/listener.h"
+#include "common/random.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -384,7 +385,7 @@ bool loop_start(struct server_loop *loop)
     atomic_store(&loop->beat_ms, clock_ms());
     if (getrandom(&loop->clients.dice, sizeof(loop->clients.dice), 0) < 0)
         loop->clients.dice = clock_fine_us() + loop->index; /* told apart, if not unguessable */
-    loop->clients.shelf.seed = access_random(&loop->clients.dice);
+    loop->clients.shelf.seed = random_next(&loop->clients.dice);
     loop->clients.shelf.bytes_max = loop->clients.shared->shelf_bytes_max;
     sem_init(&loop->opened, 0, 0);
     pthread_mutex_init(&loop->clients.written_lock, NULL);

@@ -2,16 +2,15 @@
 /* dice.c - see dice.h. */
 #include "load/base/dice.h"
 
+#include "common/random.h"
+
 #include <math.h>
 
 enum { ZIPF_TRIES = 1000 }; /* one draw in five fails at most, so this is never reached */
 
 uint64_t dice_next(uint64_t *state)
 {
-    uint64_t mixed = (*state += 0x9e3779b97f4a7c15U);
-    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9U;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;
-    return mixed ^ (mixed >> 31);
+    return random_next(state);
 }
 
 double dice_part(uint64_t *state)

@@ -7,6 +7,7 @@
  */
 #include "load/base/proc.h"
 
+#include "common/standard.h"
 #include "load/base/clock.h"
 
 #include <dirent.h>
@@ -286,24 +287,10 @@ static _Noreturn void launch_execute(const struct launch *launch)
     _exit(127);
 }
 
-/* Unlike SIG_IGN a handler is not inherited. */
-static void is_no_end(int signal_number)
-{
-    (void)signal_number;
-}
-
 void proc_begin(void)
 {
-    static const int writing[] = {SIGXFSZ, SIGPIPE};
-    struct sigaction present, survives = {.sa_handler = is_no_end, .sa_flags = SA_RESTART};
-    int fd;
-    while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO)
-        continue;
-    if (fd >= 0)
-        close(fd);
-    for (size_t i = 0; i < sizeof writing / sizeof *writing; i++)
-        if (sigaction(writing[i], NULL, &present) == 0 && present.sa_handler == SIG_DFL)
-            sigaction(writing[i], &survives, NULL);
+    standard_open();
+    standard_survive(SIGPIPE);
 }
 
 pid_t proc_start(const struct proc_options *options)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* filled.c - see filled.h. */
 #include "load/bench/filled.h"
-#include "load/base/clock.h"
 
-#include <hiredis/hiredis.h>
+#include "common/redis_link.h"
+#include "load/base/clock.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/time.h>
 
 enum { LIMIT_S = 60 };
 
@@ -38,10 +37,8 @@ bool filled_tell(struct bench *bench, bool tells)
 
 bool filled_listen(const struct bench *bench, const char *path, struct filled *filled)
 {
-    static const struct timeval limit = {.tv_sec = LIMIT_S};
-    *filled = (struct filled){.context = redisConnectUnixWithTimeout(bench->redis.socket_path, limit)};
-    if (filled->context != NULL && filled->context->err == 0 &&
-        redisSetTimeout(filled->context, limit) == REDIS_OK && subscribe(filled, path) &&
+    *filled = (struct filled){.context = redis_link_to_path(bench->redis.socket_path, LIMIT_S * 1000)};
+    if (filled->context != NULL && subscribe(filled, path) &&
         pthread_create(&filled->thread, NULL, listen_once, filled) == 0)
         return true;
     fprintf(stderr, "bench: cannot listen to Redis\n");

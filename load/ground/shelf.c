@@ -2,13 +2,10 @@
 /* shelf.c - see shelf.h. */
 #include "load/ground/shelf.h"
 
+#include "common/redis_link.h"
 #include "load/base/clock.h"
-#include "load/base/redis_url.h"
-
-#include <hiredis/hiredis.h>
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,42 +38,16 @@ static void hang_up(struct shelf *shelf)
     shelf->again_us = clock_after_ms(AGAIN_MS);
 }
 
-static bool command_went(struct shelf *shelf, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    redisReply *reply = redisvCommand(shelf->context, format, arguments);
-    va_end(arguments);
-    bool went = reply != NULL && reply->type != REDIS_REPLY_ERROR;
-    freeReplyObject(reply);
-    return went;
-}
-
-static bool log_in(struct shelf *shelf)
-{
-    const struct redis_url *url = &shelf->url;
-    bool went = true;
-    if (url->password[0] != '\0')
-        went = url->user[0] != '\0' ? command_went(shelf, "AUTH %s %s", url->user, url->password)
-                                    : command_went(shelf, "AUTH %s", url->password);
-    return went && (url->database == 0 || command_went(shelf, "SELECT %u", (unsigned)url->database));
-}
-
 static bool connect_now(struct shelf *shelf)
 {
-    const struct timeval limit = {.tv_usec = LIMIT_MS * 1000};
-    const struct redis_url *url = &shelf->url;
     if (shelf->context != NULL)
         return true;
     if (clock_us() < shelf->again_us)
         return false;
-    shelf->context = url->is_unix ? redisConnectUnixWithTimeout(url->host, limit)
-                                  : redisConnectWithTimeout(url->host, url->port, limit);
-    if (shelf->context != NULL && shelf->context->err == 0 &&
-        redisSetTimeout(shelf->context, limit) == REDIS_OK && log_in(shelf))
-        return true;
-    hang_up(shelf);
-    return false;
+    shelf->context = redis_link_open(&shelf->url, LIMIT_MS);
+    if (shelf->context == NULL)
+        hang_up(shelf);
+    return shelf->context != NULL;
 }
 
 /* A lease is "<uuid> <tag> <lease_ms> <host:pid> <since>". */
@@ -120,8 +91,10 @@ bool shelf_drop(struct shelf *shelf, const char *key)
 {
     if (shelf == NULL || !connect_now(shelf))
         return false;
-    bool dropped = command_went(shelf, "DEL csg1:{%s:%s}:v csg1:{%s:%s}:e", shelf->name_space, key,
-                                shelf->name_space, key);
+    redisReply *reply = redisCommand(shelf->context, "DEL csg1:{%s:%s}:v csg1:{%s:%s}:e", shelf->name_space,
+                                     key, shelf->name_space, key);
+    bool dropped = reply != NULL && reply->type != REDIS_REPLY_ERROR;
+    freeReplyObject(reply);
     if (!dropped)
         hang_up(shelf);
     return dropped;

@@ -2,6 +2,7 @@
 /* monitor.c - see monitor.h. */
 #include "load/lab/monitor.h"
 
+#include "common/redis_link.h"
 #include "load/base/clock.h"
 
 #include <hiredis/hiredis.h>
@@ -13,8 +14,7 @@
 #include <strings.h>
 #include <sys/time.h>
 
-enum { WORDS_MAX = 12, WORD_BYTES = 128, CLOCK_SLACK_US = 1000 };
-static const struct timeval read_limit = {.tv_sec = 5};
+enum { WORDS_MAX = 12, WORD_BYTES = 128, CLOCK_SLACK_US = 1000, READ_LIMIT_MS = 5000 };
 static const char finish_mark[] = "lab-monitor-finish";
 
 /* One line: instant, source, words. */
@@ -157,9 +157,8 @@ bool monitor_again(struct monitor *monitor, const struct stack_redis *redis)
 {
     struct redisReply *reply = NULL;
     monitor_close(monitor);
-    monitor->context = redisConnectUnixWithTimeout(redis->socket_path, read_limit);
-    if (monitor->context != NULL && monitor->context->err == 0 &&
-        redisSetTimeout(monitor->context, read_limit) == REDIS_OK)
+    monitor->context = redis_link_to_path(redis->socket_path, READ_LIMIT_MS);
+    if (monitor->context != NULL)
         reply = redisCommand(monitor->context, "MONITOR");
     const bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
     if (!good)

@@ -2,6 +2,7 @@
 /* sale_buyers.c - a process of buyers; see sale.h. */
 #include "load/lab/sale.h"
 
+#include "common/redis_link.h"
 #include "guard/locks.h"
 #include "load/base/clock.h"
 
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 enum {
+    REDIS_LIMIT_MS = 1000,
     SLOTS = sizeof((struct sale_shop *)0)->slots / sizeof(struct sale_slot),
     STACK_BYTES = 256 << 10,
     STATEMENT_BYTES = 1024,
@@ -94,15 +96,10 @@ bool sale_sql(struct sale_slot *slot, int64_t *value, const char *format, ...)
 
 struct redisContext *sale_redis(const struct sale *sale, struct sale_slot *slot)
 {
-    static const struct timeval limit = {.tv_sec = 1};
     if (slot->redis != NULL && slot->redis->err == 0)
         return slot->redis;
     redisFree(slot->redis);
-    slot->redis = redisConnectWithTimeout("127.0.0.1", sale->redis->port, limit);
-    if (slot->redis != NULL && (slot->redis->err != 0 || redisSetTimeout(slot->redis, limit) != REDIS_OK)) {
-        redisFree(slot->redis);
-        slot->redis = NULL;
-    }
+    slot->redis = redis_link_to_port(sale->redis->port, REDIS_LIMIT_MS);
     return slot->redis;
 }
 

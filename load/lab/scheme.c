@@ -2,6 +2,7 @@
 /* scheme.c - what schemes are made of; see scheme.h. */
 #include "load/lab/scheme.h"
 
+#include "common/redis_link.h"
 #include "load/base/clock.h"
 #include "load/lab/note.h"
 #include "load/lab/source.h"
@@ -66,8 +67,7 @@ const struct lab_group_name lab_groups[] = {
     {GROUP_CACHE, NULL, NULL},
 };
 
-enum { RECONNECT_PAUSE_MS = 2, BODY_BYTES = 128 };
-static const struct timeval connect_limit = {.tv_sec = 1}, command_limit = {.tv_sec = 5};
+enum { RECONNECT_PAUSE_MS = 2, COMMAND_LIMIT_MS = 5000, BODY_BYTES = 128 };
 static const char version_mark[] = "version=";
 
 static void join(char name[LAB_NAME_BYTES], const char *prefix, const char *key, const char *suffix)
@@ -129,11 +129,7 @@ void lab_step(struct lab_client *client, enum lab_step step)
 
 struct redisContext *lab_redis_open(const struct lab_client *client)
 {
-    struct redisContext *redis = redisConnectWithTimeout("127.0.0.1", client->redis_port, connect_limit);
-    if (redis != NULL && redis->err == 0 && redisSetTimeout(redis, command_limit) == REDIS_OK)
-        return redis;
-    redisFree(redis);
-    return NULL;
+    return redis_link_to_port(client->redis_port, COMMAND_LIMIT_MS);
 }
 
 /* The controller must know which of Redis's clients we are. */

@@ -13,6 +13,7 @@
  */
 #include "load/lab/scheme.h"
 
+#include "common/redis_link.h"
 #include "load/base/clock.h"
 #include "load/lab/source.h"
 
@@ -34,7 +35,7 @@ enum {
     EXTEND_BEFORE_MS = 500,
     POLL_MS = 50
 };
-static const struct timeval connect_limit = {.tv_sec = 1};
+enum { CONNECT_LIMIT_MS = 1000 };
 
 struct master {
     uint16_t port;
@@ -74,7 +75,7 @@ static void drop(struct master *master)
 static bool is_connected(struct master *master)
 {
     if (master->redis == NULL)
-        master->redis = redisConnectWithTimeout("127.0.0.1", master->port, connect_limit);
+        master->redis = redis_link_to_port(master->port, CONNECT_LIMIT_MS);
     if (master->redis != NULL && master->redis->err == 0)
         return true;
     drop(master);

@@ -2,6 +2,7 @@
 /* options.c - see options.h. Each command's options are one table, which reading, mistakes and --help follow. */
 #include "load/play/options.h"
 
+#include "common/spelling.h"
 #include "load/base/number.h"
 
 #include <assert.h>
@@ -370,35 +371,15 @@ static void finish_run(struct reading *reading)
 
 enum { NAME_BYTES = 40 };
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Of letters that have to be put in, taken out or replaced. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t row[NAME_BYTES + 1], b_bytes = strlen(b);
-    for (size_t i = 0; i <= b_bytes; i++)
-        row[i] = i;
-    for (; *a != '\0'; a++) {
-        size_t corner = row[0]++;
-        for (size_t i = 1; i <= b_bytes; i++) {
-            size_t replaced = corner + (*a != b[i - 1]);
-            corner = row[i];
-            row[i] = least(replaced, 1 + least(row[i], row[i - 1]));
-        }
-    }
-    return row[b_bytes];
-}
-
 /* "" if none is near. */
 static const char *nearest(const char *word, const struct option *options)
 {
     const char *best = "";
     size_t best_distance = strlen(word) / 3 + 2;
     for (; options->name != NULL; options++) {
-        size_t far = strlen(options->name) <= NAME_BYTES ? distance(word, options->name) : SIZE_MAX;
+        size_t far = strlen(options->name) <= NAME_BYTES
+                         ? spelling_distance(word, strlen(word), options->name)
+                         : SIZE_MAX;
         if (far < best_distance) {
             best_distance = far;
             best = options->name;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* stack_redis.c - a private Redis; see stack.h. */
+#include "common/redis_link.h"
 #include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/stack/stack.h"
 #include "load/witness/witness_tally.h"
-
-#include <hiredis/hiredis.h>
 
 #include <poll.h>
 #include <signal.h>
@@ -14,10 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 
-enum { START_LIMIT_MS = 60000, STOP_LIMIT_MS = 5000, START_TRIES = 5, ARGUMENTS_MAX = 64 };
-static const struct timeval command_limit = {.tv_sec = 5};
+enum {
+    START_LIMIT_MS = 60000,
+    STOP_LIMIT_MS = 5000,
+    START_TRIES = 5,
+    ARGUMENTS_MAX = 64,
+    COMMAND_LIMIT_MS = 5000
+};
 
 static void forget_context(struct stack_redis *redis)
 {
@@ -38,13 +41,11 @@ static bool connect_context(struct stack_redis *redis)
     if (redis->context != NULL && is_open(redis->context))
         return true;
     forget_context(redis);
-    redis->context = redisConnectUnixWithTimeout(redis->socket_path, command_limit);
-    if (redis->context == NULL || redis->context->err != 0)
-        return false;
-    if (redis->password != NULL)
+    redis->context = redis_link_to_path(redis->socket_path, COMMAND_LIMIT_MS);
+    if (redis->context != NULL && redis->password != NULL)
         freeReplyObject(redisCommand(redis->context, "AUTH %s %s",
                                      redis->user != NULL ? redis->user : "default", redis->password));
-    return redisSetTimeout(redis->context, command_limit) == REDIS_OK;
+    return redis->context != NULL;
 }
 
 static struct redisReply *command(struct stack_redis *redis, const char *format, va_list arguments)

@@ -2,9 +2,9 @@
 /* witness_redis.c - see witness_redis.h. */
 #include "load/witness/witness_redis.h"
 
+#include "common/redis_url.h"
 #include "load/base/clock.h"
 #include "load/base/net.h"
-#include "load/base/redis_url.h"
 #include "load/base/ticker.h"
 #include "load/witness/witness_clients.h"
 #include "load/witness/witness_postgres.h"

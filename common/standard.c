@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* standard.c - see standard.h. */
-#include "app/base/standard.h"
+#include "common/standard.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -12,13 +12,13 @@ static void is_no_end(int number)
     (void)number;
 }
 
-static void survive_limit_of_files(void)
+void standard_survive(int number)
 {
     const struct sigaction survive = {.sa_handler = is_no_end, .sa_flags = SA_RESTART};
     struct sigaction present;
 
-    if (sigaction(SIGXFSZ, NULL, &present) == 0 && present.sa_handler == SIG_DFL)
-        sigaction(SIGXFSZ, &survive, NULL);
+    if (sigaction(number, NULL, &present) == 0 && present.sa_handler == SIG_DFL)
+        sigaction(number, &survive, NULL);
 }
 
 void standard_open(void)
@@ -29,5 +29,5 @@ void standard_open(void)
         continue;
     if (fd >= 0)
         close(fd);
-    survive_limit_of_files();
+    standard_survive(SIGXFSZ);
 }

@@ -7,8 +7,8 @@
  * User, password and path may have %-escapes. Pure. Errors: false, and the reason in `why`, which never repeats a
  * part of the URL: with one character out of place a password stands where a host belongs.
  */
-#ifndef LOAD_BASE_REDIS_URL_H
-#define LOAD_BASE_REDIS_URL_H
+#ifndef COMMON_REDIS_URL_H
+#define COMMON_REDIS_URL_H
 
 #include <stdbool.h>
 #include <stdint.h>
