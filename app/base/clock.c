@@ -2,6 +2,8 @@
 /* clock.c - see clock.h. */
 #include "app/base/clock.h"
 
+#include <signal.h>
+
 static struct timespec read_clock(clockid_t clock)
 {
     struct timespec now;
@@ -70,4 +72,27 @@ struct timespec clock_wall_before(uint64_t span_us)
         instant.tv_sec--;
     }
     return instant;
+}
+
+/* ---- threads ---- */
+
+bool thread_start(pthread_t *thread, void *(*run)(void *), void *context)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const bool started = pthread_create(thread, NULL, run, context) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+void thread_condition_init(pthread_cond_t *condition)
+{
+    pthread_condattr_t monotonic;
+
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &monotonic);
+    pthread_condattr_destroy(&monotonic);
 }

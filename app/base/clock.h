@@ -2,11 +2,15 @@
 /*
  * clock.h - the only place in app/ that asks the operating system for the time; libuv's loops have their own uv_now().
  *
+ * And how threads are started, whose timed waits are in that time.
+ *
  * Any thread.
  */
 #ifndef APP_CLOCK_H
 #define APP_CLOCK_H
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -27,5 +31,12 @@ struct timespec clock_wall(void);
 uint64_t clock_wall_ms(void);
 /* So long ago. */
 struct timespec clock_wall_before(uint64_t span_us);
+
+/* ---- threads ---- */
+
+/* With all signals blocked: they belong to the main thread, which waits for them. */
+bool thread_start(pthread_t *thread, void *(*run)(void *), void *context);
+/* Timed waits on it take clock_in_ms(). */
+void thread_condition_init(pthread_cond_t *condition);
 
 #endif

@@ -3,7 +3,6 @@
 #include "app/catalog/cache_gate.h"
 
 #include "app/base/clock.h"
-#include "app/base/thread.h"
 
 #include <stdio.h>
 #include <string.h>

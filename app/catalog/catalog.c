@@ -12,12 +12,10 @@
 
 #include "app/base/clock.h"
 #include "app/base/log.h"
-#include "app/base/thread.h"
 #include "app/catalog/asker.h"
 #include "app/catalog/catalog_json.h"
-#include "app/catalog/offers.h"
 #include "app/pg/pg.h"
-#include "app/pg/pg_array.h"
+#include "app/pg/rows.h"
 #include "app_statements.h"
 
 #include <inttypes.h>

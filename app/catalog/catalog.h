@@ -3,8 +3,8 @@
  * catalog.h - the catalog as kinds of guarded data: from a guard key (document.h) to one statement to one JSON
  * document.
  *
- * The room catalog/ owns what readers load: this file, catalog_json.h (rows to documents), offers.h (how long some of
- * them are kept, and for whom), asker.h (what a load knows of its client), and cache_gate.h (may a load be stored?).
+ * The room catalog/ owns what readers load: this file, catalog_json.h (rows to documents), and how long some of
+ * them are kept, and for whom, asker.h (what a load knows of its client), and cache_gate.h (may a load be stored?).
  *
  * A key that document.h does not know is refused by the loader (GUARD_FAILURE_INTERNAL): it is a bug of its maker.
  *

@@ -442,3 +442,28 @@ enum catalog_json_verdict catalog_json_offers(const struct rows *rows, struct ca
     json_t *root = json_object();
     return finish(root, put_offers(root, rows), about.is_personal ? "" : NULL, out);
 }
+
+/* ---- offers ---- */
+
+static uint32_t least(uint32_t most_ms, int64_t left_ms)
+{
+    return left_ms < most_ms ? (uint32_t)left_ms : most_ms;
+}
+
+bool offers_keep(const struct rows *rows, const struct offers_rules *rules, struct guard_keep *out)
+{
+    struct catalog_offers_about about;
+
+    if (!catalog_json_offers_about(rows, &about))
+        return false;
+    const int64_t left_ms = about.left_ms - (int64_t)rules->elapsed_ms;
+    const uint32_t most_ms = about.is_absent ? rules->absent_ms : rules->fresh_ms;
+
+    if (about.is_personal)
+        *out = (struct guard_keep){.how = GUARD_PASS,
+                                   .pass_ms = left_ms > 0 ? least(rules->fresh_ms, left_ms) : 1};
+    else /* 0: stored nowhere */
+        *out = (struct guard_keep){.how = GUARD_STORE,
+                                   .fresh_ms = rules->may_store && left_ms > 0 ? least(most_ms, left_ms) : 0};
+    return true;
+}

@@ -11,6 +11,7 @@
 #define APP_CATALOG_JSON_H
 
 #include "app/pg/rows.h"
+#include "guard/guard.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,5 +81,24 @@ bool catalog_json_is_validator(const char *text, size_t bytes);
 void catalog_json_hash(const char *body, size_t body_bytes, char out[CATALOG_VALIDATOR_SIZE]);
 
 void catalog_document_clear(struct catalog_document *document);
+
+/* ---- offers ---- */
+
+/*
+ * How long the offers for a product may be kept, and for whom.
+ *
+ *     some client has an offer of its own    passed: each request loads for its own asker, and nothing is shared
+ *     otherwise                              stored for all, until the next offer begins or ends and never stale; at most
+ *                                            for the policy's time, as everything else
+ */
+
+struct offers_rules {
+    uint32_t fresh_ms, absent_ms; /* the policy's */
+    uint64_t elapsed_ms;          /* since the query began, at least */
+    bool may_store;               /* what is not passed */
+};
+
+/* False: the rows are not those of sql/load_offers.sql; nothing was told. */
+bool offers_keep(const struct rows *rows, const struct offers_rules *rules, struct guard_keep *out);
 
 #endif

@@ -8,7 +8,7 @@
  *                              is reached, with every right; then the server's settings, where they may be read
  *              --> database    the schema, the rights of both logins, connections, clock
  *
- * Each of them tells what it finds (findings.h), with what to do about it. This room is where such knowledge lives; what
+ * Each of them tells what it finds, with what to do about it. This room is where such knowledge lives; what
  * the settings need of the machine is in limits.h.
  *
  * Time: each question is given up after CHECK_LIMIT_MS, whether or not the other side hangs.
@@ -18,14 +18,49 @@
 #define APP_CHECK_H
 
 #include "app/base/settings.h"
-#include "app/check/findings.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
 
 enum { CHECK_LIMIT_MS = 3000, CHECK_CLOCK_MS = 1000 /* so far apart may clocks be */ };
 
 /* argv[1] is "check". The rest are settings, and --json. Returns the exit status. */
 int check_main(int argc, char **argv, char **env);
 
-/* Its parts. */
+/* ---- findings ---- */
+
+/*
+ * What a check has found, and how it is printed: a line each, or JSON.
+ *
+ *     ok       database: PostgreSQL 15.18, 93 of 97 connections free
+ *     warning  clock: not kept in step with others; run chrony or systemd-timesyncd
+ *     wrong    redis: appendonly is yes; CONFIG SET appendonly no: a restart must not bring back what was invalidated
+ */
+
+enum verdict { VERDICT_OK, VERDICT_WARNING, VERDICT_WRONG, VERDICT_COUNT };
+
+struct findings {
+    FILE *out;    /* lent; each is printed as it is found; NULL: not */
+    json_t *list; /* ours */
+    unsigned count[VERDICT_COUNT];
+};
+
+void findings_init(struct findings *findings, FILE *out);
+void findings_clear(struct findings *findings);
+
+/* What is all right. `format`: what was found. No text of a setting that may hold a password. */
+void findings_ok(struct findings *findings, const char *what, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* What may be meant, or what is wrong; advice: what to do about it. */
+void findings_add(struct findings *findings, enum verdict verdict, const char *what, const char *advice,
+                  const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* {"wrong": 1, "warnings": 0, "findings": [{"verdict", "what", "found", "advice"}]} */
+bool findings_print_json(const struct findings *findings, FILE *out);
+
+/* ---- the parts of a check ---- */
+
 void check_machine(const struct settings *settings, struct findings *findings);
 void check_redis(const struct settings *settings, struct findings *findings);
 void check_database(const struct settings *settings, struct findings *findings);

@@ -9,7 +9,6 @@
 
 #include "app/base/clock.h"
 #include "app/base/log.h"
-#include "app/base/thread.h"
 #include "common/random.h"
 
 #include <assert.h>

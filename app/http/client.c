@@ -6,7 +6,7 @@
 
 #include "app/http/answer.h"
 #include "app/http/head.h"
-#include "app/http/revalidate.h"
+#include "app/http/reply.h"
 #include "app/http/selection.h"
 #include "app/http/upload.h"
 #include "app/write/writer.h"

@@ -7,11 +7,13 @@
 #ifndef APP_REPLY_H
 #define APP_REPLY_H
 
+#include "app/base/token.h"
 #include "app/http/answer.h"
 #include "app/http/shelf.h"
 #include "app/http/strict.h"
 
 #include <microhttpd.h>
+#include <stdbool.h>
 
 /* Queues the answer, without its body if the request is a HEAD; 304 if the client holds it already. Takes the answer's
  * `body`. *status: what was sent. False: no memory, or the connection cannot take it; close it. */
@@ -54,5 +56,17 @@ size_t reply_keep_raw(void *nothing, struct MHD_Connection *connection, char *te
 
 /* For MHD_OPTION_EXTERNAL_LOGGER: one line in the log. */
 void reply_log(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
+
+/* ---- past the cache ---- */
+
+/*
+ * May this request ask past the cache? `Cache-Control: no-cache` from anybody would force a load each time; so it counts
+ * only beside `Revalidate-Token:` with the token of REVALIDATE_TOKEN_FILE. A wrong token is none: the request is answered
+ * as any other.
+ */
+
+bool revalidate_wanted(struct MHD_Connection *connection, const struct token *token);
+/* One Cache-Control line has the directive no-cache, without a value. Pure. */
+bool revalidate_is_asked(const char *cache_control);
 
 #endif

@@ -14,7 +14,6 @@
 #include "app/base/number.h"
 #include "app/pg/pg_cancel.h"
 #include "app/pg/pg_session.h"
-#include "app/pg/pg_wait.h"
 
 #include <assert.h>
 #include <libpq-fe.h>

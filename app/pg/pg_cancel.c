@@ -7,7 +7,6 @@
 #include "app/pg/pg_cancel.h"
 
 #include "app/base/clock.h"
-#include "app/base/thread.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rows.h - the rows a query returned, as texts, in two blocks of memory and within a byte limit.
+ * rows.h - the rows a query returned, as texts, in two blocks of memory and within a byte limit; and parameters of an
+ * array type, as PostgreSQL writes one: "{}", "{1,2}". Those are always whole, so that they can be sent at any time.
  *
  * Pure: no database, no I/O. One thread at a time.
  */
 #ifndef APP_ROWS_H
 #define APP_ROWS_H
 
+#include "app/base/number.h"
+
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct rows {
     size_t column_count, row_count;
@@ -31,5 +35,22 @@ bool rows_add(struct rows *rows, const char *text, size_t text_bytes);
 
 /* NULL for SQL's; lent until the next rows_reset(), rows_add() or rows_clear(). */
 const char *rows_text(const struct rows *rows, size_t row, size_t column);
+
+/* ---- arrays ---- */
+
+/* Room for so many elements of at most so many bytes, their commas, the braces and the NUL. */
+#define PG_ARRAY_SIZE(elements, element_bytes) ((elements) * ((element_bytes) + 1) + 3)
+#define PG_ARRAY_NUMBERS_SIZE(elements) PG_ARRAY_SIZE(elements, NUMBER_SIZE - 1)
+
+struct pg_array {
+    char *text; /* lent by the caller */
+    size_t size, used, count;
+};
+
+/* Empty, in a text of `size` bytes. */
+void pg_array_init(struct pg_array *array, char *text, size_t size);
+/* Copies the element, which must need no quotes. Room is the caller's to see to. */
+void pg_array_add(struct pg_array *array, const char *element);
+void pg_array_add_number(struct pg_array *array, int64_t number);
 
 #endif

@@ -8,8 +8,7 @@
 
 #include "app/base/clock.h"
 #include "app/base/log.h"
-#include "app/base/thread.h"
-#include "app/pg/pg_array.h"
+#include "app/pg/rows.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -12,9 +12,8 @@
 #include "app/base/clock.h"
 #include "app/base/document.h"
 #include "app/base/log.h"
-#include "app/base/thread.h"
-#include "app/pg/pg_array.h"
 #include "app/pg/pg_listen.h"
+#include "app/pg/rows.h"
 
 #include <inttypes.h>
 #include <poll.h>

@@ -17,7 +17,7 @@
 #define APP_WRITE_H
 
 #include "app/catalog/catalog_json.h"
-#include "app/pg/pg_array.h"
+#include "app/pg/rows.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,7 +8,6 @@
 
 #include "app/base/clock.h"
 #include "app/base/log.h"
-#include "app/base/thread.h"
 
 #include <stdlib.h>
 #include <string.h>

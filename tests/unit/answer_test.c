@@ -3,7 +3,7 @@
  * answer_test.c - what the guard says, as HTTP says it.
  */
 #include "app/http/answer.h"
-#include "app/http/revalidate.h"
+#include "app/http/reply.h"
 #include "tests/support/test.h"
 
 #include <jansson.h>

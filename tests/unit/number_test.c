@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* number_test.c - whole numbers and lists of them: what is one, what is not, and nothing in between. */
 #include "app/base/number.h"
-#include "app/pg/pg_array.h"
+#include "app/pg/rows.h"
 #include "tests/support/test.h"
 
 #include <stdlib.h>

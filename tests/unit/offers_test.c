@@ -2,7 +2,6 @@
 /* offers_test.c - who may see an offer and for how long it is kept, by the rows alone; and the token that says who. */
 #include "app/catalog/asker.h"
 #include "app/catalog/catalog_json.h"
-#include "app/catalog/offers.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
