@@ -216,7 +216,6 @@ TEST(a_reply_without_bounds_is_a_reason_to_leave)
     free(flood);
 }
 
-
 static void play_two_answers(struct actor *actor, int fd, unsigned number)
 {
     char word[32];
