@@ -48,26 +48,28 @@ static const struct pg_statement statements[STATEMENT_COUNT] = {
 };
 
 static struct stack_postgres postgres;
-static const bool both_modes[] = {true, false};
+static bool prepares;        /* in this turn */
+static struct pg_pool *pool; /* of the test, at the server */
 
-static struct pg_pool *open_pool(const char *conninfo, bool prepare)
+static struct pg_config usual(const char *conninfo)
 {
-    const struct pg_config config = {
-        .conninfo = conninfo,
-        .connection_count = 8,
-        .prepare = prepare,
-        .statement_limit_ms = LIMIT_MS,
-        .statements = statements,
-        .statement_count = STATEMENT_COUNT,
-    };
-    struct pg_pool *pool = NULL;
+    return (struct pg_config){.conninfo = conninfo,
+                              .connection_count = 8,
+                              .prepare = prepares,
+                              .statement_limit_ms = LIMIT_MS,
+                              .statements = statements,
+                              .statement_count = STATEMENT_COUNT};
+}
+
+/* In the place of the one before. */
+static void open_pool(struct pg_config config)
+{
+    pg_pool_close(&pool);
     assert_true(pg_pool_open(&config, &pool));
-    return pool;
 }
 
 /* One query with at most one parameter and its first cell. */
 struct asking {
-    struct pg_pool *pool;
     size_t statement;
     const char *param;
     uint32_t left_ms;
@@ -89,7 +91,7 @@ static void ask(struct asking *asking)
                                        .cancel_fd = asking->cancel_fd > 0 ? asking->cancel_fd : -1};
     rows_init(&rows, ROWS_BYTES);
     uint64_t begin_us = clock_us();
-    asking->outcome = pg_query(asking->pool, &request, &rows, &asking->fault);
+    asking->outcome = pg_query(pool, &request, &rows, &asking->fault);
     asking->took_ms = (uint32_t)((clock_us() - begin_us) / 1000);
     asking->row_count = rows.row_count;
     if (asking->outcome == PG_OK && rows.row_count > 0) {
@@ -99,9 +101,9 @@ static void ask(struct asking *asking)
     rows_clear(&rows);
 }
 
-static struct asking asked(struct pg_pool *pool, size_t statement, const char *param)
+static struct asking asked(size_t statement, const char *param)
 {
-    struct asking asking = {.pool = pool, .statement = statement, .param = param};
+    struct asking asking = {.statement = statement, .param = param};
     ask(&asking);
     return asking;
 }
@@ -117,9 +119,9 @@ static void start_asking(pthread_t *thread, struct asking *asking)
     assert_int_equal(pthread_create(thread, NULL, ask_in_thread, asking), 0);
 }
 
-static void assert_answers(struct pg_pool *pool)
+static void assert_answers(void)
 {
-    struct asking echo = asked(pool, ECHO, "grüße 水");
+    struct asking echo = asked(ECHO, "grüße 水");
     if (echo.outcome != PG_OK) {
         fail_msg("%s: %s", echo.fault.sqlstate, echo.fault.text);
     }
@@ -152,158 +154,11 @@ static void nap_until_started(pthread_t *thread, struct asking *nap)
     assert_true(stack_postgres_wait(&postgres, mark, "/* nap */", 1, LIMIT_MS));
 }
 
-/* ---- answers ---- */
-
-TEST(a_query_returns_its_rows_and_nulls_as_texts)
-{
-    for (size_t i = 0; i < 2; i++) {
-        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
-        struct rows rows;
-        struct pg_fault fault;
-        const char *const params[] = {"a\"b"};
-        const struct pg_request request = {ECHO, params, LIMIT_MS, -1, NULL};
-        assert_int_equal(pg_pool_state(pool), PG_STATE_UNTRIED);
-        rows_init(&rows, ROWS_BYTES);
-        for (unsigned round = 0; round < 3; round++) {
-            assert_int_equal(pg_query(pool, &request, &rows, &fault), PG_OK);
-            assert_int_equal(rows.row_count, 1);
-            assert_string_equal(rows_text(&rows, 0, 0), "a\"b");
-            assert_null(rows_text(&rows, 0, 1));
-            assert_string_equal(fault.text, "");
-        }
-        rows_clear(&rows);
-        assert_int_equal(asked(pool, WIDE, "0").row_count, 0);
-        assert_int_equal(asked(pool, WIDE, "700").row_count, 700);
-        pg_pool_close(&pool);
-        assert_null(pool);
-        pg_pool_close(&pool);
-    }
-}
-
-TEST(a_connection_is_made_when_first_needed_and_kept)
-{
-    for (size_t i = 0; i < 2; i++) {
-        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
-        struct asking first = asked(pool, PID, NULL), second = asked(pool, PID, NULL);
-        assert_int_equal(first.outcome, PG_OK);
-        assert_string_equal(first.cell, second.cell);
-        pg_pool_close(&pool);
-    }
-}
-
-TEST(the_server_has_limits_of_its_own_and_refuses_writes)
-{
-    for (size_t i = 0; i < 2; i++) {
-        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
-        struct rows rows;
-        struct pg_fault fault;
-        const struct pg_request request = {LIMITS, NULL, LIMIT_MS, -1, NULL};
-        rows_init(&rows, ROWS_BYTES);
-        assert_int_equal(pg_query(pool, &request, &rows, &fault), PG_OK);
-        assert_string_not_equal(rows_text(&rows, 0, 0), "0");
-        assert_string_equal(rows_text(&rows, 0, 1), "on");
-        assert_string_equal(rows_text(&rows, 0, 2), both_modes[i] ? "1s" : "0");
-        assert_string_equal(rows_text(&rows, 0, 3), "UTF8");
-        rows_clear(&rows);
-
-        struct asking write = asked(pool, WRITE, NULL);
-        assert_int_equal(write.outcome, PG_UNAVAILABLE);
-        assert_string_equal(write.fault.sqlstate, "25006");
-        pg_pool_close(&pool);
-    }
-}
-
-TEST(an_error_of_the_statement_leaves_the_connection_in_use)
-{
-    for (size_t i = 0; i < 2; i++) {
-        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
-        struct asking before = asked(pool, PID, NULL);
-        struct asking divide = asked(pool, DIVIDE, "0");
-        assert_int_equal(divide.outcome, PG_REJECTED);
-        assert_string_equal(divide.fault.sqlstate, "22012");
-        assert_string_equal(divide.fault.text, "division by zero");
-        assert_int_equal(pg_pool_state(pool), PG_STATE_UP);
-        assert_string_equal(asked(pool, PID, NULL).cell, before.cell);
-        assert_string_equal(asked(pool, DIVIDE, "x").fault.sqlstate, "22P02");
-        assert_answers(pool);
-        pg_pool_close(&pool);
-    }
-}
-
-TEST(a_result_that_is_too_large_is_refused_and_not_read_to_its_end)
-{
-    for (size_t i = 0; i < 2; i++) {
-        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
-        struct asking wide = asked(pool, WIDE, "100000000"); /* 100 GB */
-        assert_int_equal(wide.outcome, PG_REJECTED);
-        assert_string_equal(wide.fault.text, "the result is too large");
-        assert_answers(pool);
-        pg_pool_close(&pool);
-    }
-}
-
-TEST(many_threads_share_a_pool)
-{
-    enum { THREADS = 8, ROUNDS = 50 };
-    for (size_t i = 0; i < 2; i++) {
-        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
-        for (unsigned round = 0; round < ROUNDS; round++) {
-            pthread_t threads[THREADS];
-            struct asking askings[THREADS];
-            char params[THREADS][16];
-            for (size_t t = 0; t < THREADS; t++) {
-                snprintf(params[t], sizeof params[t], "%zu", t);
-                askings[t] = (struct asking){.pool = pool, .statement = ECHO, .param = params[t]};
-                start_asking(&threads[t], &askings[t]);
-            }
-            for (size_t t = 0; t < THREADS; t++) {
-                pthread_join(threads[t], NULL);
-                assert_int_equal(askings[t].outcome, PG_OK);
-                assert_string_equal(askings[t].cell, params[t]);
-            }
-        }
-        pg_pool_close(&pool);
-    }
-}
-
-/* ---- deadlines and cancels ---- */
-
-TEST(a_slow_query_ends_at_the_deadline_here_and_on_the_server)
-{
-    for (size_t i = 0; i < 2; i++) {
-        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
-        struct asking nap = {.pool = pool, .statement = NAP, .param = "60000", .left_ms = 200};
-        ask(&nap);
-        assert_int_equal(nap.outcome, PG_TIMEOUT);
-        assert_in_range(nap.took_ms, 199, 200 + SLACK_MS);
-        assert_running_soon("/* nap */", 0, LIMIT_MS);
-        assert_answers(pool);
-        pg_pool_close(&pool);
-    }
-}
-
-TEST(the_server_ends_a_statement_at_its_own_limit)
-{
-    struct pg_config config = {.conninfo = postgres.url,
-                               .connection_count = 1,
-                               .prepare = true,
-                               .statement_limit_ms = 100,
-                               .statements = statements,
-                               .statement_count = STATEMENT_COUNT};
-    struct pg_pool *pool = NULL;
-    assert_true(pg_pool_open(&config, &pool));
-    struct asking nap = asked(pool, NAP, "60000");
-    assert_int_equal(nap.outcome, PG_TIMEOUT);
-    assert_string_equal(nap.fault.sqlstate, "57014");
-    assert_int_equal(pg_pool_state(pool), PG_STATE_UP);
-    pg_pool_close(&pool);
-}
-
 /* True: on the server, too, it was the cancel that ended it. With prepared statements the server looks once a second
  * whether its client is there, and may find out sooner that it has gone; without them nothing else ends a query. */
-static bool nap_is_cancelled(struct pg_pool *pool)
+static bool nap_is_cancelled(void)
 {
-    struct asking nap = {.pool = pool, .cancel_fd = eventfd(0, EFD_CLOEXEC)};
+    struct asking nap = {.cancel_fd = eventfd(0, EFD_CLOEXEC)};
     pthread_t thread;
     uint64_t mark = stack_postgres_mark(&postgres);
     nap_until_started(&thread, &nap);
@@ -315,120 +170,12 @@ static bool nap_is_cancelled(struct pg_pool *pool)
     return stack_log_count(postgres.log_path, mark, "canceling statement due to user request") == 1;
 }
 
-TEST(a_cancelled_query_ends_on_the_server_and_its_connection_is_not_used_again)
-{
-    enum { TRIES = 5 };
-    for (size_t i = 0; i < 2; i++) {
-        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
-        struct asking before = asked(pool, PID, NULL);
-        bool cancelled = nap_is_cancelled(pool);
-        for (int try = 1; try < TRIES && both_modes[i] && !cancelled; try++)
-            cancelled = nap_is_cancelled(pool);
-        assert_true(cancelled);
-        struct asking after = asked(pool, PID, NULL);
-        assert_int_equal(after.outcome, PG_OK);
-        assert_string_not_equal(before.cell, after.cell);
-        assert_answers(pool);
-        pg_pool_close(&pool);
-    }
-}
-
-TEST(a_load_that_is_cancelled_before_it_begins_asks_nothing)
-{
-    struct pg_pool *pool = open_pool(postgres.url, true);
-    uint64_t mark = stack_postgres_mark(&postgres);
-    struct asking nap = {.pool = pool, .statement = NAP, .param = "1", .cancel_fd = eventfd(1, EFD_CLOEXEC)};
-    ask(&nap);
-    close(nap.cancel_fd);
-    assert_int_equal(nap.outcome, PG_CANCELLED);
-    assert_int_equal(pg_pool_state(pool), PG_STATE_UNTRIED);
-    assert_answers(pool);
-    assert_int_equal(stack_postgres_count(&postgres, mark, "/* nap */"), 0);
-    pg_pool_close(&pool);
-}
-
-TEST(a_stopped_server_does_not_hold_anyone_past_the_deadline)
-{
-    for (size_t i = 0; i < 2; i++) {
-        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
-        assert_answers(pool);
-        stack_postgres_pause(&postgres);
-        struct asking pooled = {.pool = pool, .statement = ECHO, .param = "x", .left_ms = 300};
-        ask(&pooled);
-        struct asking fresh = pooled;
-        ask(&fresh);
-        uint64_t begin_us = clock_us();
-        struct pg_pool *closing = pool;
-        pg_pool_close(&closing); /* its cancel request is stuck in the stopped server */
-        uint64_t close_ms = (clock_us() - begin_us) / 1000;
-        stack_postgres_resume(&postgres);
-
-        assert_int_equal(pooled.outcome, PG_TIMEOUT);
-        assert_int_equal(fresh.outcome, PG_TIMEOUT);
-        assert_string_equal(pooled.fault.text, "no answer in time");
-        assert_string_equal(fresh.fault.text, "no login in time");
-        assert_in_range(pooled.took_ms, 299, 300 + SLACK_MS);
-        assert_in_range(fresh.took_ms, 299, 300 + SLACK_MS);
-        assert_in_range(close_ms, 0, 1000 + SLACK_MS);
-    }
-}
-
-TEST(a_server_that_was_stopped_is_used_again)
-{
-    for (size_t i = 0; i < 2; i++) {
-        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
-        assert_answers(pool);
-        stack_postgres_pause(&postgres);
-        struct asking echo = {.pool = pool, .statement = ECHO, .param = "x", .left_ms = 100};
-        ask(&echo);
-        assert_int_equal(pg_pool_state(pool), PG_STATE_DOUBT);
-        stack_postgres_resume(&postgres);
-        assert_int_equal(echo.outcome, PG_TIMEOUT);
-        assert_answers(pool);
-        pg_pool_close(&pool);
-    }
-}
-
-TEST(a_stranger_that_accepts_and_never_answers_is_left_at_the_deadline)
-{
-    char conninfo[64];
-    uint16_t port;
-    int listener = socket_listen(0, 8, &port);
-    snprintf(conninfo, sizeof conninfo, "postgresql://u@127.0.0.1:%u/d", (unsigned)port);
-
-    struct pg_pool *pool = open_pool(conninfo, true);
-    struct asking echo = {.pool = pool, .statement = ECHO, .param = "x", .left_ms = 200};
-    ask(&echo);
-    assert_int_equal(echo.outcome, PG_TIMEOUT);
-    assert_in_range(echo.took_ms, 199, 200 + SLACK_MS);
-    pg_pool_close(&pool);
-    close(listener);
-}
-
 static int run_child(void)
 {
-    struct pg_pool *pool = open_pool(postgres.url, true);
-    struct asking nap = {.pool = pool, .statement = NAP, .param = "60000", .left_ms = 60000};
+    struct asking nap = {.statement = NAP, .param = "60000", .left_ms = 60000};
     ask(&nap);
     return 0;
 }
-
-TEST(the_query_of_a_killed_process_ends_within_seconds)
-{
-    uint64_t mark = stack_postgres_mark(&postgres);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        _exit(run_child());
-    }
-    bool started = stack_postgres_wait(&postgres, mark, "/* nap */", 1, LIMIT_MS);
-    kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
-    assert_true(started);
-    assert_running_soon("/* nap */", 0, LIMIT_MS);
-}
-
-/* ---- connections that go away ---- */
 
 static void terminate_others(void)
 {
@@ -437,135 +184,6 @@ static void terminate_others(void)
                                      " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
                                      NULL, 0));
 }
-
-TEST(a_connection_that_was_terminated_while_idle_is_replaced_unnoticed)
-{
-    for (size_t i = 0; i < 2; i++) {
-        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
-        for (unsigned round = 0; round < 5; round++) {
-            assert_answers(pool);
-            terminate_others();
-            uint64_t mark = stack_postgres_mark(&postgres);
-            assert_answers(pool);
-            assert_int_equal(stack_postgres_count(&postgres, mark, "/* echo */"), 1);
-        }
-        pg_pool_close(&pool);
-    }
-}
-
-TEST(a_query_that_an_administrator_ended_is_not_started_again)
-{
-    for (size_t i = 0; i < 2; i++) {
-        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
-        assert_answers(pool);
-        struct asking nap = {.pool = pool};
-        pthread_t thread;
-        uint64_t mark = stack_postgres_mark(&postgres);
-        nap_until_started(&thread, &nap);
-        terminate_others();
-        pthread_join(thread, NULL);
-        assert_int_equal(nap.outcome, PG_UNAVAILABLE);
-        assert_string_equal(nap.fault.sqlstate, "57P01");
-        assert_int_equal(stack_postgres_count(&postgres, mark, "/* nap */"), 1);
-        assert_int_equal(pg_pool_state(pool), PG_STATE_DOWN);
-        assert_answers(pool);
-        pg_pool_close(&pool);
-    }
-}
-
-TEST(a_restarted_server_is_used_again)
-{
-    for (size_t i = 0; i < 2; i++) {
-        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
-        assert_answers(pool);
-        assert_true(stack_postgres_restart(&postgres));
-        assert_answers(pool);
-        pg_pool_close(&pool);
-    }
-}
-
-TEST(a_killed_server_is_unavailable_until_it_is_back)
-{
-    struct pg_pool *pool = open_pool(postgres.url, true);
-    struct asking nap = {.pool = pool};
-    pthread_t thread;
-    nap_until_started(&thread, &nap);
-    stack_postgres_kill(&postgres);
-    pthread_join(thread, NULL);
-    struct asking echo = asked(pool, ECHO, "x");
-    assert_true(stack_postgres_restart(&postgres));
-    assert_int_equal(nap.outcome, PG_UNAVAILABLE);
-    assert_int_equal(echo.outcome, PG_UNAVAILABLE);
-    assert_string_equal(echo.fault.sqlstate, "");
-    assert_in_range(echo.took_ms, 0, SLACK_MS);
-    assert_int_equal(pg_pool_state(pool), PG_STATE_DOWN);
-    assert_answers(pool);
-    pg_pool_close(&pool);
-}
-
-TEST(a_full_server_is_unavailable_until_someone_leaves)
-{
-    PGconn *others[MAX_CONNECTIONS + 1];
-    size_t count = 0;
-    struct pg_pool *pool = open_pool(postgres.url, true);
-    do {
-        assert_true(count <= MAX_CONNECTIONS);
-        others[count] = PQconnectdb(postgres.url);
-    } while (PQstatus(others[count++]) == CONNECTION_OK);
-    struct asking echo = asked(pool, ECHO, "x");
-    while (count > 0) {
-        PQfinish(others[--count]);
-    }
-    assert_int_equal(echo.outcome, PG_UNAVAILABLE);
-    assert_string_equal(echo.fault.sqlstate, "53300");
-    uint64_t end_us = clock_after_ms(LIMIT_MS);
-    while (asked(pool, ECHO, "x").outcome != PG_OK && clock_us() < end_us) {
-        /* the server frees their places in its own time */
-    }
-    assert_answers(pool);
-    pg_pool_close(&pool);
-}
-
-TEST(a_statement_that_a_session_has_forgotten_is_prepared_anew)
-{
-    struct pg_pool *pool = open_pool(postgres.url, true);
-    assert_answers(pool);
-    assert_int_equal(asked(pool, FORGET, NULL).outcome, PG_OK);
-    uint64_t mark = stack_postgres_mark(&postgres);
-    assert_answers(pool);
-    assert_int_equal(stack_postgres_count(&postgres, mark, "/* echo */"), 1);
-    pg_pool_close(&pool);
-}
-
-TEST(a_table_that_changes_under_a_prepared_plan_does_not_fail_a_query)
-{
-    struct pg_pool *pool = open_pool(postgres.url, true);
-    assert_true(stack_postgres_query(postgres.url, "CREATE TABLE changing (a) AS SELECT 1", NULL, 0));
-    assert_int_equal(asked(pool, CHANGING, NULL).outcome, PG_OK);
-    assert_true(stack_postgres_query(postgres.url, "ALTER TABLE changing ADD b text", NULL, 0));
-    uint64_t mark = stack_postgres_mark(&postgres);
-    assert_int_equal(asked(pool, CHANGING, NULL).outcome, PG_OK);
-    assert_int_equal(stack_postgres_count(&postgres, mark, "/* changing */"), 1);
-    assert_true(stack_postgres_query(postgres.url, "DROP TABLE changing", NULL, 0));
-    struct asking dropped = asked(pool, CHANGING, NULL);
-    assert_int_equal(dropped.outcome, PG_REJECTED);
-    assert_string_equal(dropped.fault.sqlstate, "42P01");
-    pg_pool_close(&pool);
-}
-
-/* Two failovers in a row: none but writers find the second one, and they may have logged in anew by then. */
-TEST(a_reign_that_ends_when_it_has_just_begun_ends_a_moment_later)
-{
-    struct pg_life first = {.reign = 0, .until_ms = UINT64_MAX},
-                   second = {.reign = 1, .until_ms = UINT64_MAX};
-    pg_session_end_reign(&first);
-    WAIT_UNTIL(pg_session_is_over(&first));
-    assert_false(pg_session_is_over(&second));
-    pg_session_end_reign(&second);
-    WAIT_UNTIL(pg_session_is_over(&second));
-}
-
-/* ---- logins ---- */
 
 static void ask_for_passwords(void)
 {
@@ -588,23 +206,374 @@ static struct asking asked_as(const char *login, uint16_t port, const char *data
 {
     char conninfo[128];
     snprintf(conninfo, sizeof conninfo, "postgresql://%s@127.0.0.1:%u/%s", login, (unsigned)port, database);
-    struct pg_pool *pool = open_pool(conninfo, true);
-    struct asking asking = asked(pool, ECHO, "x");
+    open_pool(usual(conninfo));
+    struct asking asking = asked(ECHO, "x");
     assert_int_equal(pg_pool_state(pool), asking.outcome == PG_OK ? PG_STATE_UP : PG_STATE_DOWN);
-    pg_pool_close(&pool);
     return asking;
 }
 
-/* ---- several hosts ---- */
-
 static void assert_reached(const char *conninfo)
 {
-    for (size_t i = 0; i < 2; i++) {
-        struct pg_pool *pool = open_pool(conninfo, both_modes[i]);
-        assert_answers(pool);
-        assert_int_equal(pg_pool_state(pool), PG_STATE_UP);
-        pg_pool_close(&pool);
+    open_pool(usual(conninfo));
+    assert_answers();
+    assert_int_equal(pg_pool_state(pool), PG_STATE_UP);
+}
+
+static void set_for_all(const char *what)
+{
+    char statement[128];
+    snprintf(statement, sizeof statement, "ALTER DATABASE postgres %s", what);
+    assert_true(stack_postgres_query(postgres.url, statement, NULL, 0));
+}
+
+static bool start_server(void)
+{
+    return stack_postgres_start(&postgres, MAX_CONNECTIONS);
+}
+
+static bool before(void)
+{
+    prepares = test_turn() == 0;
+    open_pool(usual(postgres.url));
+    return true;
+}
+
+static bool after(void)
+{
+    pg_pool_close(&pool);
+    return true;
+}
+
+static bool stop_server(void)
+{
+    stack_postgres_stop(&postgres);
+    return true;
+}
+
+/* ---- with prepared statements and without ---- */
+
+TEST(a_query_returns_its_rows_and_nulls_as_texts)
+{
+    struct rows rows;
+    struct pg_fault fault;
+    const char *const params[] = {"a\"b"};
+    const struct pg_request request = {ECHO, params, LIMIT_MS, -1, NULL};
+    assert_int_equal(pg_pool_state(pool), PG_STATE_UNTRIED);
+    rows_init(&rows, ROWS_BYTES);
+    for (unsigned round = 0; round < 3; round++) {
+        assert_int_equal(pg_query(pool, &request, &rows, &fault), PG_OK);
+        assert_int_equal(rows.row_count, 1);
+        assert_string_equal(rows_text(&rows, 0, 0), "a\"b");
+        assert_null(rows_text(&rows, 0, 1));
+        assert_string_equal(fault.text, "");
     }
+    rows_clear(&rows);
+    assert_int_equal(asked(WIDE, "0").row_count, 0);
+    assert_int_equal(asked(WIDE, "700").row_count, 700);
+    pg_pool_close(&pool);
+    assert_null(pool);
+}
+
+TEST(a_connection_is_made_when_first_needed_and_kept)
+{
+    struct asking first = asked(PID, NULL), second = asked(PID, NULL);
+    assert_int_equal(first.outcome, PG_OK);
+    assert_string_equal(first.cell, second.cell);
+}
+
+TEST(the_server_has_limits_of_its_own_and_refuses_writes)
+{
+    struct rows rows;
+    struct pg_fault fault;
+    const struct pg_request request = {LIMITS, NULL, LIMIT_MS, -1, NULL};
+    rows_init(&rows, ROWS_BYTES);
+    assert_int_equal(pg_query(pool, &request, &rows, &fault), PG_OK);
+    assert_string_not_equal(rows_text(&rows, 0, 0), "0");
+    assert_string_equal(rows_text(&rows, 0, 1), "on");
+    assert_string_equal(rows_text(&rows, 0, 2), prepares ? "1s" : "0");
+    assert_string_equal(rows_text(&rows, 0, 3), "UTF8");
+    rows_clear(&rows);
+
+    struct asking write = asked(WRITE, NULL);
+    assert_int_equal(write.outcome, PG_UNAVAILABLE);
+    assert_string_equal(write.fault.sqlstate, "25006");
+}
+
+TEST(an_error_of_the_statement_leaves_the_connection_in_use)
+{
+    struct asking before = asked(PID, NULL);
+    struct asking divide = asked(DIVIDE, "0");
+    assert_int_equal(divide.outcome, PG_REJECTED);
+    assert_string_equal(divide.fault.sqlstate, "22012");
+    assert_string_equal(divide.fault.text, "division by zero");
+    assert_int_equal(pg_pool_state(pool), PG_STATE_UP);
+    assert_string_equal(asked(PID, NULL).cell, before.cell);
+    assert_string_equal(asked(DIVIDE, "x").fault.sqlstate, "22P02");
+    assert_answers();
+}
+
+TEST(a_result_that_is_too_large_is_refused_and_not_read_to_its_end)
+{
+    struct asking wide = asked(WIDE, "100000000"); /* 100 GB */
+    assert_int_equal(wide.outcome, PG_REJECTED);
+    assert_string_equal(wide.fault.text, "the result is too large");
+    assert_answers();
+}
+
+TEST(many_threads_share_a_pool)
+{
+    enum { THREADS = 8, ROUNDS = 50 };
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        pthread_t threads[THREADS];
+        struct asking askings[THREADS];
+        char params[THREADS][16];
+        for (size_t t = 0; t < THREADS; t++) {
+            snprintf(params[t], sizeof params[t], "%zu", t);
+            askings[t] = (struct asking){.statement = ECHO, .param = params[t]};
+            start_asking(&threads[t], &askings[t]);
+        }
+        for (size_t t = 0; t < THREADS; t++) {
+            pthread_join(threads[t], NULL);
+            assert_int_equal(askings[t].outcome, PG_OK);
+            assert_string_equal(askings[t].cell, params[t]);
+        }
+    }
+}
+
+TEST(a_slow_query_ends_at_the_deadline_here_and_on_the_server)
+{
+    struct asking nap = {.statement = NAP, .param = "60000", .left_ms = 200};
+    ask(&nap);
+    assert_int_equal(nap.outcome, PG_TIMEOUT);
+    assert_in_range(nap.took_ms, 199, 200 + SLACK_MS);
+    assert_running_soon("/* nap */", 0, LIMIT_MS);
+    assert_answers();
+}
+
+TEST(a_cancelled_query_ends_on_the_server_and_its_connection_is_not_used_again)
+{
+    enum { TRIES = 5 };
+    struct asking before = asked(PID, NULL);
+    bool cancelled = nap_is_cancelled();
+    for (int try = 1; try < TRIES && prepares && !cancelled; try++)
+        cancelled = nap_is_cancelled();
+    assert_true(cancelled);
+    struct asking after = asked(PID, NULL);
+    assert_int_equal(after.outcome, PG_OK);
+    assert_string_not_equal(before.cell, after.cell);
+    assert_answers();
+}
+
+TEST(a_stopped_server_does_not_hold_anyone_past_the_deadline)
+{
+    assert_answers();
+    stack_postgres_pause(&postgres);
+    struct asking pooled = {.statement = ECHO, .param = "x", .left_ms = 300};
+    ask(&pooled);
+    struct asking fresh = pooled;
+    ask(&fresh);
+    uint64_t begin_us = clock_us();
+    pg_pool_close(&pool); /* its cancel request is stuck in the stopped server */
+    uint64_t close_ms = (clock_us() - begin_us) / 1000;
+    stack_postgres_resume(&postgres);
+
+    assert_int_equal(pooled.outcome, PG_TIMEOUT);
+    assert_int_equal(fresh.outcome, PG_TIMEOUT);
+    assert_string_equal(pooled.fault.text, "no answer in time");
+    assert_string_equal(fresh.fault.text, "no login in time");
+    assert_in_range(pooled.took_ms, 299, 300 + SLACK_MS);
+    assert_in_range(fresh.took_ms, 299, 300 + SLACK_MS);
+    assert_in_range(close_ms, 0, 1000 + SLACK_MS);
+}
+
+TEST(a_server_that_was_stopped_is_used_again)
+{
+    assert_answers();
+    stack_postgres_pause(&postgres);
+    struct asking echo = {.statement = ECHO, .param = "x", .left_ms = 100};
+    ask(&echo);
+    assert_int_equal(pg_pool_state(pool), PG_STATE_DOUBT);
+    stack_postgres_resume(&postgres);
+    assert_int_equal(echo.outcome, PG_TIMEOUT);
+    assert_answers();
+}
+
+TEST(a_connection_that_was_terminated_while_idle_is_replaced_unnoticed)
+{
+    for (unsigned round = 0; round < 5; round++) {
+        assert_answers();
+        terminate_others();
+        uint64_t mark = stack_postgres_mark(&postgres);
+        assert_answers();
+        assert_int_equal(stack_postgres_count(&postgres, mark, "/* echo */"), 1);
+    }
+}
+
+TEST(a_query_that_an_administrator_ended_is_not_started_again)
+{
+    assert_answers();
+    struct asking nap = {.cancel_fd = 0};
+    pthread_t thread;
+    uint64_t mark = stack_postgres_mark(&postgres);
+    nap_until_started(&thread, &nap);
+    terminate_others();
+    pthread_join(thread, NULL);
+    assert_int_equal(nap.outcome, PG_UNAVAILABLE);
+    assert_string_equal(nap.fault.sqlstate, "57P01");
+    assert_int_equal(stack_postgres_count(&postgres, mark, "/* nap */"), 1);
+    assert_int_equal(pg_pool_state(pool), PG_STATE_DOWN);
+    assert_answers();
+}
+
+TEST(a_restarted_server_is_used_again)
+{
+    assert_answers();
+    assert_true(stack_postgres_restart(&postgres));
+    assert_answers();
+}
+
+TEST(a_limit_of_the_servers_for_transactions_ends_none_of_ours)
+{
+    char version[16];
+    assert_true(stack_postgres_query(postgres.url, "SHOW server_version_num", version, sizeof version));
+    if (strtol(version, NULL, 10) < 170000)
+        test_skip("this PostgreSQL has no transaction_timeout");
+    set_for_all("SET transaction_timeout = '100ms'");
+    assert_int_equal(asked(NAP, "500").outcome, PG_OK);
+    pg_pool_close(&pool);
+    assert_true(stack_postgres_query(
+        postgres.url, "SET transaction_timeout = 0; ALTER DATABASE postgres RESET transaction_timeout", NULL,
+        0));
+}
+
+TEST_GROUP(.turns = 2, .up = start_server, .down = stop_server, .before = before, .after = after);
+
+/* ---- with them ---- */
+
+TEST(the_server_ends_a_statement_at_its_own_limit)
+{
+    struct pg_config config = usual(postgres.url);
+    config.statement_limit_ms = 100;
+    open_pool(config);
+    struct asking nap = asked(NAP, "60000");
+    assert_int_equal(nap.outcome, PG_TIMEOUT);
+    assert_string_equal(nap.fault.sqlstate, "57014");
+    assert_int_equal(pg_pool_state(pool), PG_STATE_UP);
+}
+
+TEST(a_load_that_is_cancelled_before_it_begins_asks_nothing)
+{
+    uint64_t mark = stack_postgres_mark(&postgres);
+    struct asking nap = {.statement = NAP, .param = "1", .cancel_fd = eventfd(1, EFD_CLOEXEC)};
+    ask(&nap);
+    close(nap.cancel_fd);
+    assert_int_equal(nap.outcome, PG_CANCELLED);
+    assert_int_equal(pg_pool_state(pool), PG_STATE_UNTRIED);
+    assert_answers();
+    assert_int_equal(stack_postgres_count(&postgres, mark, "/* nap */"), 0);
+}
+
+TEST(a_stranger_that_accepts_and_never_answers_is_left_at_the_deadline)
+{
+    char conninfo[64];
+    uint16_t port;
+    int listener = socket_listen(0, 8, &port);
+    snprintf(conninfo, sizeof conninfo, "postgresql://u@127.0.0.1:%u/d", (unsigned)port);
+
+    open_pool(usual(conninfo));
+    struct asking echo = {.statement = ECHO, .param = "x", .left_ms = 200};
+    ask(&echo);
+    assert_int_equal(echo.outcome, PG_TIMEOUT);
+    assert_in_range(echo.took_ms, 199, 200 + SLACK_MS);
+    close(listener);
+}
+
+TEST(the_query_of_a_killed_process_ends_within_seconds)
+{
+    uint64_t mark = stack_postgres_mark(&postgres);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(run_child());
+    }
+    bool started = stack_postgres_wait(&postgres, mark, "/* nap */", 1, LIMIT_MS);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    assert_true(started);
+    assert_running_soon("/* nap */", 0, LIMIT_MS);
+}
+
+TEST(a_killed_server_is_unavailable_until_it_is_back)
+{
+    struct asking nap = {.cancel_fd = 0};
+    pthread_t thread;
+    nap_until_started(&thread, &nap);
+    stack_postgres_kill(&postgres);
+    pthread_join(thread, NULL);
+    struct asking echo = asked(ECHO, "x");
+    assert_true(stack_postgres_restart(&postgres));
+    assert_int_equal(nap.outcome, PG_UNAVAILABLE);
+    assert_int_equal(echo.outcome, PG_UNAVAILABLE);
+    assert_string_equal(echo.fault.sqlstate, "");
+    assert_in_range(echo.took_ms, 0, SLACK_MS);
+    assert_int_equal(pg_pool_state(pool), PG_STATE_DOWN);
+    assert_answers();
+}
+
+TEST(a_full_server_is_unavailable_until_someone_leaves)
+{
+    PGconn *others[MAX_CONNECTIONS + 1];
+    size_t count = 0;
+    do {
+        assert_true(count <= MAX_CONNECTIONS);
+        others[count] = PQconnectdb(postgres.url);
+    } while (PQstatus(others[count++]) == CONNECTION_OK);
+    struct asking echo = asked(ECHO, "x");
+    while (count > 0) {
+        PQfinish(others[--count]);
+    }
+    assert_int_equal(echo.outcome, PG_UNAVAILABLE);
+    assert_string_equal(echo.fault.sqlstate, "53300");
+    uint64_t end_us = clock_after_ms(LIMIT_MS);
+    while (asked(ECHO, "x").outcome != PG_OK && clock_us() < end_us) {
+        /* the server frees their places in its own time */
+    }
+    assert_answers();
+}
+
+TEST(a_statement_that_a_session_has_forgotten_is_prepared_anew)
+{
+    assert_answers();
+    assert_int_equal(asked(FORGET, NULL).outcome, PG_OK);
+    uint64_t mark = stack_postgres_mark(&postgres);
+    assert_answers();
+    assert_int_equal(stack_postgres_count(&postgres, mark, "/* echo */"), 1);
+}
+
+TEST(a_table_that_changes_under_a_prepared_plan_does_not_fail_a_query)
+{
+    assert_true(stack_postgres_query(postgres.url, "CREATE TABLE changing (a) AS SELECT 1", NULL, 0));
+    assert_int_equal(asked(CHANGING, NULL).outcome, PG_OK);
+    assert_true(stack_postgres_query(postgres.url, "ALTER TABLE changing ADD b text", NULL, 0));
+    uint64_t mark = stack_postgres_mark(&postgres);
+    assert_int_equal(asked(CHANGING, NULL).outcome, PG_OK);
+    assert_int_equal(stack_postgres_count(&postgres, mark, "/* changing */"), 1);
+    assert_true(stack_postgres_query(postgres.url, "DROP TABLE changing", NULL, 0));
+    struct asking dropped = asked(CHANGING, NULL);
+    assert_int_equal(dropped.outcome, PG_REJECTED);
+    assert_string_equal(dropped.fault.sqlstate, "42P01");
+}
+
+/* Two failovers in a row: none but writers find the second one, and they may have logged in anew by then. */
+TEST(a_reign_that_ends_when_it_has_just_begun_ends_a_moment_later)
+{
+    struct pg_life first = {.reign = 0, .until_ms = UINT64_MAX},
+                   second = {.reign = 1, .until_ms = UINT64_MAX};
+    pg_session_end_reign(&first);
+    WAIT_UNTIL(pg_session_is_over(&first));
+    assert_false(pg_session_is_over(&second));
+    pg_session_end_reign(&second);
+    WAIT_UNTIL(pg_session_is_over(&second));
 }
 
 TEST(a_host_that_never_answers_is_passed_over)
@@ -627,64 +596,27 @@ TEST(lists_of_hosts_and_ports_that_do_not_match_are_named)
     static const char *const wrong[] = {"host=127.0.0.1,127.0.0.1 port=1,1,1",
                                         "host=127.0.0.1 hostaddr=127.0.0.1,127.0.0.1"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        struct pg_pool *pool = open_pool(wrong[i], true);
-        assert_non_null(strstr(asked(pool, PID, NULL).fault.text, "could not match"));
-        pg_pool_close(&pool);
+        open_pool(usual(wrong[i]));
+        assert_non_null(strstr(asked(PID, NULL).fault.text, "could not match"));
     }
-}
-
-/* ---- what an operator may have set ---- */
-
-static void set_for_all(const char *what)
-{
-    char statement[128];
-    snprintf(statement, sizeof statement, "ALTER DATABASE postgres %s", what);
-    assert_true(stack_postgres_query(postgres.url, statement, NULL, 0));
 }
 
 TEST(sessions_have_the_isolation_that_the_statements_count_on)
 {
     set_for_all("SET default_transaction_isolation = 'serializable'");
-    struct pg_pool *pool = open_pool(postgres.url, true);
-    assert_string_equal(asked(pool, ISOLATION, NULL).cell, "read committed");
-    pg_pool_close(&pool);
+    assert_string_equal(asked(ISOLATION, NULL).cell, "read committed");
     set_for_all("RESET default_transaction_isolation");
-}
-
-TEST(a_limit_of_the_servers_for_transactions_ends_none_of_ours)
-{
-    char version[16];
-    assert_true(stack_postgres_query(postgres.url, "SHOW server_version_num", version, sizeof version));
-    if (strtol(version, NULL, 10) < 170000)
-        test_skip("this PostgreSQL has no transaction_timeout");
-    set_for_all("SET transaction_timeout = '100ms'");
-    for (size_t i = 0; i < 2; i++) {
-        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
-        assert_int_equal(asked(pool, NAP, "500").outcome, PG_OK);
-        pg_pool_close(&pool);
-    }
-    assert_true(stack_postgres_query(
-        postgres.url, "SET transaction_timeout = 0; ALTER DATABASE postgres RESET transaction_timeout", NULL,
-        0));
 }
 
 TEST(a_session_that_is_old_is_replaced)
 {
-    struct pg_config config = {.conninfo = postgres.url,
-                               .connection_count = 1,
-                               .prepare = true,
-                               .session_ms = 1,
-                               .statement_limit_ms = LIMIT_MS,
-                               .statements = statements,
-                               .statement_count = STATEMENT_COUNT};
-    struct pg_pool *pool = NULL;
-    assert_true(pg_pool_open(&config, &pool));
-    struct asking before = asked(pool, PID, NULL);
-    WAIT_UNTIL(strcmp(asked(pool, PID, NULL).cell, before.cell) != 0);
-    pg_pool_close(&pool);
+    struct pg_config config = usual(postgres.url);
+    config.connection_count = 1;
+    config.session_ms = 1;
+    open_pool(config);
+    struct asking before = asked(PID, NULL);
+    WAIT_UNTIL(strcmp(asked(PID, NULL).cell, before.cell) != 0);
 }
-
-/* ---- logins ---- */
 
 TEST(a_wrong_login_is_rejected_and_its_password_is_in_no_message)
 {
@@ -712,15 +644,4 @@ TEST(a_closed_port_is_unavailable_at_once)
     assert_in_range(refused.took_ms, 0, SLACK_MS);
 }
 
-static bool start_server(void)
-{
-    return stack_postgres_start(&postgres, MAX_CONNECTIONS);
-}
-
-static bool stop_server(void)
-{
-    stack_postgres_stop(&postgres);
-    return true;
-}
-
-TEST_GROUP(.up = start_server, .down = stop_server);
+TEST_GROUP(.up = start_server, .down = stop_server, .before = before, .after = after);
