@@ -13,48 +13,51 @@
 
 /* ---- reading a text as a file ---- */
 
-struct outcome {
+static struct outcome {
     bool good;
-    struct scenario *scenario;
-    char complaints[8192]; /* with FILE for the file's name */
-};
+    struct scenario *scenario; /* until the next one is read, or the test is over */
+    char complaints[8192];     /* with FILE for the file's name */
+} outcome;
 
-static void read_text(const char *text, const struct scenario_set *sets, size_t set_count,
-                      struct outcome *out)
+static bool forget(void)
+{
+    scenario_free(&outcome.scenario);
+    return true;
+}
+
+static void read_text(const char *text, const struct scenario_set *sets, size_t set_count)
 {
     char path[] = "/tmp/scenario-test-XXXXXX", *complaints = NULL;
     size_t bytes = 0;
     file_make(path, text);
     FILE *stream = open_memstream(&complaints, &bytes);
-    out->scenario = NULL;
-    out->good = scenario_read(path, sets, set_count, stream, &out->scenario);
+    forget();
+    outcome.good = scenario_read(path, sets, set_count, stream, &outcome.scenario);
     fclose(stream);
     unlink(path);
-    out->complaints[0] = '\0';
+    outcome.complaints[0] = '\0';
     for (const char *line = complaints; *line != '\0'; line += strcspn(line, "\n") + 1) {
-        size_t used = strlen(out->complaints);
+        size_t used = strlen(outcome.complaints);
         assert_int_equal(strncmp(line, path, strlen(path)), 0);
-        snprintf(out->complaints + used, sizeof out->complaints - used, "%.*s\n",
+        snprintf(outcome.complaints + used, sizeof outcome.complaints - used, "%.*s\n",
                  (int)(strcspn(line, "\n") - strlen(path)), line + strlen(path));
     }
     free(complaints);
-    assert_int_equal(out->good, out->scenario != NULL);
-    assert_int_equal(out->good, out->complaints[0] == '\0');
+    assert_int_equal(outcome.good, outcome.scenario != NULL);
+    assert_int_equal(outcome.good, outcome.complaints[0] == '\0');
 }
 
-static void read_good(const char *text, struct outcome *out)
+static void read_good(const char *text)
 {
-    read_text(text, NULL, 0, out);
-    if (!out->good)
-        fail_msg("%s", out->complaints);
+    read_text(text, NULL, 0);
+    if (!outcome.good)
+        fail_msg("%s", outcome.complaints);
 }
 
 /* Every part of `expected`, one a line, begins one complaint, in this order, and there are no others. */
 static void expect_complaints(const char *text, const char *expected)
 {
-    struct outcome outcome;
-    read_text(text, NULL, 0, &outcome);
-    scenario_free(&outcome.scenario);
+    read_text(text, NULL, 0);
     const char *got = outcome.complaints;
     while (*expected != '\0') {
         size_t bytes = strcspn(expected, "\n");
@@ -71,7 +74,6 @@ static void expect_complaints(const char *text, const char *expected)
 
 TEST(a_whole_scenario_is_read_as_it_is_written)
 {
-    struct outcome outcome;
     read_good(
         "# SPDX-License-Identifier: MIT\n"
         "# A template's words to whoever copies it.\n\n"
@@ -95,8 +97,7 @@ TEST(a_whole_scenario_is_read_as_it_is_written)
         "at 4s invalidate product:7\n"
         "at 5s catalogd 2 restart as \"a new version\"\n"
         "expect loads per expiry <= 1 in fleet\n"
-        "expect p99 <= 300ms from 1s to 2s\n",
-        &outcome);
+        "expect p99 <= 300ms from 1s to 2s\n");
     const struct scenario *scenario = outcome.scenario;
     assert_string_equal(scenario->title, "A hot key's end");
     assert_string_equal(scenario->about,
@@ -135,18 +136,15 @@ TEST(a_whole_scenario_is_read_as_it_is_written)
     assert_string_equal(scenario->events[4].text, "a new version");
     assert_int_equal(scenario->expect_count, 3);
     assert_string_equal(scenario->expects[2].text, "failed = 0");
-    scenario_free(&outcome.scenario);
 }
 
 TEST(ones_own_service_is_named_with_its_servers)
 {
-    struct outcome outcome;
     read_good(
         "target 127.0.0.1:8080 127.0.0.1:8082\ndatabase postgresql:///shop\nredis redis://127.0.0.1:6379/0\n"
         "count \"sql:SELECT n FROM c\"\nttl 1s jitter 10%\n"
         "ask /\nrate 2_000 per second for 1.5s poisson over 200 connections\n"
-        "at 1s run 'exit 0'\n",
-        &outcome);
+        "at 1s run 'exit 0'\n");
     const struct scenario *scenario = outcome.scenario;
     assert_int_equal(scenario->work.target_count, 2);
     assert_int_equal(scenario->way, WITNESS_SQL);
@@ -158,7 +156,6 @@ TEST(ones_own_service_is_named_with_its_servers)
     assert_true(scenario->work.is_poisson);
     assert_int_equal(scenario->expect_count, 1); /* nothing was expected: then that nobody fails */
     assert_string_equal(scenario->expects[0].text, "failed = 0");
-    scenario_free(&outcome.scenario);
 }
 
 static const char with_names[] = "let DELAY 200\nlet PATH /products/7\n"
@@ -167,26 +164,22 @@ static const char with_names[] = "let DELAY 200\nlet PATH /products/7\n"
 
 TEST(names_stand_for_their_values)
 {
-    struct outcome outcome;
-    read_good(with_names, &outcome);
+    read_good(with_names);
     assert_string_equal(scenario_setting(outcome.scenario, "LOAD_DELAY_MS"), "200");
     assert_string_equal(outcome.scenario->work.urls[0].path, "/products/7");
-    scenario_free(&outcome.scenario);
 }
 
 TEST(a_value_can_be_set_from_outside)
 {
     const struct scenario_set sets[] = {{"DELAY", "5"}, {"FRESH_MS", "7"}, {"GUARD_MODE", "local"}};
     const struct scenario_set wrong[] = {{"DELY", "5"}};
-    struct outcome outcome;
-    read_text(with_names, sets, 3, &outcome);
+    read_text(with_names, sets, 3);
     assert_true(outcome.good);
     assert_string_equal(scenario_setting(outcome.scenario, "LOAD_DELAY_MS"), "5");
     assert_string_equal(scenario_setting(outcome.scenario, "FRESH_MS"), "7");
     assert_int_equal(outcome.scenario->variant_count, 1);
     assert_string_equal(outcome.scenario->variants[0], "local");
-    scenario_free(&outcome.scenario);
-    read_text(with_names, wrong, 1, &outcome);
+    read_text(with_names, wrong, 1);
     assert_false(outcome.good);
     assert_non_null(strstr(outcome.complaints,
                            "--set DELY: the scenario has no such name; it has: DELAY PATH LOAD_DELAY_MS"));
@@ -195,15 +188,13 @@ TEST(a_value_can_be_set_from_outside)
 TEST(a_comment_is_not_in_the_report_and_too_long_a_text_is_refused)
 {
     static char lines[4096];
-    struct outcome outcome;
-    read_good("# For whoever copies this.\n\nstack 2\nask /ok\nburst 2 connections\n", &outcome);
+    read_good("# For whoever copies this.\n\nstack 2\nask /ok\nburst 2 connections\n");
     assert_string_equal(outcome.scenario->about, "");
-    scenario_free(&outcome.scenario);
     size_t used = 0;
     for (size_t i = 0; i < 20; i++)
         used += (size_t)snprintf(lines + used, sizeof lines - used, "about %0100zu\n", i);
     snprintf(lines + used, sizeof lines - used, "stack 2\nask /ok\nburst 2 connections\n");
-    read_text(lines, NULL, 0, &outcome);
+    read_text(lines, NULL, 0);
     assert_false(outcome.good);
     assert_non_null(
         strstr(outcome.complaints, ":11: about: the text about it is too long: at most 1023 bytes"));
@@ -227,34 +218,30 @@ TEST(all_scenarios_of_ours_can_be_read)
 static void expect_expects(const char *lines, const char *const *wanted)
 {
     char text[600];
-    struct outcome outcome;
     snprintf(text, sizeof text, "stack 1\nvary GUARD_MODE off fleet\nask /products/7\n%s", lines);
-    read_good(text, &outcome);
+    read_good(text);
     size_t count = 0;
     for (; wanted[count] != NULL; count++)
         assert_string_equal(outcome.scenario->expects[count].text, wanted[count]);
     assert_int_equal(outcome.scenario->expect_count, count);
-    scenario_free(&outcome.scenario);
 }
 
 #define EXPECTS(lines, ...) expect_expects(lines, (const char *const[]){__VA_ARGS__, NULL})
 
 TEST(that_nobody_fails_is_expected_unless_a_line_is_about_it)
 {
-    struct outcome outcome;
     EXPECTS("", "failed = 0");
     EXPECTS("expect p99 <= 1s\nexpect answered = 100%\n", "p99 <= 1s", "answered = 100%", "failed = 0");
     EXPECTS("expect failed <= 50%\n", "failed <= 50%");
     EXPECTS("expect failed = 0 from 1s to 2s\n", "failed = 0 from 1s to 2s");
     EXPECTS("expect failed of url 1 <= 1\n", "failed of url 1 <= 1");
     EXPECTS("expect failed <= 9 in off\n", "failed <= 9 in off", "failed = 0");
-    read_good("stack 1\nvary GUARD_MODE off fleet\nask /x\nexpect failed <= 9 in off\n", &outcome);
+    read_good("stack 1\nvary GUARD_MODE off fleet\nask /x\nexpect failed <= 9 in off\n");
     assert_true(scenario_says_failed(outcome.scenario, "off"));
     assert_false(scenario_says_failed(outcome.scenario, "fleet"));
     assert_false(outcome.scenario->expects[0].is_default);
     assert_true(outcome.scenario->expects[1].is_default);
     assert_false(outcome.scenario->expects[1].takes_4xx);
-    scenario_free(&outcome.scenario);
     static const struct {
         const char *line;
         bool takes_4xx;
@@ -263,21 +250,18 @@ TEST(that_nobody_fails_is_expected_unless_a_line_is_about_it)
     for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
         char text[120];
         snprintf(text, sizeof text, "stack 1\nask /x\nexpect %s\n", statuses[i].line);
-        read_good(text, &outcome);
+        read_good(text);
         assert_int_equal(outcome.scenario->expects[1].takes_4xx, statuses[i].takes_4xx);
-        scenario_free(&outcome.scenario);
     }
 }
 
 TEST(there_is_room_for_what_nobody_wrote)
 {
     char text[4096] = "stack 1\nask /x\n";
-    struct outcome outcome;
     for (int i = 0; i < SCENARIO_EXPECTS_MAX; i++)
         strcat(text, "expect requests > 0\n");
-    read_good(text, &outcome);
+    read_good(text);
     assert_string_equal(outcome.scenario->expects[SCENARIO_EXPECTS_MAX].text, "failed = 0");
-    scenario_free(&outcome.scenario);
     strcat(text, "expect requests > 0\n");
     expect_complaints(text, ":65: expect: too many expectations: at most 62\n");
 }
@@ -289,8 +273,7 @@ TEST(of_a_file_that_is_no_scenario_only_the_first_mistakes_are_told)
     char text[3 * 30 + 1] = "";
     for (size_t i = 0; i < 30; i++)
         strcat(text, "no\n");
-    struct outcome outcome;
-    read_text(text, NULL, 0, &outcome);
+    read_text(text, NULL, 0);
     assert_false(outcome.good);
     assert_non_null(strstr(outcome.complaints, ":20: unknown word \"no\""));
     assert_null(strstr(outcome.complaints, ":21: "));
@@ -450,10 +433,11 @@ TEST(no_file_and_no_text_are_mistakes_and_no_crash)
 TEST(overlong_lines_are_refused_and_the_next_one_is_read)
 {
     static char text[30000];
-    struct outcome outcome;
     memset(text, 'x', 20000);
     strcpy(text + 20000, "\nask /\nstack 1\nlimit soon\n");
-    read_text(text, NULL, 0, &outcome);
+    read_text(text, NULL, 0);
     assert_int_equal(strncmp(outcome.complaints, ":1: the line is too long: at most 4095 bytes\n", 45), 0);
     assert_non_null(strstr(outcome.complaints, "\n:4: limit:"));
 }
+
+TEST_GROUP(.after = forget);

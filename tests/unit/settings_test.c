@@ -10,14 +10,14 @@
 
 enum { MESSAGE_BYTES = 32768, ARGUMENTS_MAX = 12 };
 
-struct reading {
+static struct reading {
     enum settings_verdict verdict;
     struct settings settings;
     char messages[MESSAGE_BYTES];
-};
+} reading; /* the last one */
 
 /* Both lists end with NULL; flags do not begin with the program's name. */
-static void read_into(struct reading *reading, const char *const *flags, const char *const *env)
+static void read_settings(const char *const *flags, const char *const *env)
 {
     char *argv[ARGUMENTS_MAX + 2] = {"catalogd"};
     char *environment[ARGUMENTS_MAX + 1] = {NULL};
@@ -30,11 +30,11 @@ static void read_into(struct reading *reading, const char *const *flags, const c
         assert_true(i < ARGUMENTS_MAX);
         environment[i] = (char *)(uintptr_t)env[i];
     }
-    memset(reading, 0, sizeof *reading);
-    FILE *messages = fmemopen(reading->messages, sizeof reading->messages - 1, "w");
+    memset(&reading, 0, sizeof reading);
+    FILE *messages = fmemopen(reading.messages, sizeof reading.messages - 1, "w");
     assert_non_null(messages);
-    reading->verdict = settings_read(argc, argv, environment, &reading->settings, messages);
-    if (reading->verdict == SETTINGS_HELP)
+    reading.verdict = settings_read(argc, argv, environment, &reading.settings, messages);
+    if (reading.verdict == SETTINGS_HELP)
         settings_print_help(messages);
     fclose(messages);
 }
@@ -46,33 +46,29 @@ static void read_into(struct reading *reading, const char *const *flags, const c
     }
 static const char *const nothing[] = {NULL};
 
-static void assert_says(const struct reading *reading, const char *text)
+static void assert_says(const char *text)
 {
-    if (strstr(reading->messages, text) == NULL) {
-        fail_msg("\"%s\" is not in:\n%s", text, reading->messages);
-    }
+    if (strstr(reading.messages, text) == NULL)
+        fail_msg("\"%s\" is not in:\n%s", text, reading.messages);
 }
 
-static void assert_says_not(const struct reading *reading, const char *text)
+static void assert_says_not(const char *text)
 {
-    if (strstr(reading->messages, text) != NULL) {
-        fail_msg("\"%s\" is in:\n%s", text, reading->messages);
-    }
+    if (strstr(reading.messages, text) != NULL)
+        fail_msg("\"%s\" is in:\n%s", text, reading.messages);
 }
 
 static size_t line_count(const char *text)
 {
     size_t count = 0;
-    for (; *text != '\0'; text++) {
+    for (; *text != '\0'; text++)
         count += *text == '\n';
-    }
     return count;
 }
 
 TEST(without_any_setting_the_defaults_are_right)
 {
-    struct reading reading;
-    read_into(&reading, nothing, nothing);
+    read_settings(nothing, nothing);
     assert_string_equal(reading.messages, "");
     assert_int_equal(reading.verdict, SETTINGS_OK);
 
@@ -110,16 +106,13 @@ TEST(without_any_setting_the_defaults_are_right)
         {s->access_log_percent, 100},
         {s->load_delay_ms, 0},
     };
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         assert_int_equal(numbers[i][0], numbers[i][1]);
-    }
 }
 
 TEST(a_flag_wins_over_the_environment_in_both_spellings)
 {
-    struct reading reading;
-    read_into(&reading, LIST("--fresh-ms", "5", "--stale-ms=7"),
-              LIST("FRESH_MS=6", "STALE_MS=8", "ABSENT_MS=9"));
+    read_settings(LIST("--fresh-ms", "5", "--stale-ms=7"), LIST("FRESH_MS=6", "STALE_MS=8", "ABSENT_MS=9"));
     assert_int_equal(reading.verdict, SETTINGS_OK);
     assert_int_equal(reading.settings.policy.fresh_ms, 5);
     assert_int_equal(reading.settings.policy.stale_ms, 7);
@@ -128,15 +121,13 @@ TEST(a_flag_wins_over_the_environment_in_both_spellings)
 
 TEST(a_wrong_environment_under_a_right_flag_does_not_matter)
 {
-    struct reading reading;
-    read_into(&reading, LIST("--fresh-ms", "5"), LIST("FRESH_MS=soon"));
+    read_settings(LIST("--fresh-ms", "5"), LIST("FRESH_MS=soon"));
     assert_int_equal(reading.verdict, SETTINGS_OK);
 }
 
 TEST(zero_means_zero)
 {
-    struct reading reading;
-    read_into(&reading, nothing, LIST("JITTER_PERCENT=0", "DRAIN_MS=0", "LOAD_QUEUE=0"));
+    read_settings(nothing, LIST("JITTER_PERCENT=0", "DRAIN_MS=0", "LOAD_QUEUE=0"));
     assert_int_equal(reading.verdict, SETTINGS_OK);
     assert_int_equal(reading.settings.policy.jitter_percent, 0);
     assert_int_equal(reading.settings.drain_ms, 0);
@@ -207,16 +198,15 @@ enum { SETTING_COUNT = sizeof wrong / sizeof wrong[0] };
 
 static void expect_refused(const char *name, const char *value)
 {
-    struct reading reading;
     char setting[96], head[48];
     snprintf(setting, sizeof setting, "%s=%s", name, value);
     snprintf(head, sizeof head, "%s (environment): ", name);
-    read_into(&reading, nothing, LIST(setting));
+    read_settings(nothing, LIST(setting));
     if (reading.verdict != SETTINGS_WRONG)
         fail_msg("%s was accepted", setting);
     assert_int_equal(line_count(reading.messages), 1);
     assert_ptr_equal(strstr(reading.messages, head), reading.messages);
-    assert_says(&reading, "is wrong; must be ");
+    assert_says("is wrong; must be ");
 }
 
 TEST(every_setting_is_refused_by_name_when_wrong)
@@ -229,13 +219,12 @@ TEST(every_setting_is_refused_by_name_when_wrong)
 /* So that none is forgotten above. */
 TEST(help_names_exactly_these_settings)
 {
-    struct reading reading;
     size_t count = 0;
-    read_into(&reading, LIST("--help"), nothing);
+    read_settings(LIST("--help"), nothing);
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         char entry[40];
         snprintf(entry, sizeof entry, ", %s\n", wrong[i].name);
-        assert_says(&reading, entry);
+        assert_says(entry);
     }
     for (const char *at = reading.messages; (at = strstr(at, "\n      default ")) != NULL; at++)
         count++;
@@ -244,15 +233,13 @@ TEST(help_names_exactly_these_settings)
 
 TEST(all_wrong_settings_are_reported_at_once)
 {
-    struct reading reading;
-    read_into(&reading, LIST("--fresh-ms", "soon", "--lease-ms=1"), LIST("GUARD_MODE=maybe", "PREPARE=1"));
+    read_settings(LIST("--fresh-ms", "soon", "--lease-ms=1"), LIST("GUARD_MODE=maybe", "PREPARE=1"));
     assert_int_equal(reading.verdict, SETTINGS_WRONG);
     assert_int_equal(line_count(reading.messages), 4);
-    assert_says(&reading, "FRESH_MS (flag --fresh-ms): \"soon\" is wrong; must be 1 to 86400000 (ms)");
-    assert_says(&reading, "LEASE_MS (flag --lease-ms): \"1\" is wrong");
-    assert_says(&reading,
-                "GUARD_MODE (environment): \"maybe\" is wrong; must be fleet, local, off or shadow");
-    assert_says(&reading, "PREPARE (environment): \"1\" is wrong; must be on or off");
+    assert_says("FRESH_MS (flag --fresh-ms): \"soon\" is wrong; must be 1 to 86400000 (ms)");
+    assert_says("LEASE_MS (flag --lease-ms): \"1\" is wrong");
+    assert_says("GUARD_MODE (environment): \"maybe\" is wrong; must be fleet, local, off or shadow");
+    assert_says("PREPARE (environment): \"1\" is wrong; must be on or off");
 }
 
 TEST(settings_that_contradict_each_other_are_refused)
@@ -291,10 +278,9 @@ TEST(settings_that_contradict_each_other_are_refused)
         {"OPS_LISTEN=localhost.example.org:9", "DRAIN_MS=1", "OPS_LISTEN (environment)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct reading reading;
-        read_into(&reading, nothing, LIST(cases[i].first, cases[i].second));
+        read_settings(nothing, LIST(cases[i].first, cases[i].second));
         assert_int_equal(reading.verdict, SETTINGS_WRONG);
-        assert_says(&reading, cases[i].says);
+        assert_says(cases[i].says);
     }
 }
 
@@ -326,8 +312,7 @@ TEST(settings_at_their_common_limit_are_accepted)
         {"DATABASE_URL=postgres://u:p@h1,h2:5433/db?sslmode=require", "LISTEN=[::1]:80"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct reading reading;
-        read_into(&reading, nothing, LIST(cases[i][0], cases[i][1]));
+        read_settings(nothing, LIST(cases[i][0], cases[i][1]));
         assert_string_equal(reading.messages, "");
         assert_int_equal(reading.verdict, SETTINGS_OK);
     }
@@ -335,76 +320,70 @@ TEST(settings_at_their_common_limit_are_accepted)
 
 TEST(a_wrong_setting_is_not_blamed_twice_by_a_rule)
 {
-    struct reading reading;
-    read_into(&reading, nothing, LIST("LEASE_MS=x", "REDIS_LIMIT_MS=20000"));
+    read_settings(nothing, LIST("LEASE_MS=x", "REDIS_LIMIT_MS=20000"));
     assert_int_equal(reading.verdict, SETTINGS_WRONG);
-    assert_says(&reading, "LEASE_MS (environment): \"x\"");
-    assert_says_not(&reading, "third of LEASE_MS");
+    assert_says("LEASE_MS (environment): \"x\"");
+    assert_says_not("third of LEASE_MS");
 }
 
 TEST(a_password_is_never_printed)
 {
-    struct reading reading;
-    read_into(&reading, LIST("--database-ul=postgresql://u:hush@h/db", "postgresql://u:hush@h/db"),
-              LIST("REDIS_URL=redis ://:hush@h", "DATABASE_URL=host=h password='hush", "FRESH_MS=x"));
+    read_settings(LIST("--database-ul=postgresql://u:hush@h/db", "postgresql://u:hush@h/db"),
+                  LIST("REDIS_URL=redis ://:hush@h", "DATABASE_URL=host=h password='hush", "FRESH_MS=x"));
     assert_int_equal(reading.verdict, SETTINGS_WRONG);
     assert_int_equal(line_count(reading.messages), 5);
-    assert_says(&reading, "REDIS_URL (environment): (not shown)");
-    assert_says(&reading, "DATABASE_URL (environment): (not shown)");
-    assert_says(&reading, "--database-ul: unknown; did you mean --database-url?");
-    assert_says(&reading, "argument 2: neither a flag");
-    assert_says_not(&reading, "hush");
+    assert_says("REDIS_URL (environment): (not shown)");
+    assert_says("DATABASE_URL (environment): (not shown)");
+    assert_says("--database-ul: unknown; did you mean --database-url?");
+    assert_says("argument 2: neither a flag");
+    assert_says_not("hush");
 }
 
 TEST(an_unknown_flag_is_named_with_its_nearest_match)
 {
-    struct reading reading;
-    read_into(&reading, LIST("--fresh_ms=5", "--max-load", "3", "--completely-different", "--", "--drain-ms"),
-              nothing);
+    read_settings(LIST("--fresh_ms=5", "--max-load", "3", "--completely-different", "--", "--drain-ms"),
+                  nothing);
     assert_int_equal(reading.verdict, SETTINGS_WRONG);
-    assert_says(&reading, "--fresh_ms: unknown; did you mean --fresh-ms?");
-    assert_says(&reading, "--max-load: unknown; did you mean --max-loads?");
-    assert_says(&reading, "--completely-different: unknown; --help lists all");
-    assert_says(&reading, "argument 5: neither a flag");
-    assert_says(&reading, "--drain-ms: needs a value");
+    assert_says("--fresh_ms: unknown; did you mean --fresh-ms?");
+    assert_says("--max-load: unknown; did you mean --max-loads?");
+    assert_says("--completely-different: unknown; --help lists all");
+    assert_says("argument 5: neither a flag");
+    assert_says("--drain-ms: needs a value");
     assert_int_equal(line_count(reading.messages), 5);
 }
 
 TEST(a_setting_under_its_former_name_is_refused_with_its_present_one)
 {
-    struct reading reading;
-    read_into(&reading, LIST("--load-workers=4"), LIST("LOAD_WORKERS=4"));
+    read_settings(LIST("--load-workers=4"), LIST("LOAD_WORKERS=4"));
     assert_int_equal(reading.verdict, SETTINGS_WRONG);
-    assert_says(&reading, "LOAD_WORKERS (environment): is not a setting; say MAX_LOADS (and LOAD_THREADS");
-    assert_says(&reading, "--load-workers: is not a setting; say MAX_LOADS (and LOAD_THREADS");
+    assert_says("LOAD_WORKERS (environment): is not a setting; say MAX_LOADS (and LOAD_THREADS");
+    assert_says("--load-workers: is not a setting; say MAX_LOADS (and LOAD_THREADS");
     assert_int_equal(line_count(reading.messages), 2);
 }
 
 /* ---- while the process runs ---- */
 
 /* From what these settings say; `changes` in pairs of a name and a value. */
-static bool change(struct reading *reading, const char *const *env, const char *const *changes,
-                   struct settings *out)
+static bool change(const char *const *env, const char *const *changes, struct settings *out)
 {
     struct settings_change list[ARGUMENTS_MAX];
     size_t count = 0;
     for (; changes[2 * count] != NULL; count++)
         list[count] = (struct settings_change){changes[2 * count], changes[2 * count + 1]};
-    read_into(reading, nothing, env);
-    assert_int_equal(reading->verdict, SETTINGS_OK);
-    *out = reading->settings;
-    FILE *messages = fmemopen(reading->messages, sizeof reading->messages - 1, "w");
+    read_settings(nothing, env);
+    assert_int_equal(reading.verdict, SETTINGS_OK);
+    *out = reading.settings;
+    FILE *messages = fmemopen(reading.messages, sizeof reading.messages - 1, "w");
     assert_non_null(messages);
-    const bool changed = settings_change(&reading->settings, list, count, out, messages);
+    const bool changed = settings_change(&reading.settings, list, count, out, messages);
     fclose(messages);
     return changed;
 }
 
 TEST(times_that_change_while_the_process_runs_are_checked_together)
 {
-    struct reading reading;
     struct settings changed;
-    assert_true(change(&reading, LIST("FRESH_MS=5", "MAX_WAITERS=3"),
+    assert_true(change(LIST("FRESH_MS=5", "MAX_WAITERS=3"),
                        LIST("STALE_MS", "70", "SOFT_MS", "60", "NEAR_MS", "1"), &changed));
     assert_string_equal(reading.messages, "");
     assert_int_equal(changed.policy.fresh_ms, 5);
@@ -412,7 +391,7 @@ TEST(times_that_change_while_the_process_runs_are_checked_together)
     assert_int_equal(changed.policy.soft_ms, 60);
     assert_int_equal(changed.policy.near_ms, 1);
     assert_int_equal(changed.guard.max_waiters, 3);
-    assert_true(change(&reading, nothing, nothing, &changed));
+    assert_true(change(nothing, nothing, &changed));
 }
 
 TEST(a_wrong_change_is_named_and_nothing_changes)
@@ -433,11 +412,10 @@ TEST(a_wrong_change_is_named_and_nothing_changes)
         {{"fresh\n_ms", "1"}, "\"fresh\\x0a_ms\": no such setting\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct reading reading;
         struct settings changed;
-        assert_false(change(&reading, nothing, cases[i].changes, &changed));
-        assert_says(&reading, cases[i].says);
-        assert_says_not(&reading, "hush");
+        assert_false(change(nothing, cases[i].changes, &changed));
+        assert_says(cases[i].says);
+        assert_says_not("hush");
         assert_int_equal(line_count(reading.messages), 1);
         assert_memory_equal(&changed, &reading.settings, sizeof changed);
     }
@@ -445,10 +423,9 @@ TEST(a_wrong_change_is_named_and_nothing_changes)
 
 TEST(what_may_change_is_told_with_its_value)
 {
-    struct reading reading;
     const char *name = NULL;
     uint32_t value = 0;
-    read_into(&reading, nothing, LIST("ABSENT_MS=77"));
+    read_settings(nothing, LIST("ABSENT_MS=77"));
     const size_t count = settings_changeable(&reading.settings, 0, &name, &value);
     assert_int_equal(count, 9);
     assert_string_equal(name, "FRESH_MS");
@@ -461,41 +438,37 @@ TEST(what_may_change_is_told_with_its_value)
 TEST(a_hostile_flag_of_any_length_is_survived)
 {
     static char flag[MESSAGE_BYTES / 2];
-    struct reading reading;
     memset(flag, 'x', sizeof flag - 1);
     memcpy(flag, "--", 2);
-    read_into(&reading, LIST(flag), nothing);
+    read_settings(LIST(flag), nothing);
     assert_int_equal(reading.verdict, SETTINGS_WRONG);
 }
 
 TEST(control_characters_of_a_value_are_not_printed)
 {
-    struct reading reading;
-    read_into(&reading, nothing, LIST("NAMESPACE=a\n\x1b[2J"));
-    assert_says(&reading, "\"a\\x0a\\x1b[2J\"");
+    read_settings(nothing, LIST("NAMESPACE=a\n\x1b[2J"));
+    assert_says("\"a\\x0a\\x1b[2J\"");
     assert_int_equal(line_count(reading.messages), 1);
 }
 
 TEST(help_prints_every_setting_with_its_default)
 {
-    struct reading reading;
-    read_into(&reading, LIST("--fresh-ms=x", "--help"), nothing);
+    read_settings(LIST("--fresh-ms=x", "--help"), nothing);
     assert_int_equal(reading.verdict, SETTINGS_HELP);
-    assert_says(&reading, "  --fresh-ms, FRESH_MS\n");
-    assert_says(&reading, "default 60000; 1 to 86400000 (ms)");
-    assert_says(&reading, "  --ops-token-file, OPS_TOKEN_FILE\n");
-    assert_says(&reading, "default nothing; ");
-    assert_says(&reading, "a third of LEASE_MS");
-    read_into(&reading, LIST("-h"), nothing);
+    assert_says("  --fresh-ms, FRESH_MS\n");
+    assert_says("default 60000; 1 to 86400000 (ms)");
+    assert_says("  --ops-token-file, OPS_TOKEN_FILE\n");
+    assert_says("default nothing; ");
+    assert_says("a third of LEASE_MS");
+    read_settings(LIST("-h"), nothing);
     assert_int_equal(reading.verdict, SETTINGS_HELP);
 }
 
 TEST(the_version_is_told_whatever_else_is_wrong)
 {
-    struct reading reading;
-    read_into(&reading, LIST("--fresh-ms=x", "--version"), LIST("STALE_MS=x"));
+    read_settings(LIST("--fresh-ms=x", "--version"), LIST("STALE_MS=x"));
     assert_int_equal(reading.verdict, SETTINGS_VERSION);
-    read_into(&reading, LIST("-V"), nothing);
+    read_settings(LIST("-V"), nothing);
     assert_int_equal(reading.verdict, SETTINGS_VERSION);
     assert_string_equal(reading.messages, "");
 }
@@ -515,9 +488,8 @@ static const char *readme_row(const char *help, char *row, size_t row_bytes)
 
 TEST(the_readme_has_the_settings_as_help_has_them)
 {
-    struct reading reading;
     char row[512], *readme = file_read("app/README.md", NULL);
-    read_into(&reading, LIST("--help"), nothing);
+    read_settings(LIST("--help"), nothing);
     const char *at = strstr(reading.messages, "\n\n  --");
     assert_non_null(at);
     for (at += 2; *at == ' ';) {

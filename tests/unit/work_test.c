@@ -13,6 +13,8 @@
 
 enum { DRAWS = 400000, RANKS_MAX = 5000 };
 
+static struct work work; /* the test's */
+
 /* ---- targets ---- */
 
 struct good_target {
@@ -92,7 +94,6 @@ TEST(a_wrong_target_is_refused_with_the_reason)
 TEST(a_text_of_any_length_is_refused_within_its_line)
 {
     char text[2000], why[WORK_WHY_BYTES];
-    struct work work;
     struct work_target target;
     work_init(&work);
     for (size_t length = 1; length < sizeof text; length *= 2) {
@@ -132,27 +133,26 @@ static const struct good_url good_urls[] = {
     {"http://127.0.0.1:9 weight 4", "/", WORK_NO_KEY, 0, 0, 0, 4, 1},
 };
 
-static void work_start(struct work *work)
+static void work_start(void)
 {
     char why[WORK_WHY_BYTES];
-    work_init(work);
-    assert_true(work_target_parse("127.0.0.1:8", &work->targets[0], why));
-    work->target_count = 1;
+    work_init(&work);
+    assert_true(work_target_parse("127.0.0.1:8", &work.targets[0], why));
+    work.target_count = 1;
 }
 
-static void add_url(struct work *work, const char *text)
+static void add_url(const char *text)
 {
     char why[WORK_WHY_BYTES] = "";
-    if (!work_url_add(work, text, why))
+    if (!work_url_add(&work, text, why))
         fail_msg("%s: %s", text, why);
 }
 
 TEST(a_url_has_a_path_perhaps_a_key_a_target_and_a_weight)
 {
-    struct work work;
-    work_start(&work);
+    work_start();
     for (size_t i = 0; i < sizeof good_urls / sizeof *good_urls; i++) {
-        add_url(&work, good_urls[i].text);
+        add_url(good_urls[i].text);
         const struct work_url *url = &work.urls[work.url_count - 1];
         assert_string_equal(url->path, good_urls[i].path);
         assert_int_equal(url->keys, good_urls[i].keys);
@@ -213,8 +213,7 @@ static const struct bad_text bad_urls[] = {
 
 TEST(a_wrong_url_is_refused_and_changes_nothing)
 {
-    struct work work;
-    work_start(&work);
+    work_start();
     for (size_t i = 0; i < sizeof bad_urls / sizeof *bad_urls; i++) {
         char why[WORK_WHY_BYTES] = "";
         if (work_url_add(&work, bad_urls[i].text, why))
@@ -228,9 +227,8 @@ TEST(a_wrong_url_is_refused_and_changes_nothing)
 
 TEST(the_longest_path_still_has_room_for_its_number)
 {
-    struct work work;
     char text[WORK_PATH_BYTES + 1], path[WORK_PATH_BYTES], why[WORK_WHY_BYTES];
-    work_start(&work);
+    work_start();
     memset(text, 'x', sizeof text);
     memcpy(text, "/{random}", 9);
     text[WORK_PATH_BYTES - 17] = '\0';
@@ -244,16 +242,15 @@ TEST(the_longest_path_still_has_room_for_its_number)
 
 TEST(no_more_urls_and_targets_are_taken_than_there_is_room_for)
 {
-    struct work work;
     char text[64], why[WORK_WHY_BYTES];
-    work_start(&work);
+    work_start();
     for (int i = 1; i < WORK_TARGETS_MAX; i++) {
         snprintf(text, sizeof text, "http://127.0.0.1:%d/", 100 + i);
-        add_url(&work, text);
+        add_url(text);
     }
     assert_false(work_url_add(&work, "http://127.0.0.1:99/", why));
     assert_non_null(strstr(why, "one target too many"));
-    add_url(&work, "/");
+    add_url("/");
     assert_int_equal(work.url_count, WORK_URLS_MAX);
     assert_false(work_url_add(&work, "/", why));
     assert_non_null(strstr(why, "one URL too many"));
@@ -261,11 +258,10 @@ TEST(no_more_urls_and_targets_are_taken_than_there_is_room_for)
 
 TEST(the_number_takes_the_place_of_the_braces)
 {
-    struct work work;
     char path[WORK_PATH_BYTES];
-    work_start(&work);
-    add_url(&work, "/a/{1-900}/b");
-    add_url(&work, "/a");
+    work_start();
+    add_url("/a/{1-900}/b");
+    add_url("/a");
     assert_int_equal(work_path(&work.urls[0], 42, path), 7);
     assert_string_equal(path, "/a/42/b");
     work_path(&work.urls[1], 0, path);
@@ -274,30 +270,29 @@ TEST(the_number_takes_the_place_of_the_braces)
 
 /* ---- the whole ---- */
 
-static void work_right(struct work *work)
+static void work_right(void)
 {
-    work_start(work);
-    add_url(work, "/x");
+    work_start();
+    add_url("/x");
 }
 
-static void refused(const struct work *work, const char *reason)
+static void refused(const char *reason)
 {
     char why[WORK_WHY_BYTES] = "";
-    assert_false(work_check(work, why));
+    assert_false(work_check(&work, why));
     if (strstr(why, reason) == NULL)
         fail_msg("\"%s\" is not about \"%s\"", why, reason);
 }
 
 #define REFUSED(change, reason)                                                                              \
     do {                                                                                                     \
-        work_right(&work);                                                                                   \
+        work_right();                                                                                        \
         change;                                                                                              \
-        refused(&work, reason);                                                                              \
+        refused(reason);                                                                                     \
     } while (0)
 
 TEST(work_that_makes_no_sense_is_refused_with_the_reason)
 {
-    struct work work;
     char headers[WORK_HEADERS_BYTES + 10];
     memset(headers, 'x', sizeof headers);
     memcpy(headers, "A: ", 3);
@@ -341,8 +336,7 @@ TEST(work_that_makes_no_sense_is_refused_with_the_reason)
 TEST(the_requests_of_a_run_are_counted_beforehand_and_shared_out)
 {
     char why[WORK_WHY_BYTES];
-    struct work work;
-    work_right(&work);
+    work_right();
     work.headers = "Host: other\r\nA: b\r\n";
     work.round_count = 3;
     assert_true(work_check(&work, why));
@@ -363,10 +357,9 @@ TEST(the_requests_of_a_run_are_counted_beforehand_and_shared_out)
 
 TEST(the_same_seed_chooses_the_same_and_another_one_differently)
 {
-    struct work work;
-    work_start(&work);
-    add_url(&work, "/{zipf:1-50000}");
-    add_url(&work, "/{1-50000} weight 2");
+    work_start();
+    add_url("/{zipf:1-50000}");
+    add_url("/{1-50000} weight 2");
     struct work_chooser one, same, other, next;
     work_chooser_init(&one, &work, 0, 2);
     work_chooser_init(&same, &work, 0, 2);
@@ -406,14 +399,13 @@ static void assert_fits(const uint32_t *seen, const double *part, size_t count, 
 
 TEST(urls_are_asked_by_their_weights)
 {
-    struct work work;
     struct work_chooser chooser;
     const double part[] = {0.5, 0.375, 0.125};
     uint32_t seen[3] = {0};
-    work_start(&work);
-    add_url(&work, "/a weight 4");
-    add_url(&work, "/b weight 3");
-    add_url(&work, "/c");
+    work_start();
+    add_url("/a weight 4");
+    add_url("/b weight 3");
+    add_url("/c");
     work_chooser_init(&chooser, &work, 0, 1);
     for (int i = 0; i < DRAWS; i++)
         seen[work_choose(&chooser).url]++;
@@ -423,13 +415,12 @@ TEST(urls_are_asked_by_their_weights)
 
 TEST(targets_take_turns_but_for_urls_that_name_theirs)
 {
-    struct work work;
     struct work_chooser chooser;
     uint32_t seen[3] = {0}, named = 0;
-    work_start(&work);
-    add_url(&work, "/a");
-    add_url(&work, "http://127.0.0.1:9/b");
-    add_url(&work, "http://127.0.0.1:10/c weight 2");
+    work_start();
+    add_url("/a");
+    add_url("http://127.0.0.1:9/b");
+    add_url("http://127.0.0.1:10/c weight 2");
     work_chooser_init(&chooser, &work, 0, 1);
     for (int i = 0; i < DRAWS; i++) {
         struct work_choice choice = work_choose(&chooser);
@@ -446,10 +437,9 @@ TEST(targets_take_turns_but_for_urls_that_name_theirs)
 
 TEST(each_number_is_asked_once_by_all_generators_together)
 {
-    struct work work;
     uint8_t seen[2001] = {0};
-    work_start(&work);
-    add_url(&work, "/{each:1-2000}");
+    work_start();
+    add_url("/{each:1-2000}");
     for (uint32_t generator = 0; generator < 3; generator++) {
         struct work_chooser chooser;
         work_chooser_init(&chooser, &work, generator, 3);
@@ -462,12 +452,11 @@ TEST(each_number_is_asked_once_by_all_generators_together)
 
 TEST(uniform_keys_are_all_as_likely)
 {
-    struct work work;
     struct work_chooser chooser;
     uint32_t seen[101] = {0};
     double part[101];
-    work_start(&work);
-    add_url(&work, "/{100-200}");
+    work_start();
+    add_url("/{100-200}");
     work_chooser_init(&chooser, &work, 0, 1);
     for (int i = 0; i < DRAWS; i++) {
         uint32_t key = work_choose(&chooser).key;
@@ -481,10 +470,9 @@ TEST(uniform_keys_are_all_as_likely)
 
 TEST(random_keys_hardly_ever_repeat)
 {
-    struct work work;
     struct work_chooser chooser;
-    work_start(&work);
-    add_url(&work, "/{random}");
+    work_start();
+    add_url("/{random}");
     work_chooser_init(&chooser, &work, 0, 1);
     uint32_t last = 0, repeated = 0;
     for (int i = 0; i < 10000; i++) {
