@@ -118,6 +118,12 @@ static int status_of(struct run *run)
     return WEXITSTATUS(status);
 }
 
+static void end(struct run *run)
+{
+    kill(run->pid, SIGTERM);
+    assert_int_equal(status_of(run), 128 + SIGTERM);
+}
+
 static void expect(struct run run, int status, const char *text)
 {
     assert_int_equal(status_of(&run), status);
@@ -150,6 +156,14 @@ static struct begun wait_begun(const struct run *run)
         clock_pause_ms(5);
     }
     return begun;
+}
+
+/* A run that holds x. */
+static struct run hold(void)
+{
+    struct run run = start("x", HOLD);
+    wait_begun(&run);
+    return run;
 }
 
 static void expect_status(const char *name, const char *wanted)
@@ -219,28 +233,11 @@ TEST(a_command_leads_a_process_group_of_its_own)
     struct run run = start("x", HOLD);
     const struct begun begun = wait_begun(&run);
     assert_int_equal(getpgid(begun.pid), begun.pid);
-    kill(run.pid, SIGTERM);
-    assert_int_equal(status_of(&run), 128 + SIGTERM);
+    end(&run);
     wait_gone(begun.pid);
 }
 
 /* ---- the lock ---- */
-
-TEST(the_next_one_begins_when_the_first_has_ended_with_a_higher_fence)
-{
-    struct run first = start("x", HOLD);
-    const struct begun one = wait_begun(&first);
-    struct run second = start("x", HOLD);
-    expect_status("x", "1 holder, 1 waiting");
-    assert_string_equal(output(&second), "");
-    kill(first.pid, SIGTERM);
-    assert_int_equal(status_of(&first), 128 + SIGTERM);
-    const struct begun two = wait_begun(&second);
-    assert_true(two.fence > one.fence);
-    kill(second.pid, SIGINT);
-    assert_int_equal(status_of(&second), 128 + SIGINT);
-    expect_status("x", "0 holders, 0 waiting");
-}
 
 TEST(readers_stand_beside_each_other_and_behind_a_writer_that_waits)
 {
@@ -253,8 +250,7 @@ TEST(readers_stand_beside_each_other_and_behind_a_writer_that_waits)
     struct run *const all[] = {&first, &second, &writer};
     for (size_t i = 0; i < 3; i++) {
         wait_begun(all[i]);
-        kill(all[i]->pid, SIGTERM);
-        assert_int_equal(status_of(all[i]), 128 + SIGTERM);
+        end(all[i]);
     }
 }
 
@@ -266,35 +262,28 @@ TEST(permits_are_counted_in_units)
     struct run beside = start("y", "--permits", "2", "--of", "999999", HOLD);
     wait_begun(&beside);
     expect_status("y", " 2 of 999999");
-    kill(beside.pid, SIGTERM);
-    assert_int_equal(status_of(&beside), 128 + SIGTERM);
+    end(&beside);
     expect(start("x", "--permits", "2", "--of", "3", "--wait", "0", "--", "true"), 75, "not acquired");
     expect(start("x", "--permits", "1", "--of", "3", "--wait", "0", "--", "true"), 0, "");
-    kill(holder.pid, SIGTERM);
-    assert_int_equal(status_of(&holder), 128 + SIGTERM);
+    end(&holder);
 }
 
 TEST(a_bounded_wait_ends_with_75_and_leaves_no_place_in_the_queue)
 {
-    struct run holder = start("x", HOLD);
-    wait_begun(&holder);
+    struct run holder = hold();
     expect(start("x", "--wait", "2s", "--", "true"), 75, "not acquired in time; waiting in front: 0");
     expect_status("x", "1 holder, 0 waiting");
-    kill(holder.pid, SIGTERM);
-    assert_int_equal(status_of(&holder), 128 + SIGTERM);
+    end(&holder);
 }
 
 TEST(a_signal_ends_the_wait)
 {
-    struct run holder = start("x", HOLD);
-    wait_begun(&holder);
+    struct run holder = hold();
     struct run waiter = start("x", HOLD);
     expect_status("x", "1 waiting");
-    kill(waiter.pid, SIGTERM);
-    assert_int_equal(status_of(&waiter), 128 + SIGTERM);
+    end(&waiter);
     expect_status("x", "0 waiting");
-    kill(holder.pid, SIGTERM);
-    assert_int_equal(status_of(&holder), 128 + SIGTERM);
+    end(&holder);
 }
 
 /* ---- losing it ---- */
@@ -406,8 +395,7 @@ TEST(a_command_does_not_outlive_a_fleetlock_that_is_killed)
     wait_gone(begun.pid);
     assert_true(proc_wait(run.pid, LIMIT_MS, NULL));
     wait_begun(&next);
-    kill(next.pid, SIGTERM);
-    assert_int_equal(status_of(&next), 128 + SIGTERM);
+    end(&next);
 }
 
 /* It was stopped past its lease: nothing is left for a grace. */
@@ -519,14 +507,12 @@ TEST(all_that_a_command_has_started_is_killed_before_the_lease_ends)
 
 TEST(a_signal_that_is_ignored_does_not_end_the_wait)
 {
-    struct run holder = start("x", HOLD);
-    wait_begun(&holder);
+    struct run holder = hold();
     struct run waiter = start("outer", "--", "env", "--ignore-signal=HUP", program, "x", "--", "sh", "-c",
                               "echo began x 0 $$");
     expect_status("x", "1 waiting");
     kill(waiter.pid, SIGHUP);
-    kill(holder.pid, SIGTERM);
-    assert_int_equal(status_of(&holder), 128 + SIGTERM);
+    end(&holder);
     expect(waiter, 0, "began x");
 }
 
@@ -598,7 +584,7 @@ TEST(a_command_that_asks_behind_another_job_waits_until_it_is_in_front)
     expect_typed(line, "got secret");
 }
 
-/* ---- the other providers ---- */
+/* ---- each provider ---- */
 
 static bool use(enum guard_lock_provider which, const char *name, const char *its_urls)
 {
@@ -618,15 +604,21 @@ static void take_turns(void)
     expect_status("x", "1 holder");
     expect(start("x", "--wait", "3s", "--", "true"), 75, "not acquired in time");
     struct run second = start("x", HOLD);
-    kill(first.pid, SIGTERM);
-    assert_int_equal(status_of(&first), 128 + SIGTERM);
+    end(&first);
     const struct begun two = wait_begun(&second);
     assert_true(two.fence > one.fence);
-    kill(second.pid, SIGTERM);
-    assert_int_equal(status_of(&second), 128 + SIGTERM);
+    end(&second);
     expect_status("x", "0 holders");
     /* No library's descriptors are left to COMMAND: 3 is ls's own. */
     expect(start("x", "--close", "--", "sh", "-c", "ls /proc/self/fd | tr '\\n' ' '"), 0, "0 1 2 3 ");
+}
+
+TEST(redis_takes_turns)
+{
+    take_turns();
+    struct run run = hold();
+    kill(run.pid, SIGINT);
+    assert_int_equal(status_of(&run), 128 + SIGINT);
 }
 
 /* A connection string of libpq has spaces, and is one URL all the same. */
