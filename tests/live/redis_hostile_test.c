@@ -27,11 +27,13 @@ struct actor {
     int listener;
     uint16_t port;
     /* What it does with its n-th connection, which it closes afterwards. */
-    void (*play)(struct actor *actor, int fd, unsigned number);
+    void (*play)(int fd, unsigned number);
     const char *line; /* what to say, if the play needs that */
     size_t line_bytes;
     _Atomic unsigned accepted;
 };
+
+static struct actor actor; /* of the test */
 
 /* recv() with a limit of time ends early when the process is stopped and goes on. */
 static ssize_t hear(int fd, void *bytes, size_t count, int flags)
@@ -106,43 +108,41 @@ static bool welcome(int fd, unsigned steps)
 
 static void *act(void *argument)
 {
-    struct actor *actor = argument;
     struct timeval limit = {.tv_sec = RIG_WAIT_MS / 1000};
 
     for (;;) {
-        int fd = accept(actor->listener, NULL, NULL);
+        int fd = accept(actor.listener, NULL, NULL);
         if (fd < 0)
-            return NULL;
+            return argument;
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-        actor->play(actor, fd, actor->accepted++);
+        actor.play(fd, actor.accepted++);
         close(fd);
     }
 }
 
-static void hire(struct actor *actor, void (*play)(struct actor *, int, unsigned), const char *line,
-                 size_t line_bytes)
+static void hire(void (*play)(int, unsigned), const char *line, size_t line_bytes)
 {
-    *actor = (struct actor){.play = play, .line = line, .line_bytes = line_bytes};
-    actor->listener = socket_listen(0, 16, &actor->port);
-    assert_int_equal(pthread_create(&actor->thread, NULL, act, actor), 0);
+    actor = (struct actor){.play = play, .line = line, .line_bytes = line_bytes};
+    actor.listener = socket_listen(0, 16, &actor.port);
+    assert_int_equal(pthread_create(&actor.thread, NULL, act, &actor), 0);
 }
 
 /* The connection first: that ends the play, and the actor can hear that it is dismissed. */
-static void finish_actor(struct actor *actor)
+static void finish_actor(void)
 {
     rig_close();
-    shutdown(actor->listener, SHUT_RDWR);
-    pthread_join(actor->thread, NULL);
-    close(actor->listener);
+    shutdown(actor.listener, SHUT_RDWR);
+    pthread_join(actor.thread, NULL);
+    close(actor.listener);
     rig.descriptor_count--; /* the listener was there before */
     rig_finish();
 }
 
-static void prepare_actor(const struct actor *actor, const char *login)
+static void prepare_actor(const char *login)
 {
     char url[96];
 
-    snprintf(url, sizeof url, "redis://%s127.0.0.1:%u", login, (unsigned)actor->port);
+    snprintf(url, sizeof url, "redis://%s127.0.0.1:%u", login, (unsigned)actor.port);
     rig_prepare(url);
 }
 
@@ -155,25 +155,24 @@ static void hear_out(int fd)
         ;
 }
 
-static void play_line_after_command(struct actor *actor, int fd, unsigned number)
+static void play_line_after_command(int fd, unsigned number)
 {
     char word[32];
 
     (void)number;
     if (!welcome(fd, UINT32_MAX) || !hear_command(fd, word, sizeof word))
         return;
-    (void)!send(fd, actor->line, actor->line_bytes, MSG_NOSIGNAL);
+    (void)!send(fd, actor.line, actor.line_bytes, MSG_NOSIGNAL);
     hear_out(fd);
 }
 
 /* One command is answered with these bytes: the connection must be given up, with the reason. */
 static void expect_lost(const char *line, size_t line_bytes, const char *said)
 {
-    struct actor actor;
     struct call call;
 
-    hire(&actor, play_line_after_command, line, line_bytes);
-    prepare_actor(&actor, "");
+    hire(play_line_after_command, line, line_bytes);
+    prepare_actor("");
     rig.config.max_reply_bytes = 100000;
     rig_open();
     rig_wait_up();
@@ -183,7 +182,7 @@ static void expect_lost(const char *line, size_t line_bytes, const char *said)
     if (strstr(rig.text, said) == NULL)
         fail_msg("\"%s\" does not say \"%s\"", rig.text, said);
     assert_false(redis_is_up(rig.redis));
-    finish_actor(&actor);
+    finish_actor();
 }
 
 static void lost_to(const char *line, const char *said)
@@ -216,11 +215,10 @@ TEST(a_reply_without_bounds_is_a_reason_to_leave)
     free(flood);
 }
 
-static void play_two_answers(struct actor *actor, int fd, unsigned number)
+static void play_two_answers(int fd, unsigned number)
 {
     char word[32];
 
-    (void)actor;
     (void)number;
     if (welcome(fd, UINT32_MAX) && hear_command(fd, word, sizeof word)) {
         say(fd, "+FIRST\r\n+SECOND\r\n");
@@ -230,11 +228,10 @@ static void play_two_answers(struct actor *actor, int fd, unsigned number)
 
 TEST(a_reply_that_nobody_asked_for_is_never_given_to_the_next_caller)
 {
-    struct actor actor;
     struct call call;
 
-    hire(&actor, play_two_answers, NULL, 0);
-    prepare_actor(&actor, "");
+    hire(play_two_answers, NULL, 0);
+    prepare_actor("");
     rig_open();
     rig_wait_up();
     call_send(&call, "PING");
@@ -242,53 +239,46 @@ TEST(a_reply_that_nobody_asked_for_is_never_given_to_the_next_caller)
     assert_int_equal(call.answered, 1);
     assert_string_equal(call.text, "FIRST");
     assert_non_null(strstr(rig.text, "nobody has asked for"));
-    finish_actor(&actor);
+    finish_actor();
 }
 
-static void play_silence(struct actor *actor, int fd, unsigned number)
+static void play_silence(int fd, unsigned number)
 {
-    (void)actor;
     (void)number;
     hear_out(fd);
 }
 
 TEST(a_server_that_accepts_and_says_nothing_is_left_after_the_connect_limit)
 {
-    struct actor actor;
-
-    hire(&actor, play_silence, NULL, 0);
-    prepare_actor(&actor, "");
+    hire(play_silence, NULL, 0);
+    prepare_actor("");
     rig.config.connect_limit_ms = LIMIT_MS;
     rig_open();
     rig_wait_until(rig.state_count > 0 && actor.accepted >= 2); /* and tried again */
     assert_int_equal(rig.states[0], GUARD_REDIS_DOWN);
     assert_non_null(strstr(rig.text, "login: no answer within 2000 ms"));
-    finish_actor(&actor);
+    finish_actor();
 }
 
 /* Hangs up after as many commands of the greeting as it has had connections before; then behaves. */
-static void play_hang_up(struct actor *actor, int fd, unsigned number)
+static void play_hang_up(int fd, unsigned number)
 {
-    (void)actor;
     if (welcome(fd, number) && number > 5 + SCRIPT_COUNT)
         hear_out(fd);
 }
 
 TEST(a_server_that_hangs_up_at_any_stage_is_tried_again_until_it_stays)
 {
-    struct actor actor;
-
-    hire(&actor, play_hang_up, NULL, 0);
-    prepare_actor(&actor, "");
+    hire(play_hang_up, NULL, 0);
+    prepare_actor("");
     rig_open();
     rig_wait_until(redis_is_up(rig.redis) && actor.accepted > 6 + SCRIPT_COUNT);
-    finish_actor(&actor);
+    finish_actor();
 }
 
 /* Hangs up as soon as it is up, with a RST, while commands are on their way to it. */
-static void play_slam(struct actor *actor, int fd, unsigned number)
+static void play_slam(int fd, unsigned number)
 {
-    (void)actor;
     (void)number;
     (void)welcome(fd, UINT32_MAX);
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
@@ -296,14 +286,13 @@ static void play_slam(struct actor *actor, int fd, unsigned number)
 
 TEST(writing_to_a_connection_that_is_gone_raises_no_signal)
 {
-    struct actor actor;
     struct call calls[20];
     struct sigaction action;
 
     sigaction(SIGPIPE, NULL, &action);
     assert_ptr_equal(action.sa_handler, SIG_DFL);
-    hire(&actor, play_slam, NULL, 0);
-    prepare_actor(&actor, "");
+    hire(play_slam, NULL, 0);
+    prepare_actor("");
     rig_open();
     for (size_t i = 0; i < 20; i++) {
         rig_wait_until(redis_is_up(rig.redis));
@@ -313,58 +302,54 @@ TEST(writing_to_a_connection_that_is_gone_raises_no_signal)
         rig_wait_until(calls[i].answered > 0);
         assert_int_not_equal(calls[i].outcome, REDIS_REPLIED);
     }
-    finish_actor(&actor);
+    finish_actor();
 }
 
 static _Atomic int heard_error;
 
-static void play_until_reset(struct actor *actor, int fd, unsigned number)
+static void play_until_reset(int fd, unsigned number)
 {
     char word[32], byte;
 
-    (void)actor;
     if (number == 0 && welcome(fd, UINT32_MAX) && hear_command(fd, word, sizeof word))
         heard_error = hear(fd, &byte, 1, 0) < 0 ? errno : 0;
 }
 
 TEST(a_connection_in_doubt_is_reset_so_that_the_server_knows)
 {
-    struct actor actor;
     struct call call;
 
     heard_error = -1;
-    hire(&actor, play_until_reset, NULL, 0);
-    prepare_actor(&actor, "");
+    hire(play_until_reset, NULL, 0);
+    prepare_actor("");
     rig.config.limit_ms = LIMIT_MS;
     rig_open();
     rig_wait_up();
     call_send(&call, "PING");
     rig_wait_until(call.answered > 0 && heard_error != -1);
     assert_int_equal(heard_error, ECONNRESET);
-    finish_actor(&actor);
+    finish_actor();
 }
 
-static void play_line_at_once(struct actor *actor, int fd, unsigned number)
+static void play_line_at_once(int fd, unsigned number)
 {
     (void)number;
-    say(fd, actor->line);
+    say(fd, actor.line);
     hear_out(fd);
 }
 
 static void expect_greeting_of(const char *login, const char *line, enum guard_redis_state state,
                                const char *said)
 {
-    struct actor actor;
-
-    hire(&actor, play_line_at_once, line, 0);
-    prepare_actor(&actor, login);
+    hire(play_line_at_once, line, 0);
+    prepare_actor(login);
     rig_open();
     rig_wait_until(rig.state_count > 0);
     if (strstr(rig.text, said) == NULL)
         fail_msg("\"%s\" does not say \"%s\"", rig.text, said);
     assert_int_equal(rig.states[0], state);
     assert_null(strstr(rig.text, "hunter2"));
-    finish_actor(&actor);
+    finish_actor();
 }
 
 static void expect_greeting(const char *line, enum guard_redis_state state, const char *said)
@@ -425,7 +410,7 @@ TEST(another_protocol_is_refused_by_name)
 }
 
 /* Was stopped; says first what it was, then what it has become. */
-static void play_woken(struct actor *actor, int fd, unsigned number)
+static void play_woken(int fd, unsigned number)
 {
     char word[32];
 
@@ -433,18 +418,18 @@ static void play_woken(struct actor *actor, int fd, unsigned number)
         return;
     if (number > 0 && hear_command(fd, word, sizeof word)) {
         assert_string_equal(word, "ROLE");
-        say(fd, actor->line);
+        say(fd, actor.line);
     }
     hear_out(fd);
 }
 
 /* The first connection's only command is not answered. */
-static void too_late_then(struct actor *actor, const char *line)
+static void too_late_then(const char *line)
 {
     struct call call;
 
-    hire(actor, play_woken, line, 0);
-    prepare_actor(actor, "");
+    hire(play_woken, line, 0);
+    prepare_actor("");
     rig.config.limit_ms = LIMIT_MS;
     rig_open();
     rig_wait_up();
@@ -455,19 +440,18 @@ static void too_late_then(struct actor *actor, const char *line)
 
 TEST(whoever_was_too_late_is_believed_when_it_has_said_twice_that_it_is_the_master)
 {
-    struct actor actor;
 
-    too_late_then(&actor, "*1\r\n$5\r\nslave\r\n");
+    too_late_then("*1\r\n$5\r\nslave\r\n");
     assert_int_equal(rig.states[2], GUARD_REDIS_REPLICA);
     assert_int_equal(rig.counters.connects, 1);
-    finish_actor(&actor);
-    too_late_then(&actor, "*1\r\n$6\r\nmaster\r\n$0\r\n\r\n$-1\r\n");
+    finish_actor();
+    too_late_then("*1\r\n$6\r\nmaster\r\n$0\r\n\r\n$-1\r\n");
     assert_int_equal(rig.states[2], GUARD_REDIS_UP);
     assert_int_equal(rig.counters.connects, 2);
-    finish_actor(&actor);
+    finish_actor();
 }
 
-static void play_message(struct actor *actor, int fd, unsigned number)
+static void play_message(int fd, unsigned number)
 {
     char word[32];
 
@@ -476,16 +460,14 @@ static void play_message(struct actor *actor, int fd, unsigned number)
         if (!hear_command(fd, word, sizeof word))
             return;
     say(fd, "+OK\r\n+OK\r\n*1\r\n$6\r\nmaster\r\n$0\r\n\r\n*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
-    (void)!send(fd, actor->line, actor->line_bytes, MSG_NOSIGNAL);
+    (void)!send(fd, actor.line, actor.line_bytes, MSG_NOSIGNAL);
     hear_out(fd);
 }
 
 static void expect_message(const char *line, const char *said)
 {
-    struct actor actor;
-
-    hire(&actor, play_message, line, strlen(line));
-    prepare_actor(&actor, "");
+    hire(play_message, line, strlen(line));
+    prepare_actor("");
     rig.config.channel = "news";
     rig_open();
     rig_wait_until(rig.state_count > 1);
@@ -493,7 +475,7 @@ static void expect_message(const char *line, const char *said)
     assert_int_equal(rig.states[1], GUARD_REDIS_DOWN);
     assert_non_null(strstr(rig.text, said));
     assert_int_equal(rig.message_count, 0);
-    finish_actor(&actor);
+    finish_actor();
 }
 
 TEST(a_subscriber_takes_messages_of_its_channel_only)
