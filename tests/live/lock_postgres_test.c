@@ -21,9 +21,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 enum {
     LONG_MS = 30000, /* a lease that no test waits for */
@@ -279,11 +277,6 @@ TEST(a_look_works_while_all_sessions_are_in_use)
 
 /* ---- who dies, and who stands still ---- */
 
-struct child {
-    pid_t pid;
-    int output;
-};
-
 /* A process that takes a lock, says "line" when it stands in line and "held" when it holds, and renews. */
 static int hold_main(char **argv)
 {
@@ -305,56 +298,20 @@ static int hold_main(char **argv)
     return 0;
 }
 
-static struct child start_child(const char *name, uint32_t lease_ms)
+static struct rig_child start_child(const char *name, uint32_t lease_ms)
 {
-    struct child child;
-    int ends[2];
-    char lease[16];
-    snprintf(lease, sizeof lease, "%" PRIu32, lease_ms);
-    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    child.pid = fork();
-    if (child.pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        dup2(ends[1], STDOUT_FILENO);
-        execl("/proc/self/exe", "lock_postgres_test", "hold", server.url, name, lease, (char *)NULL);
-        _exit(127);
-    }
-    assert_true(child.pid > 0);
-    close(ends[1]);
-    child.output = ends[0];
-    return child;
-}
-
-/* The child's next line; the rig stands still meanwhile. */
-static void expect_line(struct child *child, const char *wanted)
-{
-    char line[512];
-    size_t count = 0;
-    while (count + 1 < sizeof line &&
-           poll(&(struct pollfd){child->output, POLLIN, 0}, 1, TEST_LIMIT_MS) == 1 &&
-           read(child->output, line + count, 1) == 1 && line[count] != '\n')
-        count++;
-    line[count] = '\0';
-    if (strncmp(line, wanted, strlen(wanted)) != 0)
-        fail_msg("the child says \"%s\", not \"%s\"", line, wanted);
-}
-
-static void end_child(struct child *child)
-{
-    kill(child->pid, SIGKILL);
-    assert_int_equal(waitpid(child->pid, NULL, 0), child->pid);
-    close(child->output);
+    return child_start(server.url, name, lease_ms);
 }
 
 TEST(the_lock_of_a_killed_process_is_granted_at_once)
 {
-    struct child holder = start_child("killed", LONG_MS);
+    struct rig_child holder = start_child("killed", LONG_MS);
     struct rig_claim *next = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "killed");
-    expect_line(&holder, "held");
+    child_expect(&holder, "held");
     claim_queue(next);
     wait_for_number(waiting_locks, 1);
     uint64_t before_us = clock_now_us();
-    end_child(&holder);
+    child_end(&holder);
     claim_acquire(next);
     assert_in_range(clock_now_us() - before_us, 0, LONG_MS * 1000 / 2);
     expect_given(next);
@@ -364,12 +321,12 @@ TEST(the_lock_of_a_killed_process_is_granted_at_once)
 static bool kill_waiter(struct rig_claim *holder, struct rig_claim *next)
 {
     claim_acquire(holder);
-    struct child dead = start_child("waiter", LONG_MS);
-    expect_line(&dead, "line");
+    struct rig_child dead = start_child("waiter", LONG_MS);
+    child_expect(&dead, "line");
     wait_for_number(waiting_locks, 1);
     claim_queue(next);
     wait_for_number(waiting_locks, 2);
-    end_child(&dead);
+    child_end(&dead);
     bool seen = becomes(waiting_locks, 1, LONG_MS / 3, rig_pause_ms);
     expect_given(holder);
     claim_acquire(next);
@@ -396,17 +353,17 @@ TEST(a_killed_waiter_blocks_nobody)
 
 TEST(the_server_ends_the_lease_of_a_stopped_process)
 {
-    struct child holder = start_child("stopped", SHORT_MS);
+    struct rig_child holder = start_child("stopped", SHORT_MS);
     struct rig_claim *next = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "stopped");
-    expect_line(&holder, "held");
+    child_expect(&holder, "held");
     assert_true(proc_pause(holder.pid));
     uint64_t stopped_us = clock_now_us();
     claim_acquire(next);
     print_message("granted %.1f ms after the stop, of a lease of %d\n",
                   (double)(clock_now_us() - stopped_us) / 1000, SHORT_MS);
     proc_resume(holder.pid);
-    expect_line(&holder, "dropped: PostgreSQL 127.0.0.1");
-    end_child(&holder);
+    child_expect(&holder, "dropped: PostgreSQL 127.0.0.1");
+    child_end(&holder);
     expect_given(next);
 }
 
@@ -416,8 +373,8 @@ TEST(a_stopped_waiter_holds_for_no_longer_than_its_lease)
     struct rig_claim *holder = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "head");
     struct rig_claim *next = claim_of(1, open_side(1, server.url), GUARD_LOCK_FAIR, "head");
     claim_acquire(holder);
-    struct child stopped = start_child("head", SHORT_MS);
-    expect_line(&stopped, "line");
+    struct rig_child stopped = start_child("head", SHORT_MS);
+    child_expect(&stopped, "line");
     wait_for_number(waiting_locks, 1);
     claim_queue(next);
     wait_for_number(waiting_locks, 2);
@@ -426,8 +383,8 @@ TEST(a_stopped_waiter_holds_for_no_longer_than_its_lease)
     claim_acquire(next);
     proc_resume(stopped.pid);
     expect_given(next);
-    expect_line(&stopped, "held"); /* it has stood in line anew */
-    end_child(&stopped);
+    child_expect(&stopped, "held"); /* it has stood in line anew */
+    child_end(&stopped);
 }
 
 static const char end_backends[] =
@@ -1091,5 +1048,5 @@ TEST_GROUP(.up = server_up, .down = server_down);
 
 int main(int argc, char **argv)
 {
-    return argc > 1 && strcmp(argv[1], "hold") == 0 ? hold_main(argv) : test_main(argc, argv);
+    return argc > 1 && strcmp(argv[1], "--hold") == 0 ? hold_main(argv) : test_main(argc, argv);
 }

@@ -26,9 +26,14 @@
 #include "tests/support/test.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -437,6 +442,59 @@ static inline void claim_queue(struct rig_claim *claim)
            claim_reply(claim, LOCK_TAKE)->kind == LOCK_UNANSWERED)
         rig_pause_ms(RIG_ASK_MS);
     assert_int_equal(claim_reply(claim, LOCK_TAKE)->kind, LOCK_REFUSED);
+}
+
+/* ---- what dies or stands still ---- */
+
+/* A process: this program again, with --hold and what follows. It says what it comes to, a line each. */
+struct rig_child {
+    pid_t pid;
+    int output;
+};
+
+static inline struct rig_child child_start(const char *url, const char *name, uint32_t ms)
+{
+    struct rig_child child;
+    int ends[2];
+    char span[16];
+    snprintf(span, sizeof span, "%" PRIu32, ms);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    child.pid = fork();
+    if (child.pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(ends[1], STDOUT_FILENO);
+        execl("/proc/self/exe", "holder", "--hold", url, name, span, (char *)NULL);
+        _exit(127);
+    }
+    assert_true(child.pid > 0);
+    close(ends[1]);
+    child.output = ends[0];
+    return child;
+}
+
+/* Its next line; the rig stands still meanwhile. */
+static inline void child_expect(struct rig_child *child, const char *wanted)
+{
+    char line[512];
+    size_t count = 0;
+    while (count + 1 < sizeof line &&
+           poll(&(struct pollfd){child->output, POLLIN, 0}, 1, TEST_LIMIT_MS) == 1 &&
+           read(child->output, line + count, 1) == 1 && line[count] != '\n')
+        count++;
+    line[count] = '\0';
+    if (strncmp(line, wanted, strlen(wanted)) != 0)
+        fail_msg("the child says \"%s\", not \"%s\"", line, wanted);
+}
+
+/* It has said nothing else. */
+static inline void child_end(struct rig_child *child)
+{
+    char more[256] = "";
+    kill(child->pid, SIGKILL);
+    assert_int_equal(waitpid(child->pid, NULL, 0), child->pid);
+    if (read(child->output, more, sizeof more - 1) > 0)
+        fail_msg("the child says \"%s\" as well", more);
+    close(child->output);
 }
 
 /* ---- looking ---- */

@@ -254,38 +254,12 @@ TEST(a_line_costs_a_hand_over_nothing_for_its_length)
 
 /* ---- holders that die, sessions that end ---- */
 
-static struct holder {
-    pid_t pid;
-    char folder[PROC_PATH_BYTES], output[PROC_PATH_BYTES + 8];
-} holder;
-
-/* Waits until the holder's output has this text. */
-static void wait_said(const char *text)
-{
-    for (uint64_t end_us = clock_after_ms(RIG_WAIT_MS); stack_log_count(holder.output, 0, text) == 0;
-         clock_pause_ms(2))
-        if (clock_us() >= end_us)
-            fail_msg("the holder did not say \"%s\"", text);
-}
+static struct rig_child holder;
 
 static void start_holder(const char *name)
 {
-    char session[16];
-    snprintf(session, sizeof session, "%d", SHORT_MS);
-    const char *argv[] = {"/proc/self/exe", "--hold", zookeeper.url, name, session, NULL};
-    assert_true(proc_folder("holder", NULL, holder.folder));
-    snprintf(holder.output, sizeof holder.output, "%s/output", holder.folder);
-    holder.pid = proc_start(&(struct proc_options){.argv = argv, .output_path = holder.output});
-    assert_true(holder.pid > 0);
-    wait_said("held");
-}
-
-/* The library's own log would be there, too. */
-static void end_holder(uint32_t lines_said)
-{
-    proc_kill_tree(&holder.pid);
-    assert_int_equal(stack_log_count(holder.output, 0, ""), lines_said);
-    proc_remove(holder.folder);
+    holder = child_start(zookeeper.url, name, SHORT_MS);
+    child_expect(&holder, "held");
 }
 
 TEST(a_killed_holder_blocks_for_its_session)
@@ -298,7 +272,7 @@ TEST(a_killed_holder_blocks_for_its_session)
     kill(holder.pid, SIGKILL);
     wait_for_turn(claim);
     assert_true(clock_us() - killed_us >= UINT64_C(1000) * SHORT_MS / 3); /* it was last heard of before */
-    end_holder(1);
+    child_end(&holder);
 }
 
 TEST(a_holder_that_is_stopped_past_its_session_hears_that_it_has_lost)
@@ -310,10 +284,10 @@ TEST(a_holder_that_is_stopped_past_its_session_hears_that_it_has_lost)
     assert_true(proc_pause(holder.pid));
     wait_for_turn(claim);
     proc_resume(holder.pid);
-    wait_said("dropped");
-    wait_said("refused"); /* it asks anew, and stands behind */
+    child_expect(&holder, "dropped");
+    child_expect(&holder, "refused"); /* it asks anew, and stands behind */
     wait_for_line(one, "stopped", 1, 1);
-    end_holder(3);
+    child_end(&holder);
 }
 
 TEST(an_expired_session_loses_what_it_held_and_forgets_what_it_waited_for)
