@@ -4,7 +4,7 @@
  * would do when it is asked to. No sockets: the test carries the bytes.
  */
 #include "guard/redis/tls.h"
-#include "load/stack/stack_certificates.h"
+#include "tests/support/stack_certificates.h"
 #include "tests/support/test.h"
 #include <errno.h>
 #include <openssl/err.h>
