@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bad_entry_test.c - Redis holds foreign or damaged data under the key of a value, a lease or a failure.
+ * bad_entry_test.c - Redis holds foreign data under the key of a value.
  *
- * In each case every request gets the row, one query replaces the entry, and from then on it is a hit again.
+ * In each case every request gets the row, one query replaces the entry, and from then on it is a hit again. What is
+ * damaged, and what stands under the keys of leases and failures, unit/envelope_test and live/script_test have.
  */
 #include "tests/support/probe.h"
 
@@ -19,10 +20,6 @@
 enum {
     PROCESSES = 2,
     REQUESTS = 40,
-    FLIP_STEP = 35,   /* every byte of an entry's head is damaged in turn, and then one in so many */
-    HEAD_BYTES = 110, /* more than an entry's fixed head */
-    CUT_STEP = 40,
-    HUGE_BYTES = 3000000,
     FRESH_MS = 60000,
 };
 
@@ -47,7 +44,7 @@ static struct redisReply *get_entry(const char *key)
 struct bad_key {
     char path[BURST_PATH_BYTES];
     char id_text[40]; /* how the right document begins */
-    char value_key[FLEET_KEY_BYTES], lease_key[FLEET_KEY_BYTES], failure_key[FLEET_KEY_BYTES];
+    char value_key[FLEET_KEY_BYTES], lease_key[FLEET_KEY_BYTES];
     struct burst_target targets[FLEET_PROCESSES_MAX];
     struct burst *burst; /* REQUESTS connections over both processes */
 };
@@ -61,7 +58,6 @@ static struct bad_key *begin(const char *const *settings)
     snprintf(bad.id_text, sizeof bad.id_text, "{\"id\":%" PRIu32 ",", id);
     fleet_redis_key(bad.value_key, id, 'v');
     fleet_redis_key(bad.lease_key, id, 'l');
-    fleet_redis_key(bad.failure_key, id, 'e');
     struct burst_options options = fleet_options(bad.targets, bad.path, REQUESTS);
     options.keeps_bodies = true;
     assert_true(burst_open(&options, &bad.burst));
@@ -124,45 +120,6 @@ TEST(a_value_that_is_not_ours_is_replaced)
     assert_true(fleet_sum("guard_entries_rejected_total") > 0);
 }
 
-TEST(a_huge_foreign_value_is_replaced)
-{
-    struct bad_key *key = begin(NULL);
-    char *huge = malloc(HUGE_BYTES);
-    assert_non_null(huge);
-    memset(huge, '0', HUGE_BYTES); /* digits everywhere: a TTL and a stale time could be read from it */
-    set_bytes(key->value_key, huge, HUGE_BYTES);
-    free(huge);
-    assert_replaced(key);
-}
-
-TEST(a_value_cut_short_is_replaced)
-{
-    struct bad_key *key = begin(NULL);
-    assert_round_is_right(key);
-    struct redisReply *entry = get_entry(key->value_key);
-    for (size_t bytes = 1; bytes < entry->len; bytes += CUT_STEP) {
-        set_bytes(key->value_key, entry->str, bytes);
-        assert_replaced(key);
-    }
-    set_bytes(key->value_key, entry->str, entry->len - 1);
-    assert_replaced(key);
-    freeReplyObject(entry);
-}
-
-TEST(a_value_with_a_flipped_bit_is_replaced)
-{
-    struct bad_key *key = begin(NULL);
-    assert_round_is_right(key);
-    struct redisReply *entry = get_entry(key->value_key);
-    for (size_t i = 0; i < entry->len; i += i < HEAD_BYTES ? 1 : FLIP_STEP) {
-        entry->str[i] = (char)(entry->str[i] ^ (1 << i % 8));
-        set_bytes(key->value_key, entry->str, entry->len);
-        entry->str[i] = (char)(entry->str[i] ^ (1 << i % 8));
-        assert_replaced(key);
-    }
-    freeReplyObject(entry);
-}
-
 TEST(the_sound_value_of_another_key_is_replaced)
 {
     struct bad_key *key = begin(NULL);
@@ -190,98 +147,6 @@ TEST(a_value_of_another_type_is_replaced)
         fleet_redis_does(makers[i], key->value_key);
         assert_replaced(key);
     }
-}
-
-/* Nothing is wrong with the entry; only its TTL is none that a fill would have set. */
-TEST(a_value_without_a_ttl_or_with_too_long_a_one_is_served_and_gets_a_right_one)
-{
-    struct bad_key *key = begin(NULL);
-    assert_round_is_right(key);
-    fleet_redis_does("PERSIST %s", key->value_key);
-    assert_round_is_right(key);
-    assert_in_range(fleet_redis_number("PTTL", key->value_key), 1, FRESH_MS);
-    fleet_redis_does("PEXPIRE %s 99999999999", key->value_key);
-    assert_round_is_right(key);
-    assert_in_range(fleet_redis_number("PTTL", key->value_key), 1, FRESH_MS);
-    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
-}
-
-/* ---- the lease ---- */
-
-TEST(a_lease_of_another_type_is_replaced)
-{
-    struct bad_key *key = begin(NULL);
-    fleet_redis_does("RPUSH %s a b c", key->lease_key);
-    assert_replaced(key);
-    fleet_redis_does("DEL %s", key->value_key);
-    fleet_redis_does("HSET %s field value", key->lease_key);
-    assert_replaced(key);
-}
-
-/* It says itself how long it was granted for; so long it is respected. */
-TEST(a_lease_without_a_ttl_lasts_as_long_as_it_was_granted_for)
-{
-    struct bad_key *key = begin(NULL);
-    fleet_redis_does("SET %s %s", key->lease_key,
-                     "11111111-2222-4333-8444-555555555555 0123456789abcdef 0000600 somebody 1 1");
-    assert_replaced(key);
-}
-
-/* Nothing says how long: at most as long as any lease may be. Requests end at their deadline until then. */
-TEST(a_lease_of_garbage_without_a_ttl_gets_the_longest_one)
-{
-    struct bad_key *key = begin((const char *[]){"DEADLINE_MS=3000", "REDIS_LIMIT_MS=1000", NULL});
-    struct burst_summary summary;
-    fleet_redis_does("SET %s garbage", key->lease_key);
-    assert_true(burst_run(key->burst));
-    burst_summarise(key->burst, &summary);
-    assert_int_equal(summary.statuses[504], REQUESTS);
-    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 0);
-    assert_in_range(fleet_redis_number("PTTL", key->lease_key), 1, 60000);
-    fleet_redis_does("PEXPIRE %s 1", key->lease_key);
-    assert_replaced(key);
-}
-
-/* The holder's token is gone from its own lease while it loads: its fill is refused, nobody sees it twice. */
-static bool overwrite_the_lease(void)
-{
-    fleet_redis_does("SET %s stolen PX 300", bad.lease_key);
-    return true;
-}
-
-TEST(a_lease_overwritten_by_hand_is_lost_and_the_key_loaded_once_more)
-{
-    struct bad_key *key = begin(NULL);
-    struct probe_burst burst;
-    assert_true(probe_gather(key->path, REQUESTS, overwrite_the_lease, &burst));
-    assert_int_equal(burst.summary.statuses[200], REQUESTS);
-    assert_int_equal(burst.summary.bodies, 1);
-    assert_in_range(fleet_loads(FLEET_LOAD_PRODUCT), 1, 2);
-    assert_int_equal(fleet_sum("guard_fills_total{result=\"late\"}"), 1);
-}
-
-/* ---- the failure ---- */
-
-TEST(a_failure_of_another_type_is_no_failure)
-{
-    struct bad_key *key = begin(NULL);
-    fleet_redis_does("RPUSH %s a b c", key->failure_key);
-    assert_replaced(key);
-}
-
-/* Whatever it says, it is taken for a failure; but never for longer than it can rightly last. */
-TEST(a_failure_of_garbage_passes)
-{
-    struct bad_key *key = begin(NULL);
-    struct burst_summary summary;
-    fleet_redis_does("SET %s garbage", key->failure_key);
-    assert_true(burst_run(key->burst));
-    burst_summarise(key->burst, &summary);
-    assert_int_equal(summary.statuses[503], REQUESTS);
-    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 0);
-    assert_in_range(fleet_redis_number("PTTL", key->failure_key), 1, 60000);
-    fleet_redis_does("DEL %s", key->failure_key);
-    assert_replaced(key);
 }
 
 /* ---- the channel ---- */

@@ -13,8 +13,6 @@
 #include "tests/support/files.h"
 #include "tests/support/test.h"
 
-#include <hiredis/hiredis.h>
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { END_LIMIT_MS = 20000, OUTPUT_BYTES = 32768, EXIT_WRONG_SETTINGS = 2, REQUESTS = 100 };
+enum { END_LIMIT_MS = 20000, OUTPUT_BYTES = 32768, EXIT_WRONG_SETTINGS = 2 };
 
 /* ---- a start that fails ---- */
 
@@ -236,105 +234,6 @@ static void wait_readyz(const char *text)
     while (!readyz_has(text)) {
         assert_true(clock_us() < end_us);
         clock_pause_ms(2);
-    }
-}
-
-/* One query for those who came before it, one for those who came while it ran; everybody answered, nothing stored. */
-static void assert_answered_uncached(void)
-{
-    char path[BURST_PATH_BYTES];
-    struct probe_burst burst;
-    fleet_cold_product(path);
-    fleet_mark();
-    assert_true(probe_gather(path, REQUESTS, NULL, &burst));
-    assert_int_equal(burst.summary.statuses[200], REQUESTS);
-    assert_int_equal(burst.summary.bodies, 1);
-    assert_in_range(fleet_loads(FLEET_LOAD_PRODUCT), 1, 2);
-    assert_int_equal(fleet_metric(0, "guard_fills_total{result=\"stored\"}"), 0);
-}
-
-TEST(a_wrong_redis_password_is_told_and_the_service_answers_uncached)
-{
-    struct stack_redis locked;
-    char url[128];
-    static const char *const users[] = {"", ":hunter2@", "default:hunter2@", "nobody:hunter2@"};
-    assert_true(stack_redis_start(&locked, (const char *[]){"--requirepass", "sesame-sesame", NULL}));
-    for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
-        snprintf(url, sizeof url, "REDIS_URL=redis://%s127.0.0.1:%u/0", users[i], (unsigned)locked.port);
-        assert_true(fleet_add((const char *[]){url, "REDIS_LIMIT_MS=250", NULL}));
-        assert_true(stack_catalogd_wait_ready(&fleet.catalogd[0], FLEET_LIMIT_MS));
-        wait_readyz("\"redis\":\"denied\"");
-        assert_true(readyz_has("\"degraded\":true"));
-        assert_answered_uncached();
-        assert_true(log_has(0, i == 0 ? "NOAUTH" : "WRONGPASS"));
-        assert_false(log_has(0, "hunter2"));
-        assert_true(fleet_stop());
-    }
-    snprintf(url, sizeof url, "REDIS_URL=redis://:sesame-sesame@127.0.0.1:%u/0", (unsigned)locked.port);
-    assert_true(fleet_add((const char *[]){url, NULL}));
-    assert_true(fleet_wait_ready(0));
-    assert_true(fleet_stop());
-    stack_redis_stop(&locked);
-}
-
-TEST(a_redis_that_is_nowhere_is_told_and_found_when_it_comes)
-{
-    stack_redis_kill(&fleet.redis);
-    assert_true(fleet_add((const char *[]){"REDIS_LIMIT_MS=250", NULL}));
-    assert_true(stack_catalogd_wait_ready(&fleet.catalogd[0], FLEET_LIMIT_MS));
-    wait_readyz("\"redis\":\"down\"");
-    assert_answered_uncached();
-    assert_true(log_has(0, "refused"));
-    assert_true(stack_redis_restart(&fleet.redis));
-    assert_true(fleet_wait_ready(0));
-    char path[BURST_PATH_BYTES];
-    fleet_cold_product(path);
-    fleet_mark();
-    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (fleet_metric(0, "guard_fills_total{result=\"stored\"}") < 1) { /* until it is tried again */
-        assert_int_equal(fleet_ask_status(0, path), 200);
-        assert_true(clock_us() < end_us);
-    }
-}
-
-/* A database number that does not exist, an unreachable name: told, never a crash. */
-TEST(a_redis_url_that_leads_nowhere_is_told)
-{
-    char far_database[96];
-    snprintf(far_database, sizeof far_database, "REDIS_URL=redis://127.0.0.1:%u/99",
-             (unsigned)fleet.redis.port);
-    const struct {
-        const char *setting, *state, *log;
-    } urls[] = {
-        {far_database, "\"redis\":\"denied\"", "DB index is out of range"},
-        {"REDIS_URL=redis://no-such-host.invalid", "\"redis\":\"down\"", "no-such-host.invalid"},
-        {"REDIS_URL=unix:///nonexistent/redis.sock", "\"redis\":\"down\"", "/nonexistent/redis.sock"},
-    };
-    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
-        assert_true(fleet_add((const char *[]){urls[i].setting, "REDIS_LIMIT_MS=250", NULL}));
-        assert_true(stack_catalogd_wait_ready(&fleet.catalogd[0], FLEET_LIMIT_MS));
-        wait_readyz(urls[i].state);
-        assert_answered_uncached();
-        if (!log_comes_to_have(urls[i].log)) {
-            proc_show_tail(fleet.catalogd[0].log_path);
-            fail_msg("%s is not in the log", urls[i].log);
-        }
-        assert_true(fleet_stop());
-    }
-}
-
-/* Redis answers and cannot be written: full, or somebody's replica. */
-TEST(a_redis_that_cannot_be_written_costs_the_cache_only)
-{
-    static const char *const make[] = {"CONFIG SET maxmemory 1", "REPLICAOF 127.0.0.1 1"};
-    static const char *const undo[] = {"CONFIG SET maxmemory 0", "REPLICAOF NO ONE"};
-    for (size_t i = 0; i < sizeof make / sizeof *make; i++) {
-        assert_true(fleet_start(1, (const char *[]){"REDIS_LIMIT_MS=250", NULL}));
-        freeReplyObject(stack_redis_command(&fleet.redis, make[i]));
-        assert_answered_uncached();
-        freeReplyObject(stack_redis_command(&fleet.redis, undo[i]));
-        assert_true(fleet_wait_ready(0));
-        assert_true(fleet_stop());
     }
 }
 

@@ -146,32 +146,6 @@ TEST(a_killed_leader_costs_the_others_its_lease_and_one_further_load)
                     (ORPHAN_MS + POLL_MS + QUERY_MS + MACHINE_MS) * 1000);
 }
 
-static void the_orphan_is_running_and_its_process_killed(void *context)
-{
-    struct scene *scene = context;
-    scene->happened = fleet_wait_running(FLEET_LOAD_PRODUCT, 1);
-    stack_catalogd_kill(&fleet.catalogd[0]);
-    scene->at_us = clock_us();
-}
-
-TEST(postgresql_ends_the_query_of_a_killed_process)
-{
-    enum { QUERY_MS = 25000, CHECK_MS = 1000, MACHINE_MS = 20000 };
-    const char *const settings[] = {"LOAD_DELAY_MS=25000", "LOAD_LIMIT_MS=28000", NULL};
-    char path[BURST_PATH_BYTES];
-    struct burst_summary summary;
-    struct scene scene = {0};
-    const struct burst_event event = {.run = the_orphan_is_running_and_its_process_killed, .context = &scene};
-    _Static_assert(CHECK_MS + MACHINE_MS < QUERY_MS, "it must not end by itself");
-    assert_true(fleet_start(1, settings));
-    fleet_cold_product(path);
-    assert_true(fleet_burst(path, 10, &event, &summary));
-    assert_true(scene.happened);
-    assert_int_equal(summary.outcomes[RECORD_RESET], 10);
-    assert_true(fleet_wait_running(FLEET_LOAD_PRODUCT, 0));
-    assert_true(clock_us() - scene.at_us < (uint64_t)(CHECK_MS + MACHINE_MS) * 1000);
-}
-
 /* ---- told to end ---- */
 
 static void told_to_end_while_all_wait_and_the_load_may_finish(void *context)

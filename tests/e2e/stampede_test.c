@@ -2,13 +2,11 @@
 /*
  * stampede_test.c - many requests at once on two processes: how many queries reach PostgreSQL.
  *
- * The row is there, absent, cannot be read, takes longer than the lease; and the narrow place between a miss
- * and the lease, where a lock that is not also a lookup makes a second query.
+ * The row is there, or cannot be read; or its load is so quick that requests meet its end.
  */
 #include "tests/support/probe.h"
 
 #include "load/base/clock.h"
-#include "load/stack/proxy.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -194,20 +192,6 @@ TEST(mode_shadow_makes_every_query_and_counts_those_that_a_fleet_would_save)
     assert_int_equal(fleet_sum("guard_loads_started_total"), GETS);
 }
 
-/* ---- the row is absent ---- */
-
-TEST(an_absent_row_is_asked_for_once)
-{
-    struct burst_summary summary;
-    assert_true(fleet_start(PROCESSES, SLOW));
-    assert_true(fleet_burst("/products/987654321", REQUESTS, NULL, &summary));
-    assert_int_equal(summary.statuses[404], REQUESTS);
-    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
-    assert_true(fleet_burst("/products/987654321", REQUESTS, NULL, &summary));
-    assert_int_equal(summary.statuses[404], REQUESTS);
-    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
-}
-
 /* ---- the query fails ---- */
 
 /* In place of the table a view that fails while it is read: the query starts, sleeps its delay, then
@@ -300,121 +284,6 @@ TEST_WITH(a_herd_that_never_rests_makes_one_query_per_failure_window, NULL, mend
     uint64_t windows = (clock_us() - begin_us) / (WINDOW_MS * 1000) + 1;
     burst_close(&burst);
     assert_in_range(fleet_loads(FLEET_LOAD_PRODUCT), WINDOWS, windows);
-}
-
-TEST(a_query_over_its_limit_fails_once_for_everybody)
-{
-    char path[BURST_PATH_BYTES];
-    const char *const settings[] = {"LOAD_DELAY_MS=60000", "LOAD_LIMIT_MS=3000", "FAILURE_MS=60000", NULL};
-    assert_true(fleet_start(PROCESSES, settings));
-    fleet_cold_product(path);
-    struct burst *burst = open_burst(path, REQUESTS);
-    assert_true(burst_run(burst));
-    assert_all_refused(burst, REQUESTS, 60);
-    assert_int_equal(answers_with(burst, REQUESTS, "Cache-Status", "detail=timeout"), REQUESTS);
-    burst_close(&burst);
-    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
-    assert_true(fleet_wait_running(FLEET_LOAD_PRODUCT, 0)); /* PostgreSQL gave it up, too */
-}
-
-/* ---- the query is slower than the lease ---- */
-
-enum { LONG_LEASE_MS = 4500 };
-
-struct long_load {
-    struct pg_conn *gate;
-    char lease_key[FLEET_KEY_BYTES];
-};
-
-/* At every instant in which anybody looks the lease has a TTL, and never a longer one than it was given. The query hangs
- * in PostgreSQL until the lease has been renewed for longer than it lasts. */
-static void watch_the_lease(void *context)
-{
-    struct long_load *watched = context;
-    size_t leader;
-    assert_true(probe_find_leader(&leader));
-    while (fleet_sum("guard_leases_total{event=\"renewed\"}") < 4) {
-        long long ttl_ms = fleet_redis_number("PTTL", watched->lease_key);
-        assert_in_range(ttl_ms, 1, LONG_LEASE_MS);
-    }
-    assert_int_equal(fleet_sum("guard_loads_running"), 1);
-    probe_gate_open(&watched->gate);
-}
-
-TEST(a_query_slower_than_the_lease_is_kept_by_renewing_it)
-{
-    struct long_load watched = {0};
-    struct burst_summary summary;
-    char path[BURST_PATH_BYTES];
-    const char *const settings[] = {"LEASE_MS=4500", "REDIS_LIMIT_MS=1500", "LOAD_LIMIT_MS=25000",
-                                    "DEADLINE_MS=28000", NULL};
-    assert_true(fleet_start(PROCESSES, settings));
-    fleet_redis_key(watched.lease_key, fleet_cold_product(path), 'l');
-    assert_true(probe_gate_shut(&watched.gate));
-    const struct burst_event event = {.run = watch_the_lease, .context = &watched};
-    assert_true(fleet_burst(path, REQUESTS, &event, &summary));
-    assert_int_equal(summary.statuses[200], REQUESTS);
-    assert_int_equal(summary.bodies, 1);
-    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
-    assert_int_equal(fleet_sum("guard_leases_total{event=\"lost\"}"), 0);
-    assert_int_equal(fleet_redis_number("EXISTS", watched.lease_key), 0);
-}
-
-/* ---- a miss, a fill and a release by another process, and only then the lease ---- */
-
-struct overtaking {
-    struct proxy *proxy;
-    const char *path;
-};
-
-/* The reader's lookup has missed and its acquire is held; the leader does everything in the meantime. */
-static void let_the_leader_finish_first(void *context)
-{
-    struct overtaking *race = context;
-    assert_true(proxy_wait_marked(race->proxy, 0, 1, FLEET_LIMIT_MS));
-    assert_int_equal(fleet_ask_status(0, race->path), 200);
-    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
-    proxy_set(race->proxy, 0, PROXY_NONE, 0);
-}
-
-TEST(who_misses_before_the_fill_and_acquires_after_it_finds_the_value)
-{
-    struct proxy *proxy = NULL;
-    struct burst *burst = NULL;
-    char path[BURST_PATH_BYTES], url[64];
-    const char *const direct[] = {"LEASE_MS=60000", "REDIS_LIMIT_MS=20000", "MAX_HOLD_MS=60000",
-                                  "DEADLINE_MS=25000", NULL};
-    const char *const proxied[] = {direct[0], direct[1], direct[2], direct[3], url, NULL};
-    assert_true(fleet_start(1, direct));
-    assert_true(proxy_open_to(fleet.redis.port, &proxy));
-    snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
-    assert_true(fleet_add(proxied) && fleet_wait_ready(1));
-    fleet_cold_product(path);
-    fleet_mark();
-
-    struct overtaking race = {.proxy = proxy, .path = path};
-    const struct burst_event event = {.run = let_the_leader_finish_first, .context = &race};
-    const struct burst_target reader = {.host = "127.0.0.1", .port = fleet.catalogd[1].port};
-    const struct burst_options options = {.targets = &reader,
-                                          .target_count = 1,
-                                          .connection_count = REQUESTS / PROCESSES,
-                                          .connect_limit_ms = FLEET_LIMIT_MS,
-                                          .request_limit_ms = FLEET_LIMIT_MS,
-                                          .path = path,
-                                          .events = &event,
-                                          .event_count = 1};
-    struct burst_summary summary;
-    proxy_mark(proxy, 0, "EVAL", PROXY_FREEZE_REQUESTS);
-    assert_true(burst_open(&options, &burst));
-    assert_true(burst_run(burst));
-    burst_summarise(burst, &summary);
-    burst_close(&burst);
-    assert_int_equal(summary.statuses[200], REQUESTS / PROCESSES);
-    assert_int_equal(summary.bodies, 1);
-    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
-    assert_int_equal(fleet_metric(1, "guard_loads_started_total"), 0);
-    assert_true(fleet_stop());
-    proxy_close(&proxy);
 }
 
 TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

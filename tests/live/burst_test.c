@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LIMIT_MS = 20000, BURST_SIZE = 1000, LARGE_BURST = 9000 };
+enum { LIMIT_MS = 20000, BURST_SIZE = 1000 };
 
 static struct herd_server server;
 
@@ -23,11 +23,6 @@ static bool server_stop(void)
 {
     herd_server_stop(&server);
     return true;
-}
-
-static uint32_t accepted_count(void)
-{
-    return atomic_load(&server.seen->accepted[HERD_SERVER_HTTP]);
 }
 
 static void gather(unsigned target)
@@ -73,96 +68,6 @@ TEST(all_requests_are_under_way_before_one_is_answered)
     assert_true(summary.p50_us > 0 && summary.p50_us <= summary.p99_us && summary.p99_us <= summary.max_us);
 }
 
-TEST(thousands_of_connections_come_from_several_addresses)
-{
-    struct burst_options options = options_for("/gather", LARGE_BURST);
-    gather(LARGE_BURST);
-    assert_int_equal(run_once(&options).statuses[200], LARGE_BURST);
-}
-
-/* So many rounds of 50; how many connections that took. */
-static uint32_t connections_for(const char *path, unsigned rounds)
-{
-    struct burst *burst = NULL;
-    struct burst_summary summary;
-    struct burst_options options = options_for(path, 50);
-    uint32_t before = accepted_count();
-    assert_true(burst_open(&options, &burst));
-    for (unsigned round = 0; round < rounds; round++) {
-        assert_true(burst_run(burst));
-        burst_summarise(burst, &summary);
-        assert_int_equal(summary.statuses[200], 50);
-    }
-    burst_close(&burst);
-    return accepted_count() - before;
-}
-
-TEST(connections_are_kept_for_another_round)
-{
-    assert_int_equal(connections_for("/bytes/10", 5), 50);
-}
-
-TEST(closed_connections_are_made_again)
-{
-    assert_int_equal(connections_for("/close", 3), 150);
-}
-
-/* ---- what is recorded ---- */
-
-static void path_by_connection(void *context, uint32_t index, char *path)
-{
-    (void)context;
-    snprintf(path, BURST_PATH_BYTES, "/bytes/%u", index);
-}
-
-TEST(every_connection_may_ask_for_another_path)
-{
-    struct burst *burst = NULL;
-    struct burst_summary summary;
-    struct burst_options options = options_for(NULL, 400);
-    options.path_of = path_by_connection;
-    options.keeps_bodies = true;
-    assert_true(burst_open(&options, &burst));
-    assert_true(burst_run(burst));
-    const struct burst_answer *answers = burst_answers(burst);
-    for (uint32_t i = 0; i < 400; i++) {
-        assert_int_equal(answers[i].body_bytes, i);
-        assert_int_equal(strlen(answers[i].body), i);
-        assert_int_equal(strspn(answers[i].body, "x"), i);
-        assert_true(answers[i].sent_us <= answers[i].first_us && answers[i].first_us <= answers[i].end_us);
-    }
-    burst_summarise(burst, &summary);
-    assert_int_equal(summary.bodies, 400);
-    burst_close(&burst);
-}
-
-TEST(a_body_of_megabytes_arrives_whole)
-{
-    struct burst *burst = NULL;
-    struct burst_options options = options_for("/bytes/3000000", 4);
-    options.keeps_bodies = true;
-    assert_true(burst_open(&options, &burst));
-    assert_true(burst_run(burst));
-    for (uint32_t i = 0; i < 4; i++) {
-        assert_int_equal(burst_answers(burst)[i].body_bytes, 3000000);
-        assert_int_equal(strlen(burst_answers(burst)[i].body), 3000000);
-    }
-    burst_close(&burst);
-}
-
-TEST(headers_are_read_from_the_answer)
-{
-    char value[32];
-    struct burst *burst = NULL;
-    struct burst_options options = options_for("/gather", 1);
-    gather(1);
-    assert_true(burst_open(&options, &burst));
-    assert_true(burst_run(burst));
-    assert_string_equal(burst_header(burst_answers(burst), "cache-status", value, sizeof value), "test; hit");
-    assert_string_equal(burst_header(burst_answers(burst), "Age", value, sizeof value), "");
-    burst_close(&burst);
-}
-
 /* ---- what goes wrong ---- */
 
 struct failure {
@@ -184,43 +89,6 @@ TEST(every_failure_has_its_outcome)
         assert_int_equal(summary.statuses[200], 0);
         assert_int_equal(summary.max_us, 0);
     }
-}
-
-TEST(nobody_listening_is_refused_when_opening)
-{
-    struct burst *burst = NULL;
-    struct burst_options options = options_for("/", 5);
-    target.port = net_free_port();
-    assert_false(burst_open(&options, &burst));
-    assert_null(burst);
-}
-
-TEST(absurd_options_are_refused)
-{
-    struct burst *burst = NULL;
-    struct burst_options none = options_for("/", 0), many = options_for("/", 20001),
-                         pathless = options_for(NULL, 1);
-    assert_false(burst_open(&none, &burst));
-    assert_false(burst_open(&many, &burst));
-    assert_false(burst_open(&pathless, &burst));
-    assert_null(burst);
-}
-
-static void path_of_the_patient(void *context, uint32_t index, char *path)
-{
-    (void)context;
-    snprintf(path, BURST_PATH_BYTES, index < 30 ? "/hang" : "/bytes/5");
-}
-
-TEST(the_first_ones_hang_up_and_the_rest_is_served)
-{
-    struct burst_options options = options_for(NULL, 100);
-    options.path_of = path_of_the_patient;
-    options.leave_count = 30;
-    options.leave_ms = 50;
-    struct burst_summary summary = run_once(&options);
-    assert_int_equal(summary.outcomes[RECORD_LEFT], 30);
-    assert_int_equal(summary.statuses[200], 70);
 }
 
 /* ---- events ---- */
@@ -282,24 +150,6 @@ TEST(a_single_request_has_its_outcome_too)
             assert_int_equal(strlen(answer.body), 70000);
         http_answer_clear(&answer);
     }
-}
-
-TEST(raw_bytes_bring_back_what_the_server_said)
-{
-    struct http_raw raw;
-    const char *request = "GET /garbage HTTP/1.1\r\n\r\n", *reset = "GET /reset HTTP/1.1\r\n\r\n";
-    http_raw_ask("127.0.0.1", server.ports[HERD_SERVER_HTTP], request, strlen(request), 3000, &raw);
-    assert_true(raw.connected);
-    assert_false(raw.closed);
-    assert_string_equal(raw.bytes, "garbage");
-    http_raw_clear(&raw);
-    http_raw_ask("127.0.0.1", server.ports[HERD_SERVER_HTTP], reset, strlen(reset), 9000, &raw);
-    assert_true(raw.closed);
-    assert_int_equal(raw.count, 0);
-    http_raw_clear(&raw);
-    http_raw_ask("127.0.0.1", net_free_port(), reset, strlen(reset), 9000, &raw);
-    assert_false(raw.connected);
-    http_raw_clear(&raw);
 }
 
 TEST(percentiles_are_the_nearest_rank)

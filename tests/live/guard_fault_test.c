@@ -62,34 +62,6 @@ TEST(a_guard_opened_without_redis_works_uncached_and_joins_later)
     stack_redis_stop(&redis);
 }
 
-TEST(without_redis_a_failed_load_is_remembered_by_the_process)
-{
-    struct stack_redis redis;
-    fault_init_apart(&redis);
-    stack_redis_kill(&redis);
-    fleet.policy.failure_ms = 30000;
-    fleet.source.verdict = SOURCE_FAIL;
-    fleet_add();
-    for (int i = 0; i < 5; i++) {
-        struct guard_result result = expect(0, "k", GUARD_FAILED);
-        assert_in_range(result.retry_ms, 1, 30000);
-    }
-    assert_int_equal(fleet.source.begun, 1);
-    fleet_close();
-    stack_redis_stop(&redis);
-}
-
-TEST(a_guard_that_redis_refuses_says_so_and_works_uncached)
-{
-    char url[96];
-    fault_init();
-    snprintf(url, sizeof url, "redis://nobody:wrong@127.0.0.1:%u/0", (unsigned)rig_redis.port);
-    fleet.config.redis_url = url;
-    fleet_add();
-    WAIT_UNTIL(stats_of(fleet.guards[0]).redis_state == GUARD_REDIS_DENIED);
-    assert_false(expect_row(0, "k", "k v1").stored);
-}
-
 /* The loading process has one caller, who is there before its query: who comes later, to a load that cannot be stored,
  * is given a load of his own. The others wait elsewhere for the lease. */
 TEST(redis_killed_during_a_load_costs_the_cache_but_no_answer)
@@ -155,26 +127,6 @@ TEST(a_hung_redis_delays_an_answer_by_twice_its_limit_at_most)
     stack_redis_stop(&redis);
 }
 
-TEST(a_deadline_below_the_limit_of_redis_is_kept_while_redis_hangs)
-{
-    static struct ask ask;
-    struct stack_redis redis = {.pid = 0};
-    assert_true(stack_redis_start(&redis, NULL));
-    fleet.config.redis_limit_ms = 10000;
-    fleet.policy.lease_ms = fleet.policy.max_hold_ms = 30000;
-    fleet.config.redis_url = redis.url;
-    fleet_open(1);
-    stack_redis_pause(&redis);
-    uint64_t begun_ms = rig_now_ms();
-    assert_int_equal(ask_try(0, &ask, "k", 50), GUARD_OK);
-    ask_wait(&ask);
-    assert_int_equal(ask.result.status, GUARD_TIMEOUT);
-    assert_in_range(rig_now_ms() - begun_ms, 50, 5000);
-    stack_redis_resume(&redis);
-    fleet_close();
-    stack_redis_stop(&redis);
-}
-
 TEST(an_invalidation_that_redis_does_not_confirm_is_unknown_at_its_deadline)
 {
     struct stack_redis redis;
@@ -207,23 +159,6 @@ TEST(an_invalidation_is_repeated_until_redis_confirms_it)
 }
 
 /* ---- holders ---- */
-
-TEST(a_lease_left_behind_is_outlived_by_one_new_load)
-{
-    static struct ask asks[6];
-    fleet_open(2);
-    static const char DEAD[] = "11111111-1111-4111-8111-111111111111 0123456789abcdef 0060000 dead:1 0";
-    rig_do("SET csg1:{%s:k}:l %b PX 60000", fleet.name_space, DEAD, sizeof DEAD - 1);
-    for (size_t i = 0; i < 6; i++)
-        ask_start(i % 2, &asks[i], "k");
-    for (size_t i = 0; i < 2; i++)
-        WAIT_UNTIL(stats_of(fleet.guards[i]).waiters == 3 && stats_of(fleet.guards[i]).lease_busy > 0);
-    rig_do("PEXPIRE csg1:{%s:k}:l 500", fleet.name_space);
-    for (size_t i = 0; i < 6; i++)
-        expect_answer(&asks[i], "k v1");
-    assert_int_equal(fleet.source.begun, 1);
-    assert_true(FLEET_SUM(wake_polls) > 0);
-}
 
 TEST(a_late_fill_is_refused_and_its_own_callers_are_still_answered)
 {
@@ -507,30 +442,6 @@ TEST(what_was_accepted_before_the_close_is_answered_with_a_value)
     }
 }
 
-TEST(closing_without_time_cancels_loads_and_releases_their_leases)
-{
-    static struct ask asks[3];
-    const char *keys[] = {"a", "b", "a"};
-    fleet.config.max_loads = 1; /* "b" is queued */
-    fleet_open(1);
-    source_shut(&fleet.source);
-    for (size_t i = 0; i < 3; i++) {
-        ask_start(0, &asks[i], keys[i]);
-        WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == i + 1);
-    }
-    WAIT_UNTIL(fleet.source.begun == 1 && stats_of(fleet.guards[0]).loads_queued == 1);
-    assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
-    for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(asks[i].answers, 1);
-        assert_int_equal(asks[i].result.status, GUARD_CLOSING);
-    }
-    assert_int_equal(fleet.source.saw_cancel, 1);
-    assert_int_equal(fleet.source.begun, 1);
-    assert_false(is_leased("a"));
-    assert_false(is_leased("b"));
-    assert_false(is_cached("a"));
-}
-
 static struct guard *abandoned; /* so that its memory is reachable, as a leak checker sees it */
 
 TEST(closing_gives_up_on_a_loader_that_ignores_its_cancellation)
@@ -577,33 +488,6 @@ TEST(closing_frees_those_who_block)
         pthread_join(threads[i], &status);
         assert_int_equal((uintptr_t)status, GUARD_CLOSING);
     }
-}
-
-static void unknown_or_closing(void *context, const struct guard_invalidated *result)
-{
-    atomic_uint *called = context;
-    assert_true(result->status == GUARD_CLOSING || result->status == GUARD_UNKNOWN);
-    atomic_fetch_add(called, 1);
-}
-
-TEST(an_invalidation_under_way_is_answered_when_the_guard_closes)
-{
-    struct stack_redis redis;
-    atomic_uint called = 0;
-    fault_init_apart(&redis);
-    fleet_open(1);
-    stack_redis_pause(&redis);
-    for (int i = 0; i < 5; i++)
-        assert_int_equal(
-            guard_invalidate(fleet.guards[0], &(const struct guard_change){.key = "k",
-                                                                           .deadline_ms = 60000,
-                                                                           .done = unknown_or_closing,
-                                                                           .context = &called}),
-            GUARD_OK);
-    assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
-    assert_int_equal(called, 5);
-    fleet_close();
-    stack_redis_stop(&redis);
 }
 
 TEST(closing_while_redis_hangs_takes_no_longer_than_its_limits)
@@ -682,34 +566,6 @@ TEST(the_permissions_that_the_readme_names_are_enough)
     assert_int_equal(FLEET_SUM(redis_errors), 0);
     fleet_close();
     rig_forget("guard");
-}
-
-/* One get of a key of its own: two lookups and a lease. */
-static enum guard_redis_state state_after_a_get(unsigned *gets)
-{
-    char key[16], row[24];
-    snprintf(key, sizeof key, "p%u", ++*gets);
-    snprintf(row, sizeof row, "%s v1", key);
-    expect_row(0, key, row);
-    return stats_of(fleet.guards[0]).redis_state;
-}
-
-TEST(a_permission_taken_away_shows_as_denied_and_costs_the_cache_but_no_answer)
-{
-    char url[RIG_URL_BYTES];
-    unsigned gets = 0;
-    rig_permit("fickle", "on >PASSWORD ~* &* +@all");
-    rig_url_of("fickle", 0, url);
-    fleet.config.redis_url = url;
-    fleet_open(1);
-    rig_permit("fickle", "-evalsha -eval");
-    WAIT_UNTIL(state_after_a_get(&gets) == GUARD_REDIS_DENIED);
-    assert_int_equal(stats_of(fleet.guards[0]).wake_state, GUARD_REDIS_UP);
-    assert_int_equal(state_after_a_get(&gets), GUARD_REDIS_DENIED);
-    rig_permit("fickle", "+evalsha +eval");
-    WAIT_UNTIL(state_after_a_get(&gets) == GUARD_REDIS_UP);
-    fleet_close();
-    rig_forget("fickle");
 }
 
 /* The very first one too: it is asked for again. */
@@ -845,30 +701,6 @@ TEST(a_guard_without_descriptors_is_not_opened_and_leaves_nothing)
     assert_true(opened);
     while (filled > 0)
         close(fillers[--filled]);
-}
-
-static atomic_uint told;
-
-static void on_log(void *context, const char *text, bool good)
-{
-    (void)good;
-    assert_ptr_equal(context, &told);
-    assert_true(strlen(text) > 0);
-    assert_null(strchr(text, '\n'));
-    assert_null(strstr(text, "secret"));
-    atomic_fetch_add(&told, 1);
-}
-
-TEST(the_log_tells_of_the_link_and_never_of_the_password)
-{
-    char url[96];
-    fault_init();
-    snprintf(url, sizeof url, "redis://user:secret@127.0.0.1:%u/0", (unsigned)rig_redis.port);
-    fleet.config.redis_url = url;
-    fleet.config.log = on_log;
-    fleet.config.log_context = &told;
-    fleet_add();
-    WAIT_UNTIL(told > 0);
 }
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);
