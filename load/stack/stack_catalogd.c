@@ -156,7 +156,7 @@ bool stack_catalogd_wait_ready(const struct stack_catalogd *catalogd, uint32_t l
             proc_show_tail(catalogd->log_path);
             return false;
         }
-        clock_pause_ms(2);
+        clock_pause_ms(5);
     }
     return true;
 }

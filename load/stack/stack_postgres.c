@@ -388,7 +388,7 @@ bool stack_postgres_wait(const struct stack_postgres *postgres, uint64_t mark, c
     while (stack_postgres_count(postgres, mark, text) < wanted) {
         if (clock_us() >= end_us)
             return false;
-        clock_pause_ms(1);
+        clock_pause_ms(5);
     }
     return true;
 }

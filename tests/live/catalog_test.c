@@ -104,13 +104,6 @@ static json_t *document_of(struct service *service, enum document_kind kind, con
     return document;
 }
 
-static json_int_t integer_of(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    assert_true(json_is_integer(value));
-    return json_integer_value(value);
-}
-
 static void assert_status(struct service *service, enum document_kind kind, const char *key,
                           enum guard_status status, enum guard_failure failure)
 {
@@ -153,40 +146,19 @@ static void close_it(void)
 
 /* ---- documents ---- */
 
-TEST(a_product_is_loaded_once_and_then_served_from_the_cache)
-{
-    open_service(&service, "shop", defaults);
-    uint64_t mark = stack_postgres_mark(&postgres);
-    struct guard_result first = get(&service, DOCUMENT_PRODUCT, "product:7");
-    struct guard_result second = get(&service, DOCUMENT_PRODUCT, "product:7");
-    assert_int_equal(first.source, GUARD_FROM_LOAD);
-    assert_int_equal(second.source, GUARD_FROM_CACHE);
-    assert_string_equal(first.value->body, second.value->body);
-    assert_memory_equal(first.value->validator, "1-", 2);
-    assert_int_equal(stack_postgres_count(&postgres, mark, "/* load product */"), 1);
-    guard_value_unref(&first.value);
-    guard_value_unref(&second.value);
-
-    json_t *product = document_of(&service, DOCUMENT_PRODUCT, "product:7");
-    assert_int_equal(integer_of(product, "id"), 7);
-    assert_int_equal(json_array_size(json_object_get(product, "path")), 3);
-    json_t *last = json_array_get(json_object_get(product, "path"), 2);
-    assert_int_equal(integer_of(last, "id"), integer_of(product, "category_id"));
-    json_decref(product);
-}
-
 TEST(the_pages_of_a_category_are_followed_to_the_end)
 {
     char key[64], count[64];
     json_int_t seen = 0;
-    open_service(&service, "shop", defaults);
-    assert_true(stack_postgres_query(url_of("shop"),
+    open_service(&service, "postgres", defaults);
+    assert_true(stack_postgres_query(url_of("postgres"),
                                      "SELECT 'category:' || category_id FROM products GROUP BY category_id"
                                      " ORDER BY count(*) DESC LIMIT 1",
                                      key, sizeof key));
     assert_true(stack_postgres_query(
-        url_of("shop"), "SELECT max(n) FROM (SELECT count(*) AS n FROM products GROUP BY category_id) AS s",
-        count, sizeof count));
+        url_of("postgres"),
+        "SELECT max(n) FROM (SELECT count(*) AS n FROM products GROUP BY category_id) AS s", count,
+        sizeof count));
     for (const char *next = ""; next != NULL;) {
         long category, after;
         json_t *page = document_of(&service, DOCUMENT_CATEGORY, key);
@@ -204,21 +176,6 @@ TEST(the_pages_of_a_category_are_followed_to_the_end)
     assert_int_equal(seen, strtol(count, NULL, 10));
 }
 
-TEST(the_tree_counts_every_product)
-{
-    size_t index;
-    json_t *root;
-    json_int_t products = 0;
-    open_service(&service, "shop", defaults);
-    json_t *tree = document_of(&service, DOCUMENT_TREE, "catalog");
-    json_array_foreach(json_object_get(tree, "categories"), index, root)
-    {
-        products += integer_of(root, "product_count");
-    }
-    assert_int_equal(products, SCALE);
-    json_decref(tree);
-}
-
 TEST(an_absent_row_is_absent_and_a_key_of_no_kind_is_our_bug)
 {
     static const char *const wrong[] = {"product:0",   "product:",          "product:07",
@@ -226,7 +183,7 @@ TEST(an_absent_row_is_absent_and_a_key_of_no_kind_is_our_bug)
                                         "products:7",  "category:7:after:", "category:7:after:0",
                                         "category:7:", "category:",         "catalogue",
                                         "nothing"};
-    open_service(&service, "shop", defaults);
+    open_service(&service, "postgres", defaults);
     assert_status(&service, DOCUMENT_PRODUCT, "product:999999999999999999", GUARD_ABSENT, GUARD_FAILURE_NONE);
     assert_status(&service, DOCUMENT_CATEGORY, "category:999999", GUARD_ABSENT, GUARD_FAILURE_NONE);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -243,8 +200,8 @@ TEST(the_same_documents_come_without_prepared_statements)
     } cases[] = {
         {DOCUMENT_TREE, "catalog"}, {DOCUMENT_CATEGORY, "category:1"}, {DOCUMENT_PRODUCT, "product:7"}};
     struct service with = {0}, without = {0};
-    open_service(&with, "shop", defaults);
-    open_service(&without, "shop", off);
+    open_service(&with, "postgres", defaults);
+    open_service(&without, "postgres", off);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct guard_result a = get(&with, cases[i].kind, cases[i].key);
         struct guard_result b = get(&without, cases[i].kind, cases[i].key);
@@ -257,25 +214,6 @@ TEST(the_same_documents_come_without_prepared_statements)
     }
     close_service(&with);
     close_service(&without);
-}
-
-TEST(a_changed_row_is_another_document_with_another_validator)
-{
-    struct guard_invalidated invalidated;
-    open_service(&service, "shop", defaults);
-    struct guard_result before = get(&service, DOCUMENT_PRODUCT, "product:8");
-    query("shop", "UPDATE products SET price_cents = price_cents + 1 WHERE id = 8");
-    assert_int_equal(
-        guard_invalidate_wait(service.guard,
-                              &(const struct guard_change){.key = "product:8", .deadline_ms = LIMIT_MS},
-                              &invalidated),
-        GUARD_OK);
-    struct guard_result after = get(&service, DOCUMENT_PRODUCT, "product:8");
-    assert_string_not_equal(before.value->body, after.value->body);
-    assert_memory_equal(before.value->validator, "1-", 2);
-    assert_memory_equal(after.value->validator, "2-", 2);
-    guard_value_unref(&before.value);
-    guard_value_unref(&after.value);
 }
 
 TEST(a_text_that_is_not_utf8_fails_cleanly)
@@ -291,16 +229,6 @@ TEST(a_text_that_is_not_utf8_fails_cleanly)
 
 /* ---- a database that is slow, away or not ours ---- */
 
-TEST(a_delay_beyond_the_load_limit_is_a_timeout)
-{
-    static const char *const slow[] = {"LOAD_DELAY_MS=60000", "LOAD_LIMIT_MS=3000", NULL};
-    open_service(&service, "shop", slow);
-    uint64_t mark = stack_postgres_mark(&postgres);
-    assert_status(&service, DOCUMENT_PRODUCT, "product:7", GUARD_FAILED, GUARD_FAILURE_TIMEOUT);
-    assert_int_equal(stack_postgres_count(&postgres, mark, "/* load product */"), 1);
-    assert_true(becomes_ready(&service, true)); /* slow is not away */
-}
-
 TEST(a_database_without_the_schema_is_not_ready_until_it_has_it)
 {
     query("postgres", "CREATE DATABASE empty TEMPLATE template0");
@@ -315,20 +243,6 @@ TEST(a_database_without_the_schema_is_not_ready_until_it_has_it)
     query("empty", "DROP TABLE products");
     assert_status(&service, DOCUMENT_PRODUCT, "product:6", GUARD_FAILED, GUARD_FAILURE_REJECTED);
     assert_true(becomes_ready(&service, false));
-}
-
-TEST(a_database_that_goes_away_and_comes_back_is_used_again_by_itself)
-{
-    open_service(&service, "shop", defaults);
-    assert_true(becomes_ready(&service, true));
-    stack_postgres_kill(&postgres);
-    assert_status(&service, DOCUMENT_PRODUCT, "product:10", GUARD_FAILED, GUARD_FAILURE_UNAVAILABLE);
-    bool ready = catalog_ready(service.catalog);
-    bool restarted = stack_postgres_restart(&postgres);
-    assert_false(ready);
-    assert_true(restarted);
-    assert_true(becomes_ready(&service, true));
-    assert_status(&service, DOCUMENT_TREE, "catalog", GUARD_OK, GUARD_FAILURE_NONE);
 }
 
 TEST(a_service_whose_database_is_away_at_start_opens_and_closes_at_once)
@@ -348,7 +262,7 @@ TEST(closing_does_not_wait_for_a_stopped_database)
     bool at_once = false;
     stack_postgres_pause(&postgres);
     for (int try = 0; try < TRIES && !at_once; try++) {
-        open_service(&service, "shop", defaults);
+        open_service(&service, "postgres", defaults);
         at_once = closes_at_once(&service);
     }
     stack_postgres_resume(&postgres);
@@ -359,7 +273,7 @@ TEST(a_policy_that_the_guard_refuses_is_reported)
 {
     struct guard_error error = {0};
     struct catalog *catalog = NULL;
-    open_service(&service, "shop", defaults);
+    open_service(&service, "postgres", defaults);
     struct settings wrong = service.settings;
     wrong.policy.jitter_percent = 100;
     assert_false(catalog_open(&wrong, service.guard, &catalog, &error));
@@ -369,9 +283,7 @@ TEST(a_policy_that_the_guard_refuses_is_reported)
 
 static bool start(void)
 {
-    return stack_redis_start(&redis, NULL) && stack_postgres_start(&postgres, 60) &&
-           stack_postgres_query(postgres.url, "CREATE DATABASE shop TEMPLATE template0", NULL, 0) &&
-           stack_postgres_load(url_of("shop"), SCALE);
+    return stack_redis_start(&redis, NULL) && stack_postgres_start_seeded(&postgres, 60, SCALE);
 }
 
 static bool stop(void)

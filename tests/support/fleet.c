@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { MAX_CONNECTIONS = 120, SETTINGS_MAX = 48, STATEMENT_BYTES = 1024, PAUSE_MS = 2 };
+enum { MAX_CONNECTIONS = 120, SETTINGS_MAX = 48, STATEMENT_BYTES = 1024, PAUSE_MS = 10 };
 
 struct fleet fleet;
 

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PAUSE_MS = 2, OPS_LIMIT_MS = 1000, THREAD_LOOKS = 25 };
+enum { PAUSE_MS = 10, OPS_LIMIT_MS = 1000, THREAD_LOOKS = 25 };
 
 /* ---- waiting ---- */
 

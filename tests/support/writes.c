@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SETTINGS_MAX = 40, STATEMENT_BYTES = 1024, PAUSE_MS = 2, STACK_BYTES = 256 << 10 };
+enum { SETTINGS_MAX = 40, STATEMENT_BYTES = 1024, PAUSE_MS = 10, STACK_BYTES = 256 << 10 };
 
 /* ---- logins ---- */
 
