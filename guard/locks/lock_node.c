@@ -13,25 +13,6 @@ enum {
     NODE_PENDING_BYTES = 64 << 20,
     NODE_BACKOFF_MS = 50,
     NODE_MAX_BACKOFF_MS = 1000,
-    NODE_WHY_SIZE = 512,
-    RUN_ID_SIZE = 41, /* 40 hexadecimal digits */
-};
-
-struct lock_node {
-    struct lock_provider_config config;
-    struct lock_node_hooks hooks;
-    struct redis_topology *topology; /* owned */
-    struct lock_wire wire;
-    struct redis *redis;               /* owned */
-    struct subscription *subscription; /* owned */
-    char label[REDIS_LABEL_SIZE];
-    char why[NODE_WHY_SIZE];
-    char run_id[RUN_ID_SIZE];
-    bool waits, ageless, is_up, denied;
-    uint64_t born_us; /* it has been up since then at the latest; 0: not known */
-    bool closing;
-    unsigned parts_open;
-    struct host_told told;
 };
 
 /* ---- its age ---- */
@@ -54,11 +35,6 @@ const char *lock_node_ageless(const struct lock_node *node)
 const char *lock_node_denied(const struct lock_node *node)
 {
     return node->denied ? node->why : NULL;
-}
-
-const char *lock_node_run_id(const struct lock_node *node)
-{
-    return node->run_id;
 }
 
 static void tell_node_up(struct lock_node *node)
@@ -137,7 +113,7 @@ static void on_node_message(void *context, const char *payload, size_t payload_b
     struct lock_node *node = context;
     struct lock_message message;
     if (lock_message_read(payload, payload_bytes, &message))
-        node->hooks.told(node->hooks.context, &message);
+        node->hooks.told(node->hooks.context, message.uuid, message.encoded, message.encoded_bytes);
 }
 
 static void on_node_resync(void *context)
@@ -266,36 +242,11 @@ struct lock_node *lock_node_open(const struct lock_provider_config *config, cons
     node->waits = waits;
     redis_url_label(&node->topology->url, node->label);
     snprintf(node->why, sizeof node->why, "redis %s: not reached yet", node->label);
-    lock_wire_init(&node->wire, locks->name_space, node->topology->url.database,
-                   locks->max_lease_ms, locks->fence_ms);
+    lock_wire_init(&node->wire, locks->name_space, node->topology->url.database, locks->max_lease_ms,
+                   locks->fence_ms);
     connect_node(node);
-    if (!lock_node_is_whole(node))
+    if (node->subscription == NULL)
         check_failed(error, GUARD_NO_MEMORY,
                      "guard_locks_open: no memory, randomness or descriptor to be had");
     return node;
-}
-
-bool lock_node_is_whole(const struct lock_node *node)
-{
-    return node->subscription != NULL;
-}
-
-struct redis *lock_node_redis(const struct lock_node *node)
-{
-    return node->redis;
-}
-
-const struct lock_wire *lock_node_wire(const struct lock_node *node)
-{
-    return &node->wire;
-}
-
-const char *lock_node_label(const struct lock_node *node)
-{
-    return node->label;
-}
-
-const char *lock_node_why(const struct lock_node *node)
-{
-    return node->why;
 }

@@ -15,29 +15,43 @@
 #include "lock_wire.h"
 #include "provider.h"
 
-struct lock_node;
+enum { LOCK_NODE_WHY_SIZE = 512, LOCK_RUN_ID_SIZE = 41 /* 40 hexadecimal digits */ };
 
+/* As those of provider.h. */
 struct lock_node_hooks {
     void *context;
-    void (*told)(void *context, const struct lock_message *message); /* lent */
-    void (*resync)(void *context);                                   /* messages may have been lost */
-    void (*link)(void *context, bool up, const char *why);           /* lent until the next is told */
+    void (*told)(void *context, const char *uuid, const char *encoded, size_t encoded_bytes);
+    void (*resync)(void *context);
+    void (*link)(void *context, bool up, const char *why); /* lent until the next is told */
+};
+
+struct lock_node {
+    /* for its owner to read: */
+    struct redis *redis; /* owned */
+    struct subscription
+        *subscription; /* owned; NULL: for want of memory it is good for nothing but to be closed */
+    struct lock_wire wire;
+    char label[REDIS_LABEL_SIZE]; /* host:port, as texts name it */
+    char why[LOCK_NODE_WHY_SIZE]; /* it is not up; the reason that was told last */
+    char run_id
+        [LOCK_RUN_ID_SIZE]; /* of the server that is up, the same under all its names; "": not known. Known
+                                        * wherever the age is */
+    /* lock_node.c's: */
+    struct lock_provider_config config;
+    struct lock_node_hooks hooks;
+    struct redis_topology *topology; /* owned */
+    bool waits, ageless, is_up, denied;
+    uint64_t born_us; /* it has been up since then at the latest; 0: not known */
+    bool closing;
+    unsigned parts_open;
+    struct host_told told;
 };
 
 /* Starts connecting. waits: for its age. NULL: INVALID, NO_MEMORY. */
 struct lock_node *lock_node_open(const struct lock_provider_config *config, const char *url, bool waits,
                                  const struct lock_node_hooks *hooks, struct guard_error *error);
-/* False: for want of memory it is good for nothing but to be closed. */
-bool lock_node_is_whole(const struct lock_node *node);
 /* Answers what was sent; no hook is called any more. */
 void lock_node_close(struct lock_node *node, void (*closed)(void *context), void *context);
-
-struct redis *lock_node_redis(const struct lock_node *node);
-const struct lock_wire *lock_node_wire(const struct lock_node *node);
-/* host:port, as texts name it. */
-const char *lock_node_label(const struct lock_node *node);
-/* Why it is not up; the reason that was told last. */
-const char *lock_node_why(const struct lock_node *node);
 
 /* It grants nothing for this much longer; 0: it may grant. While it is not known, limit_ms. */
 uint32_t lock_node_young_ms(const struct lock_node *node, uint64_t now_us);
@@ -46,7 +60,5 @@ const char *lock_node_ageless(const struct lock_node *node);
 /* It lets nobody in with this login, or to this database; told as a link that is up, so that it is asked for. NULL: it
  * does, or is not reached. */
 const char *lock_node_denied(const struct lock_node *node);
-/* Of the server that is up, the same under all its names; "": not known. Known wherever the age is. */
-const char *lock_node_run_id(const struct lock_node *node);
 
 #endif

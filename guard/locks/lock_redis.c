@@ -45,7 +45,7 @@ static void on_lock_script(void *context, enum redis_outcome outcome, const stru
         if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ERROR)
             say(self->say, SAY_REDIS, SAY_BAD, "locks: redis refused a script: %.200s", reply->str);
         if (outcome != REDIS_REPLIED && out.why == NULL)
-            out.why = lock_node_why(self->node);
+            out.why = self->node->why;
         self->hooks.replied(self->hooks.context, call->op, &out);
     }
     free(call);
@@ -93,7 +93,7 @@ static bool redis_lock_perform(struct lock_provider *provider, const struct lock
     call->op = action->op;
     call->asked = lock_asked_of(action);
     if (refuse_unasked(self, action, call) ||
-        lock_wire_send(lock_node_wire(self->node), lock_node_redis(self->node), action, on_lock_script, call))
+        lock_wire_send(&self->node->wire, self->node->redis, action, on_lock_script, call))
         return true;
     free(call);
     return false;
@@ -126,7 +126,7 @@ static void on_redis_look(void *context, enum redis_outcome outcome, const struc
     if (!self->closing) {
         bool seen = lock_wire_read_look(outcome, reply, &view, &why);
         if (outcome != REDIS_REPLIED)
-            why = lock_node_why(self->node);
+            why = self->node->why;
         look->looked(look->context, seen ? &view : NULL, why);
     }
     free(look);
@@ -136,7 +136,7 @@ static bool send_redis_look(struct redis_look *look)
 {
     const struct lock_name name = {look->encoded, look->encoded_bytes};
     struct lock_node *node = look->self->node;
-    return lock_wire_send_look(lock_node_wire(node), lock_node_redis(node), &name, on_redis_look, look);
+    return lock_wire_send_look(&node->wire, node->redis, &name, on_redis_look, look);
 }
 
 static bool redis_lock_look(struct lock_provider *provider, const struct lock_name *name, lock_looked *looked,
@@ -156,26 +156,6 @@ static bool redis_lock_look(struct lock_provider *provider, const struct lock_na
         return true;
     free(look);
     return false;
-}
-
-/* ---- the node ---- */
-
-static void on_redis_lock_told(void *context, const struct lock_message *message)
-{
-    struct lock_redis *self = context;
-    self->hooks.told(self->hooks.context, message->uuid, message->encoded, message->encoded_bytes);
-}
-
-static void on_redis_lock_resync(void *context)
-{
-    struct lock_redis *self = context;
-    self->hooks.resync(self->hooks.context);
-}
-
-static void on_redis_lock_link(void *context, bool up, const char *why)
-{
-    struct lock_redis *self = context;
-    self->hooks.link(self->hooks.context, up, why);
 }
 
 /* ---- from open to close ---- */
@@ -201,7 +181,8 @@ static void redis_lock_close(struct lock_provider *provider, void (*closed)(void
 struct lock_provider *lock_redis_open(const struct lock_provider_config *config, struct guard_error *error)
 {
     struct lock_redis *self = calloc(1, sizeof *self);
-    const struct lock_node_hooks hooks = {self, on_redis_lock_told, on_redis_lock_resync, on_redis_lock_link};
+    const struct lock_node_hooks hooks = {config->hooks.context, config->hooks.told, config->hooks.resync,
+                                          config->hooks.link};
     if (self == NULL) {
         check_failed(error, GUARD_NO_MEMORY, "guard_locks_open: no memory");
         return NULL;
@@ -222,6 +203,6 @@ struct lock_provider *lock_redis_open(const struct lock_provider_config *config,
         free(self);
         return NULL;
     }
-    self->provider.perform = lock_node_is_whole(self->node) ? redis_lock_perform : NULL;
+    self->provider.perform = self->node->subscription != NULL ? redis_lock_perform : NULL;
     return &self->provider;
 }

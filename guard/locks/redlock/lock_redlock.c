@@ -113,7 +113,7 @@ static void give_back_on(struct redlock_call *call, size_t node, bool in_doubt)
     struct lock_node *to = call->self->nodes[node].node;
     give.kind = LOCK_GIVE;
     give.doubt = in_doubt;
-    lock_wire_send(lock_node_wire(to), lock_node_redis(to), &give, on_redlock_ignored, NULL);
+    lock_wire_send(&to->wire, to->redis, &give, on_redlock_ignored, NULL);
 }
 
 static void on_redlock_raised(void *context, enum redis_outcome outcome, const struct redisReply *reply);
@@ -123,8 +123,7 @@ static void raise_on(struct redlock_call *call, size_t node)
     struct redlock_part *part = &call->raises[node];
     struct lock_node *to = call->self->nodes[node].node;
     *part = (struct redlock_part){call, node};
-    if (lock_wire_send_raise(lock_node_wire(to), lock_node_redis(to), &call->action, call->round.fence,
-                             on_redlock_raised, part))
+    if (lock_wire_send_raise(&to->wire, to->redis, &call->action, call->round.fence, on_redlock_raised, part))
         call->under_way++;
     else
         lock_round_raised(&call->round, node, &(struct lock_reply){.kind = LOCK_UNSENT});
@@ -189,9 +188,9 @@ static void read_redlock_answer(const struct redlock_part *part, const struct lo
     lock_wire_read(asked, outcome, reply, out, NULL);
     if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ERROR)
         say(self->say, SAY_REDIS, SAY_BAD, "locks: redis %s refused a script: %.200s",
-            lock_node_label(self->nodes[part->node].node), reply->str);
+            self->nodes[part->node].node->label, reply->str);
     if (outcome != REDIS_REPLIED && out->why == NULL)
-        out->why = lock_node_why(self->nodes[part->node].node);
+        out->why = self->nodes[part->node].node->why;
 }
 
 static void on_redlock_replied(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -228,7 +227,7 @@ static bool may_vote(const struct redlock_call *call, size_t at, struct lock_rep
 {
     const struct redlock_node *node = &call->self->nodes[at];
     uint32_t young_ms = lock_node_young_ms(node->node, clock_now_us());
-    *out = (struct lock_reply){.kind = LOCK_UNSENT, .why = lock_node_why(node->node)};
+    *out = (struct lock_reply){.kind = LOCK_UNSENT, .why = node->node->why};
     if (call->action.kind != LOCK_TAKE)
         return true;
     if (call->self->twins[0] != '\0' || lock_node_denied(node->node) != NULL)
@@ -250,7 +249,7 @@ static void ask_redlock_node(struct redlock_call *call, size_t at)
     struct lock_reply unasked;
     *part = (struct redlock_part){call, at};
     if (may_vote(call, at, &unasked) &&
-        lock_wire_send(lock_node_wire(node), lock_node_redis(node), &call->action, on_redlock_replied, part))
+        lock_wire_send(&node->wire, node->redis, &call->action, on_redlock_replied, part))
         call->under_way++;
     else
         lock_round_replied(&call->round, at, &unasked);
@@ -296,10 +295,10 @@ static bool redlock_perform(struct lock_provider *provider, const struct lock_ac
 
 /* ---- the nodes ---- */
 
-static void on_redlock_told(void *context, const struct lock_message *message)
+static void on_redlock_told(void *context, const char *uuid, const char *encoded, size_t encoded_bytes)
 {
     struct redlock *self = ((struct redlock_node *)context)->self;
-    self->hooks.told(self->hooks.context, message->uuid, message->encoded, message->encoded_bytes);
+    self->hooks.told(self->hooks.context, uuid, encoded, encoded_bytes);
 }
 
 static void on_redlock_resync(void *context)
@@ -322,14 +321,13 @@ static void find_redlock_twins(struct redlock *self)
     const char *run_ids[LOCK_NODES_MAX];
     size_t one = 0, other = 0;
     for (size_t i = 0; i < self->node_count; i++)
-        run_ids[i] = lock_node_run_id(self->nodes[i].node);
+        run_ids[i] = self->nodes[i].node->run_id;
     self->twins[0] = '\0';
     if (lock_round_has_twins(run_ids, self->node_count, &one, &other))
         snprintf(self->twins, sizeof self->twins,
-                 "redis %s and %s are one server (run_id %.8s...); each of the masters votes once, so name "
+                 "redis %.55s and %.55s are one server (run_id %.8s...); each of the masters votes once, so name "
                  "another",
-                 lock_node_label(self->nodes[one].node), lock_node_label(self->nodes[other].node),
-                 run_ids[one]);
+                 self->nodes[one].node->label, self->nodes[other].node->label, run_ids[one]);
 }
 
 /* Up: a quorum is. */
@@ -408,8 +406,7 @@ static bool redlock_look(struct lock_provider *provider, const struct lock_name 
     look->context = context;
     for (size_t i = 0; i < self->node_count; i++) {
         struct lock_node *node = self->nodes[i].node;
-        look->under_way +=
-            lock_wire_send_look(lock_node_wire(node), lock_node_redis(node), name, on_redlock_look, look);
+        look->under_way += lock_wire_send_look(&node->wire, node->redis, name, on_redlock_look, look);
     }
     bool sent = look->under_way > 0;
     if (!sent)
@@ -453,7 +450,7 @@ static bool open_redlock_nodes(struct redlock *self, const struct lock_provider_
         node->self = self;
         node->node = lock_node_open(config, config->locks->urls[i], true, &hooks, error);
         self->node_count += node->node != NULL;
-        whole = node->node != NULL && lock_node_is_whole(node->node);
+        whole = node->node != NULL && node->node->subscription != NULL;
     }
     return whole;
 }
