@@ -40,9 +40,10 @@ struct redlock {
     uint8_t attempts
         [REDLOCK_ATTEMPTS]; /* refused in a row, by a hash of the token: that two share one does no harm */
     bool was_up;
-    char why[REDLOCK_WHY_SIZE];   /* of the link */
-    char twins[REDLOCK_WHY_SIZE]; /* two of them are one server: why nothing is granted; "": none are */
-    struct redlock_call *decided; /* while they were sent, to be told */
+    char why[REDLOCK_WHY_SIZE]; /* of the link */
+    char twins[REDLOCK_WHY_SIZE +
+               2 * REDIS_LABEL_SIZE]; /* two of them are one server: why nothing is granted; "": none are */
+    struct redlock_call *decided;     /* while they were sent, to be told */
     struct host_soon tell;
     bool closing;
     size_t parts_open;
@@ -325,7 +326,7 @@ static void find_redlock_twins(struct redlock *self)
     self->twins[0] = '\0';
     if (lock_round_has_twins(run_ids, self->node_count, &one, &other))
         snprintf(self->twins, sizeof self->twins,
-                 "redis %.55s and %.55s are one server (run_id %.8s...); each of the masters votes once, so name "
+                 "redis %s and %s are one server (run_id %.8s...); each of the masters votes once, so name "
                  "another",
                  self->nodes[one].node->label, self->nodes[other].node->label, run_ids[one]);
 }
