@@ -213,7 +213,7 @@ $(BUILD)/page_template.h: load/report/page.html app/view/palette.css load/report
 	load/report/page.js
 $(BUILD)/app/view/page.o: | $(BUILD)/view_page.h
 $(BUILD)/view_page.h: $(addprefix app/view/,page.html palette.css view.css plot.js widgets.js page.js)
-$(BUILD)/load/ground/web.o: | $(BUILD)/ground_page.h
+$(BUILD)/load/ground/serve.o: | $(BUILD)/ground_page.h
 $(BUILD)/ground_page.h: load/ground/page.html app/view/palette.css app/view/view.css load/ground/page.css app/view/plot.js \
 	app/view/widgets.js load/ground/page.js
 $(PAGES): load/embed.sh

@@ -16,7 +16,7 @@
 #ifndef LOAD_GROUND_BUTTONS_H
 #define LOAD_GROUND_BUTTONS_H
 
-#include "load/ground/ground.h"
+#include "load/ground/state.h"
 
 enum { BUTTONS_WHY_BYTES = 240 };
 

@@ -4,7 +4,7 @@
  * and lines for a shell.
  *
  * Servers that REDIS_URL and DATABASE_URL name are used as they are; every setting of catalogd may be given in the
- * environment. See ground.h for what it consists of.
+ * environment. See state.h for what it consists of.
  *
  * Threads: from that of proc.h.
  */

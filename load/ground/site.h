@@ -9,18 +9,53 @@
  * A server that REDIS_URL or DATABASE_URL names is the user's: it is used, and no deed touches it. Every other setting
  * of catalogd may be in the environment; those that make a stampede visible have defaults of their own here.
  *
- * Threads: site_open(), site_turn() and site_close() from one, that of proc.h; all else from any. Errors: false, the reason
- * on stderr or in `why`.
+ * What has happened is a story, one sentence each, of which the page shows the last.
+ *
+ * Threads: site_open(), site_turn() and site_close() from one, that of proc.h; all else, and the story, from any. Errors:
+ * false, the reason on stderr or in `why`.
  */
 #ifndef LOAD_GROUND_SITE_H
 #define LOAD_GROUND_SITE_H
 
 #include "load/ground/deeds.h"
 #include "load/ground/shelf.h"
-#include "load/ground/story.h"
 #include "load/play/act.h"
 
+#include <jansson.h>
+
 #include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- the story ---- */
+
+enum { STORY_KEPT = 24, STORY_TEXT_BYTES = 400 };
+
+/* How the page draws it. */
+enum story_kind { STORY_DEED = 0, STORY_RESULT, STORY_TROUBLE };
+
+struct story {
+    pthread_mutex_t lock;
+    uint64_t count; /* told so far: the next one's number */
+    struct {
+        uint64_t at_ms; /* the date */
+        enum story_kind kind;
+        char text[STORY_TEXT_BYTES];
+    } told[STORY_KEPT]; /* number n stands at n % STORY_KEPT */
+};
+
+void story_init(struct story *story);
+void story_tell(struct story *story, enum story_kind kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* [{"n","at_ms","kind","text"}], oldest first. Yours. */
+json_t *story_json(struct story *story);
+
+/* 1234 as "1 234", as the page has it; reports leave four digits together. Returns `text`. */
+enum { STORY_COUNT_BYTES = 32 };
+const char *story_count(uint64_t count, char text[static STORY_COUNT_BYTES]);
+
+/* ---- the servers ---- */
 
 enum { SITE_ORDERS_MAX = 32, SITE_MODE_BYTES = 16, SITE_WHY_BYTES = 160, SITE_PRODUCT = 7 };
 

@@ -9,9 +9,17 @@
  *      "postgres":{"health":"up","back_ms":0,"ours":true,"queries":1012,"counted":true},   counted by the database itself
  *      "leases":[{"key":"product:7","process":"A","left_ms":1400,"lease_ms":2000}],
  *      "job":{"compares":false,"step":"off","requests":1000,"queries_before":12,"mode":"off"},    null: none is under way
- *      "steps":{"off":{...}},                                    of the guide: off, fleet, hit; as rush_json() has it
+ *      "steps":{"off":{...}},                                    of the guide: off, fleet, hit; as crowd.c has it
  *      "compared":{"off":{...}},                                 by mode
  *      "story":[{"n":0,"at_ms":...,"kind":"deed","text":"..."}]}
+ *
+ *     page.html, page.js   the page; app/view/plot.js and widgets.js draw the samples
+ *     serve.c, gate.c      the command; serves the page on loopback, and asks who presses its buttons
+ *     buttons.c            what can be pressed
+ *     crowd.c              a crowd, and what became of it, in one sentence
+ *     site.c, deeds.c      the servers, what is done to them, and what has happened
+ *     shelf.c              what stands in Redis
+ *     state.c              follows what the processes say of themselves (GET /live); all of it as one line of JSON
  *
  * Threads: state_open() and state_close() from one, state_wait() from any.
  */
@@ -20,7 +28,44 @@
 
 #include "load/base/text.h"
 #include "load/base/ticker.h"
-#include "load/ground/ground.h"
+#include "load/ground/crowd.h"
+
+#include <jansson.h>
+
+#include <pthread.h>
+#include <stdint.h>
+
+/* ---- what one process says of itself ---- */
+
+/* Follows GET /live by a thread of its own. A process that is away is tried again; one that stands still is waited for. */
+enum { READER_EVERY_MS = 250 };
+
+struct reader {
+    uint16_t port; /* of its operations listener */
+    struct ticker ticker;
+    pthread_mutex_t lock;
+    json_t *
+        about; /* owned; under lock, like the rest: what does not change of the process that speaks; NULL: none yet */
+    json_t *sample; /* owned; the last one; NULL: none yet */
+    uint64_t sample_us;
+};
+
+/* False: no thread. */
+bool reader_open(struct reader *reader, uint16_t port);
+/* Accepts one that is all zeros. */
+void reader_close(struct reader *reader);
+
+/* Copies of the last sample and of what does not change; NULL: none. Both yours. *age_ms: how old it is. */
+void reader_take(struct reader *reader, json_t **about, json_t **sample, uint64_t *age_ms);
+
+/* ---- all that the playground consists of ---- */
+
+struct ground {
+    struct story story;
+    struct site site;
+    struct reader readers[DEED_PROCESSES];
+    struct jobs jobs;
+};
 
 enum { STATE_EVERY_MS = 200, STATE_READERS = 6 };
 

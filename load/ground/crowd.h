@@ -1,13 +1,44 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * jobs.h - what takes the playground a while, one at a time by a thread of its own: a crowd, or the same crowd in every mode.
+ * crowd.h - the crowd of the playground: N requests at one instant, half of them at each process; what became of them, and
+ * the sentence that says it. One crowd at a time, by a thread of its own (a job), or the same one in every mode.
  *
- * Threads: jobs_open() and jobs_close() from one, the others from any.
+ * Threads: jobs_open() and jobs_close() from one, the others from any. Errors: false,
+ * told as trouble.
  */
-#ifndef LOAD_GROUND_JOBS_H
-#define LOAD_GROUND_JOBS_H
+#ifndef LOAD_GROUND_CROWD_H
+#define LOAD_GROUND_CROWD_H
 
-#include "load/ground/rush.h"
+#include "load/ground/site.h"
+#include "load/herd/record.h"
+
+#include <jansson.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { RUSH_REQUESTS_MAX = 3000, RUSH_PRODUCTS = 100 };
+
+struct rush {
+    uint32_t requests;
+    bool is_many;          /* RUSH_PRODUCTS products that nobody has asked for; otherwise the one */
+    bool is_warm;          /* the product is left in the cache */
+    bool hits;             /* something happens to the process that loads ... */
+    struct site_order hit; /* ... this */
+};
+
+struct rush_result {
+    char mode[SITE_MODE_BYTES];
+    uint32_t requests, ok, failed, refused; /* 200, no answer, another status */
+    uint32_t reset;                         /* of the failed: their connection ended */
+    uint32_t caches[RECORD_CACHES];
+    uint64_t queries;
+    uint64_t loads[DEED_PROCESSES]; /* of each process; 0 of one that died */
+    uint64_t saved;                 /* mode shadow: what the guard would have saved */
+    uint64_t p50_us, max_us, span_us;
+};
+
+/* ---- a crowd, or several, as a job ---- */
 
 enum { JOBS_MODES = 4 };
 
