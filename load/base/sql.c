@@ -3,91 +3,237 @@
 #include "load/base/sql.h"
 
 #include "load/base/clock.h"
-#include "load/base/net.h"
 
 #include <libpq-fe.h>
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
-/* libpq's messages have several lines; the first says it. */
-static bool complain(const char *message, char *why)
+enum { SILENT_LIMIT_MS = 3000 };
+
+void sql_session_init(struct sql_session *session, const char *url, const char *name, const char *greeting)
 {
-    size_t bytes = strcspn(message, "\n");
-    snprintf(why, SQL_WHY_BYTES, "%.*s", (int)bytes, bytes > 0 ? message : "no connection");
-    return false;
+    *session = (struct sql_session){.url = url, .name = name, .greeting = greeting, .end_fd = -1};
 }
 
-static bool complain_time(uint32_t limit_ms, char *why)
+void sql_session_clear(struct sql_session *session)
 {
-    snprintf(why, SQL_WHY_BYTES, "no answer from the database within %u ms", (unsigned)limit_ms);
-    return false;
+    PQfinish(session->connection);
+    session->connection = NULL;
+    session->is_busy = false;
 }
 
-/* False: failed, or end_us has passed. */
-static bool connect_within(PGconn *connection, uint64_t end_us)
-{
-    PostgresPollingStatusType wants = PGRES_POLLING_WRITING;
-    while (wants != PGRES_POLLING_OK && wants != PGRES_POLLING_FAILED) {
-        short events = wants == PGRES_POLLING_READING ? POLLIN : POLLOUT;
-        if (!net_wait(PQsocket(connection), events, end_us))
-            return false;
-        wants = PQconnectPoll(connection);
-    }
-    return wants == PGRES_POLLING_OK;
-}
+/* ---- waiting ---- */
 
-/* Reads until the server is through with the statement. */
-static bool finish_within(PGconn *connection, uint64_t end_us)
+/* False: end_us has passed, or all waiting is to end. */
+static bool wait_ready(const struct sql_session *session, short events, uint64_t end_us)
 {
-    while (PQisBusy(connection)) {
-        if (!net_wait(PQsocket(connection), POLLIN, end_us))
-            return false;
-        if (!PQconsumeInput(connection))
-            return true; /* the next result says what is wrong */
-    }
-    return true;
-}
-
-/* One result after another; the last row seen is the value. */
-static bool take_results(PGconn *connection, uint64_t end_us, char *value, size_t value_bytes, bool *in_time)
-{
-    bool good = true;
+    struct pollfd wanted[] = {{.fd = PQsocket(session->connection), .events = events},
+                              {.fd = session->end_fd, .events = POLLIN}};
     for (;;) {
-        *in_time = finish_within(connection, end_us);
-        PGresult *result = *in_time ? PQgetResult(connection) : NULL;
-        if (result == NULL)
-            return good && *in_time;
-        ExecStatusType status = PQresultStatus(result);
-        good = good && (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK);
-        if (value != NULL && PQntuples(result) > 0)
-            snprintf(value, value_bytes, "%s", PQgetvalue(result, 0, 0));
-        bool is_copy = status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
-        PQclear(result);
-        if (is_copy) /* never ends by itself */
-            return false;
+        uint64_t now_us = clock_us();
+        int left_ms = now_us < end_us ? (int)((end_us - now_us + 999) / 1000) : 0;
+        int ready = poll(wanted, 2, left_ms);
+        if (ready == -1 && errno == EINTR)
+            continue;
+        return ready > 0 && wanted[0].revents != 0;
     }
+}
+
+/* libpq's messages have several lines; the first says it. */
+static void note_error(struct sql_session *session)
+{
+    const char *message = session->connection != NULL ? PQerrorMessage(session->connection) : "no memory\n";
+    size_t bytes = strcspn(message, "\n");
+    snprintf(session->why, sizeof session->why, "%.*s", (int)bytes,
+             bytes > 0 ? message : "the connection is gone");
+}
+
+static enum sql_outcome away(struct sql_session *session, const char *why)
+{
+    if (why != NULL)
+        snprintf(session->why, sizeof session->why, "%s", why);
+    else
+        note_error(session);
+    sql_session_clear(session);
+    return SQL_AWAY;
+}
+
+/* ---- asking ---- */
+
+static void copy_row(const PGresult *result, struct sql_answer *out)
+{
+    if (out->value != NULL && PQntuples(result) > 0)
+        snprintf(out->value, out->value_bytes, "%s", PQgetvalue(result, 0, 0));
+    int count = PQntuples(result) > 0 ? PQnfields(result) : 0;
+    for (int i = 0; i < count && out->cell_count < SQL_CELLS; i++)
+        snprintf(out->cells[out->cell_count++], SQL_CELL_BYTES, "%s", PQgetvalue(result, 0, i));
+}
+
+static void note_refusal(struct sql_session *session, const PGresult *result)
+{
+    const char *message = PQresultErrorMessage(result);
+    snprintf(session->why, sizeof session->why, "%.*s", (int)strcspn(message, "\n"), message);
+}
+
+/* What the server sends until it is through with the statement. COPY would never be: the connection goes. */
+static enum sql_outcome take_results(struct sql_session *session, uint64_t end_us, struct sql_answer *out)
+{
+    enum sql_outcome outcome = SQL_ANSWERED;
+    for (;;) {
+        while (PQisBusy(session->connection)) {
+            if (!wait_ready(session, POLLIN, end_us)) {
+                snprintf(session->why, sizeof session->why, "the database does not answer in time");
+                return SQL_AWAY;
+            }
+            if (PQconsumeInput(session->connection) == 0)
+                return away(session, NULL);
+        }
+        PGresult *result = PQgetResult(session->connection);
+        if (result == NULL)
+            break;
+        ExecStatusType status = PQresultStatus(result);
+        if (status == PGRES_TUPLES_OK) {
+            copy_row(result, out);
+        } else if (status != PGRES_COMMAND_OK && status != PGRES_EMPTY_QUERY && outcome == SQL_ANSWERED) {
+            outcome = SQL_REFUSED;
+            note_refusal(session, result);
+        }
+        PQclear(result);
+        if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH) {
+            sql_session_clear(session);
+            return SQL_REFUSED;
+        }
+    }
+    session->is_busy = false;
+    return PQstatus(session->connection) == CONNECTION_OK ? outcome : away(session, NULL);
+}
+
+static enum sql_outcome ask_now(struct sql_session *session, const char *statement, const char *const *values,
+                                size_t value_count, uint64_t end_us, struct sql_answer *out)
+{
+    out->cell_count = 0;
+    if (value_count == 0 ? PQsendQuery(session->connection, statement) == 0
+                         : PQsendQueryParams(session->connection, statement, (int)value_count, NULL, values,
+                                             NULL, NULL, 0) == 0)
+        return away(session, NULL);
+    session->is_busy = true;
+    session->asked_us = clock_us();
+    for (int left; (left = PQflush(session->connection)) != 0;) {
+        if (left == -1)
+            return away(session, NULL);
+        if (!wait_ready(session, POLLOUT, end_us)) /* half a question is no question */
+            return away(session, "the database does not read in time");
+    }
+    return take_results(session, end_us, out);
+}
+
+/* ---- connecting ---- */
+
+/* Of a single host: where there are several, libpq is to choose anew each time. */
+static void remember_address(struct sql_session *session)
+{
+    PQconninfoOption *options = PQconninfo(session->connection);
+    for (const PQconninfoOption *option = options; option != NULL && option->keyword != NULL; option++) {
+        bool is_host = strcmp(option->keyword, "host") == 0,
+             is_address = strcmp(option->keyword, "hostaddr") == 0;
+        if ((is_host && option->val != NULL && strchr(option->val, ',') != NULL) ||
+            (is_address && option->val != NULL)) {
+            PQconninfoFree(options);
+            return;
+        }
+    }
+    PQconninfoFree(options);
+    const char *address = PQhostaddr(session->connection);
+    snprintf(session->address, sizeof session->address, "%s", address != NULL ? address : "");
+}
+
+static bool start_connection(struct sql_session *session)
+{
+    const char *const names[] = {"dbname", "fallback_application_name", "hostaddr", NULL};
+    const char *const values[] = {session->url, session->name,
+                                  session->address[0] != '\0' ? session->address : NULL, NULL};
+    session->connection = PQconnectStartParams(names, values, 1);
+    return session->connection != NULL && PQstatus(session->connection) != CONNECTION_BAD;
+}
+
+static enum sql_outcome connect_until(struct sql_session *session, uint64_t end_us)
+{
+    struct sql_answer ignored = {.cell_count = 0};
+    PostgresPollingStatusType wants = PGRES_POLLING_WRITING;
+    if (!start_connection(session))
+        return away(session, NULL);
+    while (wants != PGRES_POLLING_OK && wants != PGRES_POLLING_FAILED) {
+        if (!wait_ready(session, wants == PGRES_POLLING_READING ? POLLIN : POLLOUT, end_us))
+            return away(session, "the database does not accept a connection in time");
+        wants = PQconnectPoll(session->connection);
+    }
+    if (wants == PGRES_POLLING_FAILED || PQsetnonblocking(session->connection, 1) == -1)
+        return away(session, NULL);
+    if (session->address[0] == '\0')
+        remember_address(session);
+    if (session->greeting == NULL)
+        return SQL_ANSWERED;
+    enum sql_outcome outcome = ask_now(session, session->greeting, NULL, 0, end_us, &ignored);
+    return outcome == SQL_REFUSED ? SQL_ANSWERED : outcome; /* it is a wish */
+}
+
+/* The answer that the last asker did not wait for. */
+static enum sql_outcome forget_answer(struct sql_session *session, uint64_t end_us)
+{
+    struct sql_answer ignored = {.cell_count = 0};
+    enum sql_outcome outcome = take_results(session, end_us, &ignored);
+    bool is_silent = session->is_busy && clock_us() - session->asked_us > (uint64_t)SILENT_LIMIT_MS * 1000;
+    if (outcome == SQL_AWAY && is_silent)
+        return away(session, "the database is silent");
+    return outcome == SQL_REFUSED ? SQL_ANSWERED : outcome;
+}
+
+/* Broken while nobody looked: whoever is there now may be asked. What we ask may be asked twice. */
+static enum sql_outcome ask_anew(struct sql_session *session, const char *statement,
+                                 const char *const *values, size_t value_count, uint64_t end_us,
+                                 struct sql_answer *out)
+{
+    enum sql_outcome outcome = connect_until(session, end_us);
+    return outcome == SQL_ANSWERED ? ask_now(session, statement, values, value_count, end_us, out) : outcome;
+}
+
+static enum sql_outcome ask(struct sql_session *session, const char *statement, const char *const *values,
+                            size_t value_count, uint64_t end_us, struct sql_answer *out)
+{
+    out->cell_count = 0;
+    if (session->connection != NULL && session->is_busy && forget_answer(session, end_us) == SQL_AWAY &&
+        session->connection != NULL)
+        return SQL_AWAY; /* it may still come */
+    if (session->connection == NULL)
+        return ask_anew(session, statement, values, value_count, end_us, out);
+    enum sql_outcome outcome = ask_now(session, statement, values, value_count, end_us, out);
+    if (outcome == SQL_AWAY && session->connection == NULL)
+        return ask_anew(session, statement, values, value_count, end_us, out);
+    return outcome;
+}
+
+enum sql_outcome sql_session_ask(struct sql_session *session, const char *statement,
+                                 const char *const *values, size_t value_count, uint64_t end_us,
+                                 struct sql_answer *out)
+{
+    out->value = NULL;
+    return ask(session, statement, values, value_count, end_us, out);
 }
 
 bool sql_run(const char *url, const char *statement, uint32_t limit_ms, char *value, size_t value_bytes,
              char why[static SQL_WHY_BYTES])
 {
-    uint64_t end_us = clock_after_ms(limit_ms);
-    bool good = false, in_time = true;
-    PGconn *connection = PQconnectStart(url);
+    struct sql_session session;
+    struct sql_answer answer = {.value = value, .value_bytes = value_bytes};
     if (value != NULL && value_bytes > 0)
         value[0] = '\0';
-    if (connection != NULL && PQstatus(connection) != CONNECTION_BAD && connect_within(connection, end_us) &&
-        PQsetnonblocking(connection, 1) == 0 && PQsendQuery(connection, statement) == 1) {
-        while (PQflush(connection) == 1 && net_wait(PQsocket(connection), POLLOUT, end_us))
-            ;
-        good = take_results(connection, end_us, value, value_bytes, &in_time);
-    }
-    if (!good && (!in_time || clock_us() >= end_us))
-        complain_time(limit_ms, why);
-    else if (!good)
-        complain(connection != NULL ? PQerrorMessage(connection) : "no memory", why);
-    PQfinish(connection);
+    sql_session_init(&session, url, "stampede", NULL);
+    bool good = ask(&session, statement, NULL, 0, clock_after_ms(limit_ms), &answer) == SQL_ANSWERED;
+    if (!good)
+        snprintf(why, SQL_WHY_BYTES, "%s", session.why);
+    sql_session_clear(&session);
     return good;
 }

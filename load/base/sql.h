@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sql.h - one statement over a PostgreSQL connection of its own, within a limit.
+ * sql.h - statements for PostgreSQL, none of which is waited for longer than told: one over a connection of its own, or
+ * many over a session.
  *
- * A server that is stopped in the middle of it costs limit_ms and no more; only the look-up of a host's name by
- * libpq cannot be bounded. Several statements in one text are one transaction, unless they say otherwise.
+ *     no connection --(ask)--> connected --(ask)--> asked --> answered
+ *           ^                                         |
+ *           +--- broken, or silent for 3 s -----------+--- end_us has passed: AWAY; the answer is waited for by the
+ *                                                          next ask, and forgotten
  *
- * Threads: any. Errors: false, and the server's or libpq's reason as one line; it holds no password.
+ * So a server that is stopped for a while costs its askers their limits and gets no pile of new connections. Names
+ * are looked up for the first connection only; that look-up, libpq's, is all that cannot be bounded.
+ *
+ * A statement without values may be several in one text: they are one transaction, unless they say otherwise.
+ *
+ * Threads: any, a session one at a time. Errors: the outcome, and the server's or libpq's reason as one line; it holds no
+ * password.
  */
 #ifndef LOAD_BASE_SQL_H
 #define LOAD_BASE_SQL_H
@@ -14,10 +23,46 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SQL_WHY_BYTES = 256 };
+enum { SQL_WHY_BYTES = 256, SQL_CELLS = 4, SQL_CELL_BYTES = 160 };
 
 /* The first column of the last statement's first row goes into `value` ("" if none); may be NULL. */
 bool sql_run(const char *url, const char *statement, uint32_t limit_ms, char *value, size_t value_bytes,
              char why[static SQL_WHY_BYTES]);
+
+enum sql_outcome {
+    SQL_ANSWERED = 0,
+    SQL_REFUSED, /* the server says no: the statement is wrong, or not allowed */
+    SQL_AWAY     /* no connection, or no answer in time */
+};
+
+struct pg_conn;
+
+struct sql_session {
+    const char *url, *name;     /* lent; the name is for pg_stat_activity */
+    const char *greeting;       /* lent: asked on each new connection; NULL: nothing */
+    int end_fd;                 /* every wait is over when it is readable; -1: none */
+    struct pg_conn *connection; /* owned; NULL: none */
+    char address[64];           /* of the first connection's server; "": a socket, or several hosts */
+    bool is_busy;               /* an answer is outstanding, since ... */
+    uint64_t asked_us;
+    char why[SQL_WHY_BYTES];
+};
+
+/* The first row; longer cells are cut. */
+struct sql_answer {
+    char cells[SQL_CELLS][SQL_CELL_BYTES];
+    size_t cell_count; /* 0: no row */
+    char *value;       /* of sql_run() alone: the first cell, whole; lent */
+    size_t value_bytes;
+};
+
+void sql_session_init(struct sql_session *session, const char *url, const char *name, const char *greeting);
+
+/* One statement with values for $1, $2, ... */
+enum sql_outcome sql_session_ask(struct sql_session *session, const char *statement,
+                                 const char *const *values, size_t value_count, uint64_t end_us,
+                                 struct sql_answer *out);
+
+void sql_session_clear(struct sql_session *session);
 
 #endif

@@ -5,9 +5,9 @@
 #include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/base/number.h"
+#include "load/base/sql.h"
 #include "load/base/ticker.h"
 #include "load/witness/witness_log.h"
-#include "load/witness/witness_session.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -29,13 +29,13 @@ enum {
 
 struct witness_postgres {
     struct witness_options options; /* its texts are lent */
-    struct witness_session session;
+    struct sql_session session;
     char counter[QUERY_BYTES]; /* STATEMENTS: the number, and what changes when it begins anew */
     char others[QUERY_BYTES];  /* STATEMENTS: what is asked most often */
     bool sees_all;             /* other roles' statements, too */
     bool is_loud_by_default;   /* log_statement, as the last mark found it */
     uint64_t count_before;
-    char epoch_before[WITNESS_CELL_BYTES];
+    char epoch_before[SQL_CELL_BYTES];
 
     struct ticker ticker;           /* the rest is its thread's while it runs */
     struct witness_sample *samples; /* owned until they go into a view */
@@ -49,7 +49,7 @@ static uint64_t end_after(uint32_t limit_ms)
     return clock_after_ms(limit_ms);
 }
 
-static bool explain(char *why, const struct witness_session *session)
+static bool explain(char *why, const struct sql_session *session)
 {
     snprintf(why, WITNESS_WHY_BYTES, "database: %.200s", session->why);
     return false;
@@ -108,13 +108,13 @@ static bool whole_number(const char *text, uint64_t *out)
 
 /* False: no number to be had; the reason is in `why`. */
 static bool take_count(struct witness_postgres *postgres, uint64_t end_us, uint64_t *count,
-                       char epoch[static WITNESS_CELL_BYTES], char why[static WITNESS_WHY_BYTES])
+                       char epoch[static SQL_CELL_BYTES], char why[static WITNESS_WHY_BYTES])
 {
-    struct witness_answer answer;
+    struct sql_answer answer;
     bool is_sql = postgres->options.way == WITNESS_SQL;
     const char *query = is_sql ? postgres->options.counter_sql : postgres->counter;
-    if (witness_session_ask(&postgres->session, query, &postgres->options.statement, is_sql ? 0 : 1, end_us,
-                            &answer) != WITNESS_ANSWERED)
+    if (sql_session_ask(&postgres->session, query, &postgres->options.statement, is_sql ? 0 : 1, end_us,
+                        &answer) != SQL_ANSWERED)
         return explain(why, &postgres->session);
     if (answer.cell_count == 0 || !whole_number(answer.cells[0], count)) {
         snprintf(why, WITNESS_WHY_BYTES,
@@ -122,15 +122,15 @@ static bool take_count(struct witness_postgres *postgres, uint64_t end_us, uint6
                  answer.cell_count > 0 ? "\"" : "no row", answer.cells[0], answer.cell_count > 0 ? "\"" : "");
         return false;
     }
-    snprintf(epoch, WITNESS_CELL_BYTES, "%s", is_sql ? "" : answer.cells[1]);
+    snprintf(epoch, SQL_CELL_BYTES, "%s", is_sql ? "" : answer.cells[1]);
     return true;
 }
 
 static bool find_statements(struct witness_postgres *postgres, uint64_t end_us,
                             char why[static WITNESS_WHY_BYTES])
 {
-    struct witness_answer answer;
-    if (witness_session_ask(&postgres->session, extension, NULL, 0, end_us, &answer) != WITNESS_ANSWERED)
+    struct sql_answer answer;
+    if (sql_session_ask(&postgres->session, extension, NULL, 0, end_us, &answer) != SQL_ANSWERED)
         return explain(why, &postgres->session);
     if (answer.cell_count == 0) {
         snprintf(
@@ -152,7 +152,7 @@ static bool try_counter(struct witness_postgres *postgres, uint64_t end_us,
                         char why[static WITNESS_WHY_BYTES])
 {
     uint64_t count;
-    char epoch[WITNESS_CELL_BYTES];
+    char epoch[SQL_CELL_BYTES];
     if (postgres->options.way == WITNESS_STATEMENTS && !find_statements(postgres, end_us, why))
         return false;
     return postgres->options.way == WITNESS_NONE || postgres->options.way == WITNESS_LOG ||
@@ -162,7 +162,7 @@ static bool try_counter(struct witness_postgres *postgres, uint64_t end_us,
 bool witness_postgres_open(const struct witness_options *options, struct witness_postgres **out,
                            char why[static WITNESS_WHY_BYTES])
 {
-    struct witness_answer answer;
+    struct sql_answer answer;
     uint64_t end_us = end_after(OPEN_LIMIT_MS);
     struct witness_postgres *postgres = calloc(1, sizeof *postgres);
     if (postgres == NULL) {
@@ -170,9 +170,8 @@ bool witness_postgres_open(const struct witness_options *options, struct witness
         return false;
     }
     postgres->options = *options;
-    witness_session_init(&postgres->session, options->database_url, quiet);
-    bool good =
-        witness_session_ask(&postgres->session, visible, NULL, 0, end_us, &answer) == WITNESS_ANSWERED;
+    sql_session_init(&postgres->session, options->database_url, "stampede witness", quiet);
+    bool good = sql_session_ask(&postgres->session, visible, NULL, 0, end_us, &answer) == SQL_ANSWERED;
     postgres->sees_all = good && strcmp(answer.cells[0], "t") == 0;
     if (!good)
         explain(why, &postgres->session);
@@ -222,18 +221,17 @@ static void open_gap(struct witness_postgres *postgres, uint64_t begin_us)
 static void take_sample(void *context, bool is_last)
 {
     struct witness_postgres *postgres = context;
-    struct witness_answer answer;
+    struct sql_answer answer;
     uint64_t begin_us = clock_us(), running = 0;
     if (is_last)
         close_gap(postgres, begin_us);
     if (is_last || begin_us < postgres->retry_us)
         return;
     postgres->session.end_fd = postgres->ticker.end_fd;
-    enum witness_outcome outcome =
-        witness_session_ask(&postgres->session, sample, &postgres->options.statement, 1,
-                            begin_us + (uint64_t)SAMPLE_LIMIT_MS * 1000, &answer);
+    enum sql_outcome outcome = sql_session_ask(&postgres->session, sample, &postgres->options.statement, 1,
+                                               begin_us + (uint64_t)SAMPLE_LIMIT_MS * 1000, &answer);
     uint64_t at_us = begin_us + (clock_us() - begin_us) / 2;
-    if (outcome == WITNESS_ANSWERED && whole_number(answer.cells[0], &running) &&
+    if (outcome == SQL_ANSWERED && whole_number(answer.cells[0], &running) &&
         add_sample(postgres, at_us, (uint32_t)running))
         close_gap(postgres, begin_us);
     else
@@ -268,11 +266,11 @@ void witness_postgres_end(struct witness_postgres *postgres)
 /* A text that has never been in a statement may be a slip of the pen: here is what it might have been. */
 static void note_nothing(struct witness_postgres *postgres, struct witness_view *view)
 {
-    struct witness_answer answer;
+    struct sql_answer answer;
     struct witness_key key;
     if (view->way != WITNESS_STATEMENTS || view->load_count > 0 || view->knows_text ||
-        witness_session_ask(&postgres->session, postgres->others, NULL, 0, end_after(FREQUENT_LIMIT_MS),
-                            &answer) != WITNESS_ANSWERED ||
+        sql_session_ask(&postgres->session, postgres->others, NULL, 0, end_after(FREQUENT_LIMIT_MS),
+                        &answer) != SQL_ANSWERED ||
         answer.cell_count < 2)
         return;
     witness_key_read(answer.cells[1], strlen(answer.cells[1]), &key);
@@ -282,7 +280,7 @@ static void note_nothing(struct witness_postgres *postgres, struct witness_view 
 
 static void finish_count(struct witness_postgres *postgres, struct witness_view *view)
 {
-    char epoch[WITNESS_CELL_BYTES], why[WITNESS_WHY_BYTES];
+    char epoch[SQL_CELL_BYTES], why[WITNESS_WHY_BYTES];
     uint64_t count = 0;
     if (!take_count(postgres, end_after(FINISH_LIMIT_MS), &count, epoch, why)) {
         view->way = WITNESS_NONE;
@@ -328,14 +326,14 @@ void witness_postgres_finish(struct witness_postgres *postgres, struct witness_v
 enum witness_mark witness_postgres_mark(struct witness_postgres *postgres, uint64_t number, uint32_t limit_ms,
                                         char why[static WITNESS_WHY_BYTES])
 {
-    struct witness_answer answer;
+    struct sql_answer answer;
     char statement[96];
-    struct witness_session *session = &postgres->session;
+    struct sql_session *session = &postgres->session;
     uint64_t end_us = end_after(limit_ms);
     /* Unlike anybody's: pg_stat_statements takes for one what differs in comments only, theirs and ours. */
     snprintf(statement, sizeof statement,
              WITNESS_OURS " %" PRIu64 " */ SELECT 1, 2, 'stampede', 3, 'witness'", number);
-    if (witness_session_ask(session, loud, NULL, 0, end_us, &answer) != WITNESS_ANSWERED) {
+    if (sql_session_ask(session, loud, NULL, 0, end_us, &answer) != SQL_ANSWERED) {
         explain(why, session);
         return WITNESS_UNMARKED;
     }
@@ -345,11 +343,11 @@ enum witness_mark witness_postgres_mark(struct witness_postgres *postgres, uint6
                  answer.cells[0]);
         return WITNESS_UNLOGGED;
     }
-    bool good = witness_session_ask(session, statement, NULL, 0, end_us, &answer) == WITNESS_ANSWERED;
+    bool good = sql_session_ask(session, statement, NULL, 0, end_us, &answer) == SQL_ANSWERED;
     if (!good)
         explain(why, session);
     else
-        witness_session_ask(session, quiet, NULL, 0, end_us, &answer);
+        sql_session_ask(session, quiet, NULL, 0, end_us, &answer);
     return good ? WITNESS_MARKED : WITNESS_UNMARKED;
 }
 
@@ -360,10 +358,10 @@ bool witness_postgres_is_loud_by_default(const struct witness_postgres *postgres
 
 void witness_postgres_log_place(struct witness_postgres *postgres, char *text, size_t text_bytes)
 {
-    struct witness_answer answer;
+    struct sql_answer answer;
     text[0] = '\0';
-    if (witness_session_ask(&postgres->session, place, NULL, 0, end_after(FINISH_LIMIT_MS), &answer) !=
-        WITNESS_ANSWERED)
+    if (sql_session_ask(&postgres->session, place, NULL, 0, end_after(FINISH_LIMIT_MS), &answer) !=
+        SQL_ANSWERED)
         return;
     snprintf(text, text_bytes, "log_destination is '%s'%s%s", answer.cells[0],
              answer.cells[1][0] != '\0' ? ", the file " : "", answer.cells[1]);
@@ -376,7 +374,7 @@ void witness_postgres_close(struct witness_postgres **slot)
     if (postgres == NULL)
         return;
     ticker_join(&postgres->ticker);
-    witness_session_clear(&postgres->session);
+    sql_session_clear(&postgres->session);
     free(postgres->samples);
     free(postgres);
 }
