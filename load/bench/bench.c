@@ -13,7 +13,7 @@
 #include "load/base/net.h"
 #include "load/base/proc.h"
 #include "load/bench/constant.h"
-#include "load/stack/machine.h"
+#include "load/stack/service.h"
 #include "load/stack/rival.h"
 
 #include <inttypes.h>

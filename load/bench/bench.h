@@ -20,7 +20,7 @@
  *     constant.h        a server of constants
  *     contenders.h      what is compared where hits are measured
  *     filled.h          when a value is stored
- *     stack/            service.h: a catalogd that is ready; nginx.h, varnish.h: what else answers
+ *     stack/            service.h: a catalogd that is ready; rival.h: what else answers
  *
  * A measurement starts the services it needs, repeats what it compares in turns (A B A B, never all A and
  * then all B, so that a machine that grows slower does so for both), adds rows to the table and stops its

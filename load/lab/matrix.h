@@ -9,7 +9,7 @@
 
 #include "load/lab/cell.h"
 #include "load/lab/trial.h"
-#include "load/stack/machine.h"
+#include "load/stack/service.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
 #include "load/base/rank.h"
 #include "load/lab/source.h"
 #include "load/report/table.h"
-#include "load/stack/machine.h"
+#include "load/stack/service.h"
 
 #include <hiredis/hiredis.h>
 

@@ -123,7 +123,7 @@ void servers_mend(struct servers *servers)
 bool servers_pooler(struct servers *servers, const struct stack_postgres *postgres,
                     char url[static LAB_URLS_BYTES])
 {
-    if (servers->pooler.pid == 0 && !stack_pgbouncer_start(&servers->pooler, postgres, "transaction"))
+    if (servers->pooler.server.pid == 0 && !stack_pgbouncer_start(&servers->pooler, postgres, "transaction"))
         return false;
     snprintf(url, LAB_URLS_BYTES, "%s", servers->pooler.url);
     return true;

@@ -14,8 +14,8 @@
 #include "load/base/net.h"
 #include "load/base/number.h"
 #include "load/base/proc.h"
-#include "load/stack/machine.h"
 #include "load/stack/rival.h"
+#include "load/stack/service.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -10,7 +10,8 @@
  * PostgreSQL itself. Same documents, same TTL, same time to serve stale, see peers.c.
  *
  *     peers.c         the choice, main()
- *     peer_*.c        how each is set up, and which page of its documentation says so; peer.c: what all have in common
+ *     peer.c          what all have in common, ours, nginx and Varnish
+ *     peer_scripts.c  the others; both: how each is set up, and which page of its documentation says so
  *     stage.c         the servers that all peers share, meters, counting
  *     contests.c      what they are asked for, and what is measured of it
  *     outcome.c       the tables, and the same as a file

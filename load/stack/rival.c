@@ -5,13 +5,15 @@
 #include "load/base/http.h"
 #include "load/base/net.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
-enum { START_LIMIT_MS = 15000, STOP_LIMIT_MS = 5000, ASK_LIMIT_MS = 1000, START_TRIES = 3 };
+enum { START_LIMIT_MS = 60000, STOP_LIMIT_MS = 5000, ASK_LIMIT_MS = 1000, START_TRIES = 3 };
 
 /* Texts with the rival's own port and folder in them. */
 struct texts {
@@ -93,7 +95,7 @@ static bool launch(struct rival *rival, const struct rival_plan *plan)
                                          .output_path = rival->log_path,
                                          .user = plan->user,
                                          .end_signal = SIGTERM};
-    rival->pid = proc_start_up(&options, answers, rival, START_LIMIT_MS);
+    rival->pid = proc_start_up(&options, plan->is_up != NULL ? plan->is_up : answers, rival, START_LIMIT_MS);
     return rival->pid > 0;
 }
 
@@ -126,4 +128,105 @@ bool rival_first_line(const char *command, char *line, size_t line_bytes)
     bool good = proc_output(command, line, line_bytes);
     line[strcspn(line, "\n")] = '\0';
     return good;
+}
+
+/* ---- nginx ---- */
+
+/* The folder is the prefix: all paths below it. */
+static const char nginx_configuration[] =
+    "daemon off;\n"
+    "worker_processes 1;\n"
+    "worker_rlimit_nofile 16384;\n"
+    "pid nginx.pid;\n"
+    "error_log log warn;\n"
+    "events { worker_connections 8192; }\n"
+    "http {\n"
+    "    access_log off;\n"
+    "    sendfile on;\n"
+    "    tcp_nopush on;\n"
+    "    keepalive_requests 1000000000;\n"
+    "    keepalive_timeout 300s;\n"
+    "    open_file_cache max=1000 inactive=300s;\n"
+    "    open_file_cache_valid 300s;\n"
+    "    client_body_temp_path body;\n"
+    "    proxy_temp_path temp;\n"
+    "    fastcgi_temp_path temp;\n"
+    "    uwsgi_temp_path temp;\n"
+    "    scgi_temp_path temp;\n"
+    "    proxy_cache_path cache levels=1:2 keys_zone=bench:10m inactive=10m "
+    "use_temp_path=off;\n"
+    "    upstream origin { server 127.0.0.1:%u; keepalive 64; }\n"
+    "    server {\n"
+    "        listen 127.0.0.1:{port} backlog=4096;\n"
+    "        location / {\n"
+    "            proxy_pass http://origin;\n"
+    "            proxy_http_version 1.1;\n"
+    "            proxy_set_header Connection \"\";\n"
+    "            proxy_cache bench;\n"
+    "            proxy_cache_key $uri;\n"
+    "            proxy_cache_valid 200 %us;\n"
+    "            proxy_ignore_headers Cache-Control Expires;\n"
+    "            proxy_cache_lock on;\n"
+    "%s"
+    "        }\n"
+    "    }\n"
+    "}\n";
+
+static const char nginx_stale[] = "            proxy_cache_use_stale updating;\n"
+                                  "            proxy_cache_background_update on;\n";
+
+bool nginx_start(struct rival *nginx, const struct nginx_options *options)
+{
+    static const char installed[] = "/usr/sbin/nginx"; /* not in every PATH */
+    char text[RIVAL_FILE_BYTES];
+    const char *const arguments[] = {access(installed, X_OK) == 0 ? installed : "nginx",
+                                     "-p",
+                                     "{folder}",
+                                     "-e",
+                                     "log",
+                                     "-c",
+                                     "nginx",
+                                     NULL};
+    const struct rival_plan plan = {
+        .name = "nginx", .arguments = arguments, .file_text = text, .user = proc_plain_user()};
+    snprintf(text, sizeof text, nginx_configuration, (unsigned)options->origin_port,
+             (unsigned)options->valid_s, options->serves_stale ? nginx_stale : "");
+    return rival_start(nginx, &plan);
+}
+
+/* ---- Varnish ---- */
+
+static const char varnish_configuration[] = "vcl 4.1;\n"
+                                            "backend origin { .host = \"127.0.0.1\"; .port = \"%u\"; }\n"
+                                            "sub vcl_hash { hash_data(req.url); return (lookup); }\n"
+                                            "sub vcl_backend_response {\n"
+                                            "    set beresp.ttl = %" PRIu32 "ms;\n"
+                                            "    set beresp.grace = %" PRIu32 "ms;\n"
+                                            "    return (deliver);\n"
+                                            "}\n";
+
+bool varnish_start(struct rival *varnish, const struct varnish_options *options)
+{
+    static const char installed[] = "/usr/sbin/varnishd"; /* not in every PATH */
+    char text[RIVAL_FILE_BYTES];
+    const char *const arguments[] = {access(installed, X_OK) == 0 ? installed : "varnishd",
+                                     "-F",
+                                     "-j",
+                                     "none",
+                                     "-n",
+                                     "{folder}/work",
+                                     "-a",
+                                     "127.0.0.1:{port}",
+                                     "-T",
+                                     "none",
+                                     "-f",
+                                     "{folder}/varnish",
+                                     "-s",
+                                     "malloc,64m",
+                                     NULL};
+    const struct rival_plan plan = {
+        .name = "varnish", .arguments = arguments, .file_text = text, .user = proc_plain_user()};
+    snprintf(text, sizeof text, varnish_configuration, (unsigned)options->origin_port, options->ttl_ms,
+             options->grace_ms);
+    return rival_start(varnish, &plan);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rival.h - one process of a server that is not ours: a free port, a folder that goes with the program, started when
- * it answers.
+ * rival.h - one process of a server that is not ours, an nginx or a Varnish, say: a free port, a folder that goes with
+ * the program, started when it answers.
  *
  * Threads: as proc.h has it. Errors: false, and the reason with the end of the log on stderr.
  */
@@ -30,14 +30,51 @@ struct rival_plan {
     const char *const *settings;  /* "NAME=value"; ends with NULL; NULL: none */
     const char *file_text;        /* its configuration, {folder}/name; NULL: none */
     const char *user;             /* NULL: ourselves */
+    bool (*is_up)(void *rival);   /* NULL: GET /ping is answered with 200 */
 };
 
-/* Returns when GET /ping is answered with 200. */
+/* Returns when it is up. */
 bool rival_start(struct rival *rival, const struct rival_plan *plan);
 /* Accepts a struct that is all zeros. */
 void rival_stop(struct rival *rival);
 
 /* The first line that a shell command prints, stderr included; false: it failed, the line says why. */
 bool rival_first_line(const char *command, char *line, size_t line_bytes);
+
+/* ---- nginx ---- */
+
+/*
+ * A proxy_cache before one server: what most people would put there. One worker, proxy_cache_lock on, kept-alive
+ * connections on both sides, nothing logged, everything in a temporary folder that goes with this program (see proc.h).
+ * What came with 200 is cached as long as the options say, whatever its Cache-Control says.
+ */
+
+struct nginx_options {
+    uint16_t origin_port;
+    uint32_t valid_s;  /* what came with 200 is cached so long */
+    bool serves_stale; /* an expired document is served while one request renews it in the background */
+};
+
+/* Returns when it answers; its pid is the master's, the worker is its child. rival_stop() stops it. */
+bool nginx_start(struct rival *nginx, const struct nginx_options *options);
+
+/* ---- Varnish ---- */
+
+/*
+ * Before one server: documents in memory. Requests for a document that is being fetched wait for it without being told to,
+ * and within beresp.grace an expired one is served while one fetch renews it:
+ * varnish-cache.org/docs/trunk/users-guide/vcl-grace.html. Two thread pools of a hundred threads, the defaults. It runs in a
+ * private folder as an ordinary user, without jail and without management port. Documents go by their path alone: by
+ * Varnish's own rule a document has a copy for each Host.
+ */
+
+struct varnish_options {
+    uint16_t origin_port;
+    uint32_t ttl_ms;   /* whatever the origin says for how long a client may keep its answer */
+    uint32_t grace_ms; /* an expired document is served so much longer while one fetch renews it */
+};
+
+/* Returns when it answers; rival_stop() stops it. */
+bool varnish_start(struct rival *varnish, const struct varnish_options *options);
 
 #endif

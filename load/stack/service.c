@@ -6,6 +6,9 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 enum { READY_LIMIT_MS = 60000, SETTINGS_MAX = 32, SETTING_BYTES = 256 };
 
@@ -75,4 +78,28 @@ void service_pair_stop(struct service_pair *pair)
         rival_stop(&pair->before[i]);
         stack_catalogd_stop(&pair->catalogd[i]);
     }
+}
+
+/* ---- the machine ---- */
+
+enum { VERSION_BYTES = 48 };
+
+static void postgres_version(const struct stack_postgres *postgres, char version[VERSION_BYTES])
+{
+    if (!stack_postgres_query(postgres->socket_url, "SHOW server_version", version, VERSION_BYTES))
+        snprintf(version, VERSION_BYTES, "?");
+    version[strcspn(version, " ")] = '\0';
+}
+
+void machine_describe(struct stack_redis *redis, const struct stack_postgres *postgres,
+                      char text[static MACHINE_BYTES])
+{
+    struct utsname system = {.sysname = "?"};
+    char redis_is[VERSION_BYTES], postgres_is[VERSION_BYTES];
+    uname(&system);
+    stack_redis_version(redis, redis_is, sizeof redis_is);
+    postgres_version(postgres, postgres_is);
+    snprintf(text, MACHINE_BYTES, "%ld cores, %.20s %.60s %.20s; Redis %s, PostgreSQL %s",
+             sysconf(_SC_NPROCESSORS_ONLN), system.sysname, system.release, system.machine, redis_is,
+             postgres_is);
 }

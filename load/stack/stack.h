@@ -17,6 +17,7 @@
 #define LOAD_STACK_STACK_H
 
 #include "load/base/proc.h"
+#include "load/stack/rival.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -188,11 +189,8 @@ bool stack_postgres_wait(const struct stack_postgres *postgres, uint64_t mark, c
 /* ---- PgBouncer ---- */
 
 struct stack_pgbouncer {
-    pid_t pid;
-    uint16_t port;
+    struct rival server;
     char url[96]; /* postgresql://postgres@127.0.0.1:port/postgres */
-    char folder[PROC_PATH_BYTES];
-    char log_path[PROC_PATH_BYTES + 16];
 };
 
 /* Before all databases of this PostgreSQL, for any user; returns when a query through it is answered. Its pool_mode is
