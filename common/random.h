@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * random.h - 64 random bits from a state of 64: splitmix64. Good for chance and for names that must differ, not for secrets.
+ * random.h - 64 random bits from a state of 64: splitmix64. Good for chance and for names that must differ, not for
+ * secrets.
  *
  * Pure, any thread.
  */

@@ -12,8 +12,8 @@
 /* First in main(). Also: to write beyond the greatest size of a file fails, and no signal ends the program; what it
  * executes has the signal as it was. */
 void standard_open(void);
-/* A signal that would end the program does nothing from now on, unless it does something else already. What is executed
- * has it as it was. */
+/* A signal that would end the program does nothing from now on, unless it does something else already. What is
+ * executed has it as it was. */
 void standard_survive(int number);
 
 #endif

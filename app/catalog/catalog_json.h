@@ -88,8 +88,8 @@ void catalog_document_clear(struct catalog_document *document);
  * How long the offers for a product may be kept, and for whom.
  *
  *     some client has an offer of its own    passed: each request loads for its own asker, and nothing is shared
- *     otherwise                              stored for all, until the next offer begins or ends and never stale; at most
- *                                            for the policy's time, as everything else
+ *     otherwise                              stored for all, until the next offer begins or ends and never stale; at
+ *                                            most for the policy's time, as everything else
  */
 
 struct offers_rules {

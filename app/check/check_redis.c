@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * check_redis.c - does the guard work over this Redis? One is opened and does with probe keys what it does in the service:
- * a lookup, a load under a lease, a value stored and read, an expiry, an invalidation by key and by tag, and the messages
- * between processes. That takes every right and reaches every master, whatever the URL names. What the server's settings
- * are is asked of one server that the URL names itself, without TLS: which masters Sentinels and a Cluster have is the
- * guard's knowledge, and of those it says that nobody looked. Which server it is, and whether that will do, the guard says.
+ * check_redis.c - does the guard work over this Redis? One is opened and does with probe keys what it does in the
+ * service: a lookup, a load under a lease, a value stored and read, an expiry, an invalidation by key and by tag, and
+ * the messages between processes. That takes every right and reaches every master, whatever the URL names. What the
+ * server's settings are is asked of one server that the URL names itself, without TLS: which masters Sentinels and a
+ * Cluster have is the guard's knowledge, and of those it says that nobody looked. Which server it is, and whether
+ * that will do, the guard says.
  */
 #include "app/base/clock.h"
 #include "app/check/check.h"

@@ -250,8 +250,8 @@ static bool fin_means_gone(enum client_state state)
     return state == CLIENT_FRESH || state == CLIENT_HEAD || state == CLIENT_IDLE;
 }
 
-/* libmicrohttpd may lose a FIN that came together with the last bytes: it polls edge-triggered and stops reading after a
- * short read. One look a little later finds it; any later FIN is an edge of its own. */
+/* libmicrohttpd may lose a FIN that came together with the last bytes: it polls edge-triggered and stops reading
+ * after a short read. One look a little later finds it; any later FIN is an edge of its own. */
 static void look_for_fin(struct client *client)
 {
     char byte;

@@ -15,8 +15,9 @@
  *
  *     left_begin() -> left_field() for each that libmicrohttpd lists, in its order -> left_end()
  *
- * No call of libmicrohttpd shows any of that: a folded Content-Length, say, is listed as a header of another name, and what
- * a proxy took for its body would be carried out. So this is the one place that compares pointers into its buffer.
+ * No call of libmicrohttpd shows any of that: a folded Content-Length, say, is listed as a header of another name,
+ * and what a proxy took for its body would be carried out. So this is the one place that compares pointers into its
+ * buffer.
  *
  * Only strict.c calls it, and only where libmicrohttpd is that old. Pure, any thread.
  */

@@ -59,8 +59,8 @@ static void plan_next_turn(struct server_loop *loop)
         client_look_in(&loop->clients, look_again_ms(loop));
 }
 
-/* Reads, answers and writes for all connections that are not suspended. Of those that were ANSWERED the first run takes
- * the responses and the second writes them; a third notices that they are written. */
+/* Reads, answers and writes for all connections that are not suspended. Of those that were ANSWERED the first run
+ * takes the responses and the second writes them; a third notices that they are written. */
 static void serve(struct server_loop *loop)
 {
     const unsigned runs = has(loop, CLIENT_ANSWERED) ? 3 : 1;

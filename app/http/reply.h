@@ -20,8 +20,9 @@
 bool reply_queue(struct MHD_Connection *connection, struct answer *answer, unsigned *status);
 
 /*
- * The same for a value whose response is prepared. wish->held: whether the request has an If-None-Match; becomes whether
- * the client holds it. NULL: it is not prepared, or cannot be queued; reply_queue() knows. Otherwise shelf_sent() is due.
+ * The same for a value whose response is prepared. wish->held: whether the request has an If-None-Match; becomes
+ * whether the client holds it. NULL: it is not prepared, or cannot be queued; reply_queue() knows. Otherwise
+ * shelf_sent() is due.
  */
 struct prepared *reply_queue_prepared(struct MHD_Connection *connection, struct shelf *shelf,
                                       struct shelf_wish *wish, unsigned *status);
@@ -60,9 +61,9 @@ void reply_log(const char *format, va_list arguments) __attribute__((format(prin
 /* ---- past the cache ---- */
 
 /*
- * May this request ask past the cache? `Cache-Control: no-cache` from anybody would force a load each time; so it counts
- * only beside `Revalidate-Token:` with the token of REVALIDATE_TOKEN_FILE. A wrong token is none: the request is answered
- * as any other.
+ * May this request ask past the cache? `Cache-Control: no-cache` from anybody would force a load each time; so it
+ * counts only beside `Revalidate-Token:` with the token of REVALIDATE_TOKEN_FILE. A wrong token is none: the request
+ * is answered as any other.
  */
 
 bool revalidate_wanted(struct MHD_Connection *connection, const struct token *token);

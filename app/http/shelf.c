@@ -13,7 +13,8 @@
 enum {
     PLACES = 16384, /* a power of two */
     NOTES = 4,
-    /* What malloc() is asked for besides the texts: a prepared one, its response and its headers; a value and its tags. */
+    /* What malloc() is asked for besides the texts: a prepared one, its response and its headers; a value and its
+     * tags. */
     RESPONSE_BYTES = 1280,
     VALUE_BYTES = 160,
     CACHE_LINE = 64,
@@ -267,8 +268,8 @@ static struct prepared *prepare_anew(struct shelf *shelf, struct prepared *item,
     return prepare(shelf, hash, wish);
 }
 
-/* The lines of the time are the last ones, in this order, so that they stand where they stood. With these digits in place
- * of those behind `mark`; what lacks the mark stays. */
+/* The lines of the time are the last ones, in this order, so that they stand where they stood. With these digits in
+ * place of those behind `mark`; what lacks the mark stays. */
 static bool replace_number(struct MHD_Response *response, const char *name, const char *mark, uint32_t number)
 {
     char old[LINE_BYTES], line[LINE_BYTES + NUMBER_DIGITS], digits[NUMBER_DIGITS];

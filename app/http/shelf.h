@@ -4,8 +4,8 @@
  *
  *     first time    NULL, and a note of it: keys that nobody asks for twice leave nothing here
  *     second time   prepared: a response that refers to the value. A near value was seen before
- *     from then on  found; Age and the ttl are replaced once a second, or it is prepared anew while it is being sent. An answer with an
- *                   X-Request-Id is never prepared
+ *     from then on  found; Age and the ttl are replaced once a second, or it is prepared anew while it is being sent.
+ *                   An answer with an X-Request-Id is never prepared
  *
  * What it gives is never older than the guard's own answer: the guard is asked first, and a prepared response counts only
  * if its value is the object that the guard has answered with, or was made by the same load and has the same bytes. So a near
@@ -57,8 +57,8 @@ struct shelf_wish {
  * not in the processor's cache. seek: as soon as it is known what is asked for; expect: before the guard is asked. */
 void shelf_seek(const struct shelf *shelf, const struct route *route);
 void shelf_expect(const struct shelf *shelf, const struct route *route);
-/* NULL: none is prepared, answer in another way. Otherwise shelf_sent() once the connection has it or has ended, and not
- * before. */
+/* NULL: none is prepared, answer in another way. Otherwise shelf_sent() once the connection has it or has ended, and
+ * not before. */
 struct prepared *shelf_find(struct shelf *shelf, const struct shelf_wish *wish);
 struct MHD_Response *shelf_response(const struct prepared *item);
 /* Leaves NULL; accepts NULL in *item. Also after shelf_clear(). */

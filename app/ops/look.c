@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * look.c - what an operator may look at, and that changes nothing: health, readiness, numbers, hot keys; and the samples
- * of the live view. None of it blocks.
+ * look.c - what an operator may look at, and that changes nothing: health, readiness, numbers, hot keys; and the
+ * samples of the live view. None of it blocks.
  */
 #include "app/ops/paths.h"
 

@@ -22,13 +22,13 @@
  *     POST /clear?namespace=catalog    drops everything; the name must be that of this process
  *     POST /policy?FRESH_MS=5000       times of this process from now on
  *
- * All but the first three ask for the token, if there is one; ops_reply.h says what pages of other sites are kept from. A
- * thread per connection: an invalidation blocks while Redis is slow, and a stuck server loop must not take this listener
- * with it. There are few; places.h says which makes way when all places are taken.
+ * All but the first three ask for the token, if there is one; ops_reply.h says what pages of other sites are kept
+ * from. A thread per connection: an invalidation blocks while Redis is slow, and a stuck server loop must not take
+ * this listener with it. There are few; places.h says which makes way when all places are taken.
  *
- * The room ops/: this file asks who may, look.c tells, change.c does what is to be done (paths.h), ops_reply.h answers,
- * metrics.h prints the numbers, places.h says who makes way. The room view/ before it has the page, the samples that it
- * draws and their streams.
+ * The room ops/: this file asks who may, look.c tells, change.c does what is to be done (paths.h), ops_reply.h
+ * answers, metrics.h prints the numbers, places.h says who makes way. The room view/ before it has the page, the
+ * samples that it draws and their streams.
  *
  * Threads: open, close and drain on one thread.
  */

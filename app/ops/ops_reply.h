@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ops_reply.h - the answers of the operations listener: JSON, and refusals as problem documents; its arguments; and what
- * a browser may be made to ask by a page that is not ours, while an operator may.
+ * ops_reply.h - the answers of the operations listener: JSON, and refusals as problem documents; its arguments; and
+ * what a browser may be made to ask by a page that is not ours, while an operator may.
  *
- * No answer allows another site to read it (there is no CORS header), but a page may send what it cannot read: a browser
- * says so with Sec-Fetch-Site. A page whose own name resolves to this machine is of the same site to the browser: its Host
- * is that name. A token stops both; without one these two do.
+ * No answer allows another site to read it (there is no CORS header), but a page may send what it cannot read: a
+ * browser says so with Sec-Fetch-Site. A page whose own name resolves to this machine is of the same site to the
+ * browser: its Host is that name. A token stops both; without one these two do.
  *
  * Threads: that of the connection. What returns bool is false if nothing could be queued: close the connection.
  */

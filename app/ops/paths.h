@@ -71,10 +71,10 @@ bool change_clear(const struct ops_parts *parts, struct MHD_Connection *connecti
 void policy_init(struct policy *policy, const struct settings *settings);
 void policy_clear(struct policy *policy);
 /*
- * Answers with the times as they are then; without arguments they only are told. All of them change or none: checked as
- * at the start (settings_change()), then the cache is told how long its entries may live (cache_gate_set_life()), then
- * the kinds follow, then the answers. It is this process's alone and ends with it: who means it to last changes the
- * settings too.
+ * Answers with the times as they are then; without arguments they only are told. All of them change or none: checked
+ * as at the start (settings_change()), then the cache is told how long its entries may live (cache_gate_set_life()),
+ * then the kinds follow, then the answers. It is this process's alone and ends with it: who means it to last changes
+ * the settings too.
  */
 bool change_policy(const struct ops_parts *parts, struct MHD_Connection *connection);
 

@@ -26,8 +26,8 @@
 
 /* ---- waiting ---- */
 
-/* libpq's non-blocking calls with a deadline and a way to give up: everything that waits for the server. A failed wait
- * leaves the connection in an unknown state: it is to be closed. */
+/* libpq's non-blocking calls with a deadline and a way to give up: everything that waits for the server. A failed
+ * wait leaves the connection in an unknown state: it is to be closed. */
 
 struct pg_wait {
     PGconn *conn;

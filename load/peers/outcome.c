@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * outcome.c - the tables: a row for each figure, a column for each peer. All from the samples; and the same as a file:
+ * outcome.c - the tables: a row for each figure, a column for each peer. All from the samples; and the same as a
+ * file:
  *
  *     {"machine": ..., "peers": [{"name", "what", "version", "not_run"}, ...],
  *      "contests": [{"name", "title", "ttl_ms", "stale_ms",

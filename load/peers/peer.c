@@ -47,8 +47,8 @@ void peer_stop(struct peer *peer)
 
 /* ---- ours ---- */
 
-/* Two processes over one Redis, mode fleet, one server loop each. No random shortening of the TTL, for no other has one.
- * The query's delay is in its own load. */
+/* Two processes over one Redis, mode fleet, one server loop each. No random shortening of the TTL, for no other has
+ * one. The query's delay is in its own load. */
 
 static bool look(struct peer *peer)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rival.h - one process of a server that is not ours, an nginx or a Varnish, say: a free port, a folder that goes with
- * the program, started when it answers.
+ * rival.h - one process of a server that is not ours, an nginx or a Varnish, say: a free port, a folder that goes
+ * with the program, started when it answers.
  *
  * Threads: as proc.h has it. Errors: false, and the reason with the end of the log on stderr.
  */
@@ -45,7 +45,7 @@ bool rival_first_line(const char *command, char *line, size_t line_bytes);
 
 /*
  * A proxy_cache before one server: what most people would put there. One worker, proxy_cache_lock on, kept-alive
- * connections on both sides, nothing logged, everything in a temporary folder that goes with this program (see proc.h).
+ * connections on both sides, nothing logged, everything in a temporary folder that goes with this program (proc.h).
  * What came with 200 is cached as long as the options say, whatever its Cache-Control says.
  */
 
@@ -61,11 +61,11 @@ bool nginx_start(struct rival *nginx, const struct nginx_options *options);
 /* ---- Varnish ---- */
 
 /*
- * Before one server: documents in memory. Requests for a document that is being fetched wait for it without being told to,
- * and within beresp.grace an expired one is served while one fetch renews it:
- * varnish-cache.org/docs/trunk/users-guide/vcl-grace.html. Two thread pools of a hundred threads, the defaults. It runs in a
- * private folder as an ordinary user, without jail and without management port. Documents go by their path alone: by
- * Varnish's own rule a document has a copy for each Host.
+ * Before one server: documents in memory. Requests for a document that is being fetched wait for it without being
+ * told to, and within beresp.grace an expired one is served while one fetch renews it:
+ * varnish-cache.org/docs/trunk/users-guide/vcl-grace.html. Two thread pools of a hundred threads, the defaults. It
+ * runs in a private folder as an ordinary user, without jail and without management port. Documents go by their path
+ * alone: by Varnish's own rule a document has a copy for each Host.
  */
 
 struct varnish_options {

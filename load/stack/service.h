@@ -34,7 +34,8 @@ void service_pair_stop(struct service_pair *pair);
 
 enum { MACHINE_BYTES = 256 };
 
-/* "2 cores, Linux 6.1.0 x86_64; Redis 7.0.15, PostgreSQL 15.18": cores, kernel and the versions that both servers tell; "?" for one that does not answer. */
+/* "2 cores, Linux 6.1.0 x86_64; Redis 7.0.15, PostgreSQL 15.18": cores, kernel and the versions that both servers
+ * tell; "?" for one that does not answer. */
 void machine_describe(struct stack_redis *redis, const struct stack_postgres *postgres,
                       char text[static MACHINE_BYTES]);
 

@@ -24,8 +24,8 @@ struct stack_certificates {
 bool stack_certificates_start(struct stack_certificates *certificates);
 void stack_certificates_stop(struct stack_certificates *certificates);
 
-/* For a server or a client, in place of one of the same name. `alt_names` as OpenSSL has it: "DNS:cache-1,IP:127.0.0.1".
- * It is good from so many days from now to so many. */
+/* For a server or a client, in place of one of the same name. `alt_names` as OpenSSL has it:
+ * "DNS:cache-1,IP:127.0.0.1". It is good from so many days from now to so many. */
 bool stack_certificates_issue(const struct stack_certificates *certificates, const char *name,
                               const char *alt_names, int from_days, int to_days);
 

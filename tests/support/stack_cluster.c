@@ -167,8 +167,8 @@ static uint64_t mix(uint64_t digest, const char *text, size_t bytes)
     return digest;
 }
 
-/* Who has which slots, and whom those that run follow and their epochs, in one number: nodes that agree have the same.
- * 0: no answer. */
+/* Who has which slots, and whom those that run follow and their epochs, in one number: nodes that agree have the
+ * same. 0: no answer. */
 static uint64_t map_digest(struct stack_cluster *cluster, struct stack_redis *node)
 {
     uint64_t digest = 0;
@@ -483,8 +483,8 @@ bool stack_cluster_end_move(struct stack_cluster *cluster, unsigned slot, size_t
     return good;
 }
 
-/* A node that takes a slot before it has heard of the last move may take an epoch that is another's. When one of the two
- * then takes the next epoch, a late message of its can undo the move in the eyes of the new owner, for good. */
+/* A node that takes a slot before it has heard of the last move may take an epoch that is another's. When one of the
+ * two then takes the next epoch, a late message of its can undo the move in the eyes of the new owner, for good. */
 bool stack_cluster_move(struct stack_cluster *cluster, unsigned slot, size_t to)
 {
     size_t from = stack_cluster_owner(cluster, slot);
@@ -542,8 +542,8 @@ bool stack_cluster_replace(struct stack_cluster *cluster, size_t master)
     return good;
 }
 
-/* What it knew would bring it back as the owner of its slots, at an epoch that wins; data it once got as a replica, as
- * the owner of the slots of these keys. */
+/* What it knew would bring it back as the owner of its slots, at an epoch that wins; data it once got as a replica,
+ * as the owner of the slots of these keys. */
 static void erase_past(const struct stack_redis *node)
 {
     static const char *const names[] = {"nodes.conf", "dump.rdb"};

@@ -6,8 +6,8 @@
  *                               has what its master has
  *
  * At first node[0..masters-1] are the masters, each with as many slots as the others, and node[masters + i] follows
- * node[i]. Each is a struct stack_redis of its own: kill, restart, pause, resume and any command go there. A node that
- * comes back knows its Cluster, and has no data.
+ * node[i]. Each is a struct stack_redis of its own: kill, restart, pause, resume and any command go there. A node
+ * that comes back knows its Cluster, and has no data.
  *
  * Client ports and bus ports are below the range of outgoing connections, so nobody else's connection takes one.
  *
@@ -52,8 +52,8 @@ struct stack_cluster {
 bool stack_cluster_start(struct stack_cluster *cluster, const struct stack_cluster_options *options);
 void stack_cluster_stop(struct stack_cluster *cluster);
 
-/* Until every node that runs says that all is well and has the same map as the others, and every replica that runs has what its
- * master has. */
+/* Until every node that runs says that all is well and has the same map as the others, and every replica that runs
+ * has what its master has. */
 bool stack_cluster_wait_ok(struct stack_cluster *cluster, uint32_t limit_ms);
 
 /* ---- what each node has ---- */
@@ -73,14 +73,14 @@ size_t stack_cluster_replica(struct stack_cluster *cluster, size_t master);
 
 /* ---- moving ---- */
 
-/* The planned failover of this replica's master, or the FORCE or TAKEOVER; NULL: the planned one, which begins once the nodes
- * that run agree: a master refuses its vote to a replica that has another map. Returns once the replica is a master. It is
- * asked for again if it comes to nothing: a master votes only once in a while. */
+/* The planned failover of this replica's master, or the FORCE or TAKEOVER; NULL: the planned one, which begins once
+ * the nodes that run agree: a master refuses its vote to a replica that has another map. Returns once the replica is
+ * a master. It is asked for again if it comes to nothing: a master votes only once in a while. */
 bool stack_cluster_failover(struct stack_cluster *cluster, size_t replica, const char *kind);
 
 /*
- * A slot goes from its owner to another node: begin, any number of keys at a time, end. In between both refuse commands
- * with several keys of which some are there and some not.
+ * A slot goes from its owner to another node: begin, any number of keys at a time, end. In between both refuse
+ * commands with several keys of which some are there and some not.
  */
 bool stack_cluster_begin_move(struct stack_cluster *cluster, unsigned slot, size_t from, size_t to);
 /* At most so many; how many went, 0: none is left. -1: failed. */
