@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * watch_test.c - what a host can watch: which load made an answer, in every process; numbers by kind; events; hot keys.
+ * watch_test.c - what a host can watch: which load made an answer, in every process; numbers by kind; events.
  */
 #include "guard_rig.h"
 
