@@ -514,7 +514,7 @@ static enum guard_lock_status given_status(const struct lock_claim *claim, enum 
 {
     if (kind == LOCK_DONE)
         return claim->given_us < claim->valid_until_us ? GUARD_LOCK_OK : GUARD_LOCK_LOST;
-    return claim->gave_in_vain && !claim->not_held ? GUARD_LOCK_UNKNOWN : GUARD_LOCK_LOST;
+    return claim->given == GIVE_IN_VAIN && !claim->not_held ? GUARD_LOCK_UNKNOWN : GUARD_LOCK_LOST;
 }
 
 static void tell_giver(struct lock_claim *claim, enum guard_lock_status status)
@@ -527,7 +527,8 @@ static void tell_giver(struct lock_claim *claim, enum guard_lock_status status)
 
 static void send_give(struct lock_claim *claim)
 {
-    claim->was_given = false;
+    if (claim->given == GIVE_DONE)
+        claim->given = GIVE_OPEN;
     claim->give_us = UINT64_MAX;
     send_action(claim, LOCK_GIVE);
 }
@@ -540,7 +541,7 @@ static void set_ends(struct lock_claim *claim)
 
 static void set_giving_alarm(struct lock_claim *claim)
 {
-    bool waits = !claim->was_given && claim->core->now_us < claim->ends_us;
+    bool waits = claim->given != GIVE_DONE && claim->core->now_us < claim->ends_us;
     uint64_t at_us = waits ? claim->ends_us : UINT64_MAX;
     if (claim->giver != NULL)
         at_us = lock_earlier(at_us, claim->tell_us);
@@ -552,7 +553,7 @@ static void set_giving_alarm(struct lock_claim *claim)
 /* Is it over? */
 static void settle_claim(struct lock_claim *claim)
 {
-    bool ended = claim->was_given || claim->core->now_us >= claim->ends_us;
+    bool ended = claim->given == GIVE_DONE || claim->core->now_us >= claim->ends_us;
     if (!ended || claim->out != 0) {
         set_giving_alarm(claim);
         return;
@@ -578,8 +579,8 @@ static void begin_giving(struct lock_claim *claim, struct lock_hold *giver)
     claim->tell_us = core->now_us + 2 * lock_us(core->config.limit_ms);
     set_ends(claim);
     if (nothing_stands(claim)) {
-        claim->was_given = true;
         tell_giver(claim, given_status(claim, LOCK_NOT_HELD));
+        claim->given = GIVE_DONE;
     } else if (core->is_up) {
         send_give(claim);
     }
@@ -602,11 +603,13 @@ static void give_replied(struct lock_claim *claim, const struct lock_reply *repl
 {
     struct lock_core *core = claim->core;
     if (reply->kind == LOCK_DONE || reply->kind == LOCK_NOT_HELD || reply->kind == LOCK_IMPOSSIBLE) {
-        claim->was_given = true;
-        tell_giver(claim, given_status(claim, reply->kind));
+        enum guard_lock_status status = given_status(claim, reply->kind);
+        claim->given = GIVE_DONE;
+        tell_giver(claim, status);
         return;
     }
-    claim->gave_in_vain = claim->gave_in_vain || reply->kind != LOCK_UNSENT;
+    if (reply->kind != LOCK_UNSENT)
+        claim->given = GIVE_IN_VAIN;
     claim->give_us =
         core->now_us + lock_us(chance_backoff(&core->chance, GIVE_FIRST_MS, GIVE_MOST_MS, claim->attempts++));
 }
@@ -618,7 +621,7 @@ static void take_replied_late(struct lock_claim *claim, const struct lock_reply 
     if (reply->kind != LOCK_GRANTED && reply->kind != LOCK_UNANSWERED)
         return;
     set_ends(claim);
-    if (claim->was_given && reply->kind == LOCK_GRANTED && claim->kind != GUARD_LOCK_LATCH)
+    if (claim->given == GIVE_DONE && reply->kind == LOCK_GRANTED && claim->kind != GUARD_LOCK_LATCH)
         send_give(claim);
 }
 
@@ -637,7 +640,7 @@ static void replied_while_giving(struct lock_claim *claim, enum lock_action_kind
 static bool give_is_due(const struct lock_claim *claim)
 {
     uint64_t now_us = claim->core->now_us;
-    return claim->core->is_up && !claim->was_given && (claim->out & bit(LOCK_GIVE)) == 0 &&
+    return claim->core->is_up && claim->given != GIVE_DONE && (claim->out & bit(LOCK_GIVE)) == 0 &&
            now_us >= claim->give_us && now_us < claim->ends_us;
 }
 

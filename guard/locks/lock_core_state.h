@@ -28,6 +28,30 @@ enum claim_state {
     CLAIM_OVER,
 };
 
+/* Of a claim that is given back. */
+enum claim_given {
+    GIVE_OPEN,
+    GIVE_IN_VAIN /* one was not answered */,
+    GIVE_DONE /* nothing of it stands there */
+};
+
+/*
+ * What a claim's flags may be (x) in each state; where there is a blank they are not looked at:
+ *
+ *                  ASKING  WAITING  HELD  LOST  GIVING
+ *     told           x               x                   a reason to ask again came while that was under way: asks at
+ *                                                        once when the answer is there; HELD: renews
+ *     was_refused    x       x                           only the first refusal is told to those behind it
+ *     asks_for_all   x       x                           one asks for all that stay; given on with the hint
+ *     stays                  x                           its place is renewed with those of others, not by its alarm
+ *     doubt          x       x       x     x     x       a take was not answered and may still run: never taken back but
+ *                                                        by the provider's word that the token is gone
+ *     stands         x       x       x     x     x       a give is needed; without it and without a take under way there
+ *                                                        is none. HELD: always
+ *     not_held                             x     x       the provider's word: the giver hears LOST, not UNKNOWN
+ *     given                                      x
+ */
+
 /* What an alarm belongs to. */
 enum lock_alarm_owner { LOCK_ALARM_REQUEST, LOCK_ALARM_CLAIM, LOCK_ALARM_LINE };
 
@@ -60,23 +84,19 @@ struct lock_claim {
     enum claim_state state;
     unsigned out, unsent; /* 1u << enum lock_action_kind: under way, and of these not fetched yet */
     bool unlisted;
-    bool doubt;    /* a take was not answered, and may run at any time */
-    bool stands;   /* there may be something of it at the provider, even if no take is under way */
-    bool not_held; /* the provider has said so */
+    bool doubt, stands, not_held;
 
     char token[LOCK_TOKEN_SIZE];
     enum guard_lock_kind kind;
     uint32_t units, limit, lease_ms, place_ms;
     uint64_t deadline_us;
 
-    bool told; /* ask again at once; HELD: renew */
+    bool told;
 
     /* ASKING, WAITING */
     struct lock_request *request;
-    bool was_refused;
-    bool asks_for_all; /* of those that stay; the hint was theirs */
-    bool stays;        /* its place is renewed with those of others */
-    size_t stay_at;    /* its place in the batch that is under way, from 1; 0: none */
+    bool was_refused, asks_for_all, stays;
+    size_t stay_at; /* its place in the batch that is under way, from 1; 0: none */
     uint32_t before, polls, attempts;
     uint64_t sent_us, hint_us, stay_us;
 
@@ -85,8 +105,8 @@ struct lock_claim {
     uint64_t renew_sent_us, renew_us, valid_until_us, valid_us;
 
     /* GIVING */
-    struct lock_hold *giver;      /* is told; NULL: nobody */
-    bool was_given, gave_in_vain; /* a give was answered; one was not */
+    struct lock_hold *giver; /* is told; NULL: nobody */
+    enum claim_given given;
     uint64_t given_us, give_us, tell_us, ends_us;
 
     size_t count;
