@@ -400,13 +400,6 @@ static void take_replied(struct lock_claim *claim, const struct lock_reply *repl
     wait_for_another_try(claim, reply->why);
 }
 
-static void renew_claim(struct lock_claim *claim)
-{
-    claim->renew_sent_us = claim->core->now_us;
-    claim->core->stats.renewals++;
-    send_action(claim, LOCK_RENEW);
-}
-
 /* Nobody has it any more, though its holds may be out. */
 static void expire_claim(struct lock_claim *claim)
 {
@@ -484,8 +477,11 @@ static void held_alarm(struct lock_claim *claim)
         lose_claim(claim, why_it_ends(claim));
         return;
     }
-    if (can_renew(claim) && claim->core->now_us >= claim->renew_us)
-        renew_claim(claim);
+    if (can_renew(claim) && claim->core->now_us >= claim->renew_us) {
+        claim->renew_sent_us = claim->core->now_us;
+        claim->core->stats.renewals++;
+        send_action(claim, LOCK_RENEW);
+    }
     lock_claim_set_alarm(claim);
 }
 

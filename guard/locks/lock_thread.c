@@ -163,13 +163,6 @@ static void answer_lock(struct guard_hold *hold, const struct guard_lock_result 
         lock_hold_free(hold);
 }
 
-static void tell_lock_answers(struct guard_locks *locks)
-{
-    struct lock_request *request = lock_core_next_answer(locks->core);
-    for (; request != NULL; request = lock_core_next_answer(locks->core))
-        answer_lock((struct guard_hold *)request, &request->result);
-}
-
 static struct guard_hold *hold_behind(struct lock_hold *core)
 {
     return (struct guard_hold *)((char *)core - offsetof(struct guard_hold, core));
@@ -186,13 +179,6 @@ static void tell_lock_lost(struct guard_hold *hold)
     pthread_mutex_unlock(&hold->locks->mutex);
     if (!given && hold->lost != NULL)
         hold->lost(hold->lost_context, hold, hold->core.why);
-}
-
-static void tell_locks_lost(struct guard_locks *locks)
-{
-    struct lock_hold *hold = lock_core_next_lost(locks->core);
-    for (; hold != NULL; hold = lock_core_next_lost(locks->core))
-        tell_lock_lost(hold_behind(hold));
 }
 
 static void tell_lock_given(struct guard_hold *hold, enum guard_lock_status status)
@@ -224,8 +210,12 @@ static void publish_lock_stats(struct guard_locks *locks)
 static void tell_application(struct guard_locks *locks)
 {
     publish_lock_stats(locks);
-    tell_lock_answers(locks);
-    tell_locks_lost(locks);
+    struct lock_request *request;
+    while ((request = lock_core_next_answer(locks->core)) != NULL)
+        answer_lock((struct guard_hold *)request, &request->result);
+    struct lock_hold *hold;
+    while ((hold = lock_core_next_lost(locks->core)) != NULL)
+        tell_lock_lost(hold_behind(hold));
     tell_locks_given(locks);
 }
 
@@ -239,18 +229,13 @@ void lock_mail_post(struct guard_locks *locks, struct lock_mail *mail, enum lock
     host_wake_send(&locks->wake);
 }
 
-static bool enter_owner(struct guard_locks *locks, struct guard_owner *owner)
-{
-    if (owner->core == NULL)
-        owner->core = lock_core_owner_new(locks->core);
-    return owner->core != NULL;
-}
-
 static void enter_lock_request(struct guard_locks *locks, struct guard_hold *hold)
 {
     const char *why = NULL;
     enum guard_lock_status status = GUARD_LOCK_NO_MEMORY;
-    if (hold->owner == NULL || enter_owner(locks, hold->owner)) {
+    if (hold->owner != NULL && hold->owner->core == NULL)
+        hold->owner->core = lock_core_owner_new(locks->core);
+    if (hold->owner == NULL || hold->owner->core != NULL) {
         hold->request.lock_owner = hold->owner != NULL ? hold->owner->core : NULL;
         status = lock_core_ask(locks->core, clock_now_us(), &hold->request, &why);
     }

@@ -413,13 +413,6 @@ static void remark_rules(struct redis_tls *tls)
                  "TLS: the server's certificate is not verified (ssl_cert_reqs=none)");
 }
 
-static void adopt(struct redis_tls *tls, SSL_CTX *context)
-{
-    SSL_CTX_free(tls->context);
-    tls->context = context;
-    remark_rules(tls);
-}
-
 static void look_at_files(struct redis_tls *tls)
 {
     char why[REDIS_WHY_SIZE];
@@ -431,11 +424,14 @@ static void look_at_files(struct redis_tls *tls)
     if (!note_stamps(tls))
         return;
     SSL_CTX *context = new_context(&tls->settings, why);
-    if (context != NULL)
-        adopt(tls, context);
-    else
+    if (context == NULL) {
         snprintf(tls->remark, sizeof tls->remark,
                  "TLS: the files have changed and are of no use (%.180s); what was read before stays", why);
+        return;
+    }
+    SSL_CTX_free(tls->context);
+    tls->context = context;
+    remark_rules(tls);
 }
 
 /* ---- opening and closing ---- */

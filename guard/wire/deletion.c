@@ -25,16 +25,12 @@ static bool send_del(struct redis *redis, const char *name, size_t name_bytes, r
     return redis_send(redis, 2, argv, argv_bytes, replied, context);
 }
 
-static void on_deletion_told(void *context, enum redis_outcome outcome, const struct redisReply *reply)
-{
-    (void)context, (void)outcome, (void)reply; /* a hint: waiters also poll */
-}
-
+/* A hint: waiters also poll. */
 static void tell_others(const struct deletion *deletion)
 {
     const char *argv[] = {"PUBLISH", deletion->channel, deletion->message};
     const size_t argv_bytes[] = {7, strlen(deletion->channel), deletion->message_bytes};
-    redis_send(deletion->redis, 3, argv, argv_bytes, on_deletion_told, NULL);
+    redis_send(deletion->redis, 3, argv, argv_bytes, NULL, NULL);
 }
 
 static void end_deletion(struct deletion *deletion, enum redis_outcome outcome,

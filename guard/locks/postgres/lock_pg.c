@@ -3,7 +3,7 @@
  * lock_pg.c - see lock_pg.h.
  *
  * libpq closes its socket, and may open another with the same number, inside almost any call. So the socket is watched
- * only between two calls: unwatch_pg() before the first, watch_pg() after the last.
+ * only between two calls: it is let go of before the first, watch_pg() after the last.
  */
 #include "lock_pg.h"
 #include <assert.h>
@@ -99,16 +99,11 @@ bool lock_pg_check(const char *url, char why[LOCK_PG_WHY_SIZE])
 
 /* ---- the end ---- */
 
-static void unwatch_pg(struct lock_pg *pg)
-{
-    host_watch(pg->host, &pg->watch, 0);
-}
-
 void lock_pg_close(struct lock_pg *pg)
 {
     if (pg->state == LOCK_PG_CLOSED)
         return;
-    unwatch_pg(pg);
+    host_watch(pg->host, &pg->watch, 0);
     host_soon_stop(&pg->failing);
     PQclear(pg->result);
     PQfinish(pg->conn);
@@ -156,18 +151,13 @@ static void fail_pg_now(void *context)
     lose_pg_connection(context);
 }
 
-static void fail_pg_soon(struct lock_pg *pg)
-{
-    host_soon(pg->host, &pg->failing);
-}
-
 /* ---- hearing ---- */
 
 static void watch_pg(struct lock_pg *pg, unsigned events)
 {
     pg->watch.fd = PQsocket(pg->conn);
     if (pg->watch.fd < 0 || host_watch(pg->host, &pg->watch, events) != 0)
-        fail_pg_soon(pg);
+        host_soon(pg->host, &pg->failing);
 }
 
 static const char *pg_field(const PGresult *result, int code, const char *otherwise)
@@ -285,16 +275,14 @@ static void hear_pg_socket(void *context, unsigned events)
 {
     struct lock_pg *pg = context;
     (void)events; /* libpq finds out what it is */
-    unwatch_pg(pg);
+    host_watch(pg->host, &pg->watch, 0);
     if (pg->state == LOCK_PG_CONNECTING)
         go_on_connecting_to_pg(pg);
     else
         hear_pg_server(pg);
 }
 
-/* ---- saying ---- */
-
-/* ---- hosts ---- */
+/* ---- saying: which hosts ---- */
 
 enum { HOSTS_MAX = 16, HOST_BYTES = 256 };
 
@@ -413,7 +401,7 @@ static void begin_connecting(struct lock_pg *pg)
 {
     pg->conn = start_connecting_to_pg(pg);
     if (pg->conn == NULL || PQstatus(pg->conn) == CONNECTION_BAD) {
-        fail_pg_soon(pg);
+        host_soon(pg->host, &pg->failing);
         return;
     }
     PQsetNoticeReceiver(pg->conn, hear_pg_notice, pg);
@@ -448,34 +436,24 @@ bool lock_pg_try_next(struct lock_pg *pg)
     return true;
 }
 
-size_t lock_pg_host_count(const struct lock_pg *pg)
-{
-    return pg->host_count;
-}
-
 void lock_pg_run(struct lock_pg *pg, const char *statement, const char *const *params, size_t param_count)
 {
     assert(pg->state == LOCK_PG_IDLE);
     pg->state = LOCK_PG_RUNNING;
-    unwatch_pg(pg);
+    host_watch(pg->host, &pg->watch, 0);
     int sent = PQsendQueryParams(pg->conn, statement, (int)param_count, NULL, params, NULL, NULL, 0);
     int unsent = sent == 1 ? PQflush(pg->conn) : -1;
     if (unsent < 0)
-        fail_pg_soon(pg);
+        host_soon(pg->host, &pg->failing);
     else
         watch_pg(pg, unsent > 0 ? GUARD_HOST_READABLE | GUARD_HOST_WRITABLE : GUARD_HOST_READABLE);
 }
 
 /* ---- what it said ---- */
 
-static const PGresult *pg_result_of(const struct lock_pg_rows *rows)
-{
-    return (const PGresult *)rows;
-}
-
 const char *lock_pg_text(const struct lock_pg_rows *rows, size_t row, size_t column)
 {
-    return PQgetvalue(pg_result_of(rows), (int)row, (int)column);
+    return PQgetvalue((const PGresult *)rows, (int)row, (int)column);
 }
 
 bool lock_pg_true(const struct lock_pg_rows *rows, size_t row, size_t column)
@@ -485,7 +463,7 @@ bool lock_pg_true(const struct lock_pg_rows *rows, size_t row, size_t column)
 
 size_t lock_pg_row_count(const struct lock_pg_rows *rows)
 {
-    return (size_t)PQntuples(pg_result_of(rows));
+    return (size_t)PQntuples((const PGresult *)rows);
 }
 
 int lock_pg_version(const struct lock_pg *pg)

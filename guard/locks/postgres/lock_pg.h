@@ -52,7 +52,8 @@ struct lock_pg {
     enum lock_pg_state state;
     struct pg_conn *conn; /* owned; NULL: closed */
     const char *url;      /* lent while it connects */
-    size_t host_count, tried, first;
+    size_t host_count;    /* at least 1; anybody may read it */
+    size_t tried, first;
     struct pg_result *result; /* owned: of the statement under way, the first error if there is one */
     struct guard_watch watch;
     struct host_soon failing;        /* what could not even begin */
@@ -69,8 +70,6 @@ void lock_pg_connect(struct lock_pg *pg, const char *url);
  * for one that is silent for ever. So the owner, who knows when that was too long, sends it on while it is CONNECTING.
  * False: all have been tried. */
 bool lock_pg_try_next(struct lock_pg *pg);
-/* At least 1. */
-size_t lock_pg_host_count(const struct lock_pg *pg);
 /* It is IDLE. Parameters are texts. The answer is ROWS, REFUSED or LOST. */
 void lock_pg_run(struct lock_pg *pg, const char *statement, const char *const *params, size_t param_count);
 /* Nothing is heard of it any more. Accepts one that is closed. */

@@ -106,22 +106,12 @@ static void set_session_limit(struct lock_session *session, uint32_t limit_ms)
     host_timer_set(session->host, &session->limit, clock_now_us() + limit_ms * UINT64_C(1000));
 }
 
-static void clear_session_limit(struct lock_session *session)
-{
-    host_timer_stop(session->host, &session->limit);
-}
-
 void lock_session_close(struct lock_session *session)
 {
-    clear_session_limit(session);
+    host_timer_stop(session->host, &session->limit);
     lock_pg_close(&session->pg);
     session->state = session->next = LOCK_SESSION_CLOSED;
     session->wanted = NULL;
-}
-
-static void tell_session(struct lock_session *session, const struct lock_session_event *event)
-{
-    session->heard(session->context, event);
 }
 
 /* `why` may be the connection's. */
@@ -132,7 +122,7 @@ static void end_pg_session(struct lock_session *session, enum lock_reply_kind ve
         .kind = LOCK_SESSION_ENDED, .state = session->state, .verdict = verdict, .why = copy};
     snprintf(copy, sizeof copy, "%s", why);
     lock_session_close(session);
-    tell_session(session, &event);
+    session->heard(session->context, &event);
 }
 
 /* Words of ours about this server. */
@@ -154,8 +144,7 @@ static void end_pg_session_late(struct lock_session *session, enum lock_reply_ki
 /* Each host has its share. */
 static void set_connect_limit(struct lock_session *session)
 {
-    set_session_limit(session,
-                      session->config->connect_limit_ms / (uint32_t)lock_pg_host_count(&session->pg));
+    set_session_limit(session, session->config->connect_limit_ms / (uint32_t)session->pg.host_count);
 }
 
 static void judge_session_limit(struct lock_session *session)
@@ -174,11 +163,11 @@ static void judge_session_limit(struct lock_session *session)
         end_pg_session_late(session, LOCK_UNSENT, "answer", limit_ms);
         return;
     case LOCK_SESSION_NUMBERING:
-        tell_session(session, &(struct lock_session_event){.kind = LOCK_SESSION_NUMBER_LATE});
+        session->heard(session->context, &(struct lock_session_event){.kind = LOCK_SESSION_NUMBER_LATE});
         return;
     case LOCK_SESSION_RENEWING:
         session->next = LOCK_SESSION_CLOSED;
-        tell_session(session, &(struct lock_session_event){.kind = LOCK_SESSION_RENEWAL_LATE});
+        session->heard(session->context, &(struct lock_session_event){.kind = LOCK_SESSION_RENEWAL_LATE});
         return;
     default:
         end_pg_session_late(session, LOCK_UNANSWERED, "answer", limit_ms);
@@ -241,14 +230,6 @@ void lock_session_try(struct lock_session *session, const struct lock_wanted *wa
     session->wanted = wanted;
     session->at = 0;
     try_pg_lock(session);
-}
-
-/* However long that takes. */
-static void wait_for_pg_lock(struct lock_session *session)
-{
-    const char *const params[] = {session->wanted->rows[session->at].key};
-    run_sql(session, LOCK_SESSION_WAITING, lock_sql[session->wanted->is_shared], params, 1);
-    clear_session_limit(session);
 }
 
 static void raise_pg_fence(struct lock_session *session)
@@ -325,16 +306,11 @@ bool lock_session_is_beginning(enum lock_session_state state)
 static void session_becomes(struct lock_session *session, enum lock_session_state state,
                             const struct lock_session_event *event)
 {
-    clear_session_limit(session);
+    host_timer_stop(session->host, &session->limit);
     session->state = state;
     if (state == LOCK_SESSION_IDLE)
         session->wanted = NULL;
-    tell_session(session, event);
-}
-
-static void session_is_ready(struct lock_session *session)
-{
-    session_becomes(session, LOCK_SESSION_IDLE, &(struct lock_session_event){.kind = LOCK_SESSION_READY});
+    session->heard(session->context, event);
 }
 
 static void hear_session_login(struct lock_session *session)
@@ -365,7 +341,7 @@ static void hear_session_check(struct lock_session *session, const struct lock_p
         end_pg_session_with(session, LOCK_UNSENT, "the table lock_fences was made, and is gone");
     else {
         snprintf(session->table, sizeof session->table, "%s", lock_pg_text(rows, 0, 2));
-        session_is_ready(session);
+        session_becomes(session, LOCK_SESSION_IDLE, &(struct lock_session_event){.kind = LOCK_SESSION_READY});
     }
 }
 
@@ -384,13 +360,15 @@ static void hear_session_refused(struct lock_session *session, uint32_t before)
 {
     const struct lock_session_event event = {.kind = LOCK_SESSION_REFUSED, .before = before};
     if (session->wanted->stands) {
-        wait_for_pg_lock(session);
-        tell_session(session, &event);
+        const char *const params[] = {session->wanted->rows[session->at].key};
+        run_sql(session, LOCK_SESSION_WAITING, lock_sql[session->wanted->is_shared], params, 1);
+        host_timer_stop(session->host, &session->limit); /* however long that takes */
+        session->heard(session->context, &event);
     } else if (session->at == 0) {
         session_becomes(session, LOCK_SESSION_IDLE, &event);
     } else {
         lock_session_close(session);
-        tell_session(session, &event);
+        session->heard(session->context, &event);
     }
 }
 
@@ -425,10 +403,10 @@ static void hear_session_renewal(struct lock_session *session, const struct lock
         end_pg_session_with(session, LOCK_UNANSWERED, "the session does not have its lock any more");
         return;
     }
-    clear_session_limit(session);
+    host_timer_stop(session->host, &session->limit);
     session->state = LOCK_SESSION_LOCKED;
     if (is_wanted)
-        tell_session(session, &(struct lock_session_event){.kind = LOCK_SESSION_RENEWED});
+        session->heard(session->context, &(struct lock_session_event){.kind = LOCK_SESSION_RENEWED});
 }
 
 static void hear_session_given(struct lock_session *session, const struct lock_pg_rows *rows)
@@ -467,16 +445,10 @@ static void hear_session_look(struct lock_session *session, const struct lock_pg
                     &(struct lock_session_event){.kind = LOCK_SESSION_SEEN, .view = &view});
 }
 
-static void run_next_sql(struct lock_session *session)
-{
-    bool gives = session->next == LOCK_SESSION_GIVING;
-    run_sql_of_hold(session, session->next, gives ? give_sql : renew_sql);
-}
-
 static void hear_session_rows(struct lock_session *session, const struct lock_pg_rows *rows)
 {
     if (session->next != LOCK_SESSION_CLOSED) {
-        run_next_sql(session);
+        run_sql_of_hold(session, session->next, session->next == LOCK_SESSION_GIVING ? give_sql : renew_sql);
         return;
     }
     switch (session->state) {

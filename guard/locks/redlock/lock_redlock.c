@@ -100,13 +100,6 @@ static void spread_redlock(struct redlock_call *call, struct lock_reply *reply)
         reply->hint_ms = pause_ms;
 }
 
-static void on_redlock_ignored(void *context, enum redis_outcome outcome, const struct redisReply *reply)
-{
-    (void)context;
-    (void)outcome;
-    (void)reply;
-}
-
 /* Nobody waits for the answer: what is not given back ends with its lease. */
 static void give_back_on(struct redlock_call *call, size_t node, bool in_doubt)
 {
@@ -114,7 +107,7 @@ static void give_back_on(struct redlock_call *call, size_t node, bool in_doubt)
     struct lock_node *to = call->self->nodes[node].node;
     give.kind = LOCK_GIVE;
     give.doubt = in_doubt;
-    lock_wire_send(&to->wire, to->redis, &give, on_redlock_ignored, NULL);
+    lock_wire_send(&to->wire, to->redis, &give, NULL, NULL);
 }
 
 static void on_redlock_raised(void *context, enum redis_outcome outcome, const struct redisReply *reply);

@@ -290,16 +290,6 @@ static void *live_session(void *context)
     return NULL;
 }
 
-/* The library's threads, which it starts, have its signal mask. */
-static bool start_thread(struct keeper_session *session)
-{
-    pthread_t thread;
-    bool good = thread_begin(&thread, live_session, session) == 0;
-    if (good)
-        pthread_detach(thread);
-    return good;
-}
-
 /* ---- out of the box ---- */
 
 static bool is_lost_code(int code)
@@ -469,8 +459,12 @@ struct keeper_session *keeper_open(const struct keeper_config *config)
     pthread_mutex_init(&session->mutex, NULL);
     pthread_cond_init(&session->told, NULL);
     host_wake_init(session->host, &session->wake, on_wake, session);
-    if (start_thread(session))
+    /* The library's threads, which it starts, have its signal mask. */
+    pthread_t thread;
+    if (thread_begin(&thread, live_session, session) == 0) {
+        pthread_detach(thread);
         return session;
+    }
     host_wake_clear(&session->wake);
     free_session(session);
     return NULL;
