@@ -9,7 +9,7 @@
 #include "../base/process.h"
 #include "../base/uv_host.h"
 #include "lock_check.h"
-#include "lock_thread.h"
+#include "lock_state.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

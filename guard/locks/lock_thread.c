@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* lock_thread.c - see lock_thread.h. */
-#include "lock_thread.h"
+/* lock_thread.c - see lock_state.h. */
 #include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
+#include "lock_state.h"
 #include "lock_wire.h"
 #include <stdlib.h>
 #include <string.h>

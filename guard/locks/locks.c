@@ -10,7 +10,7 @@
 #include "../base/key.h"
 #include "../base/process.h"
 #include "lock_check.h"
-#include "lock_thread.h"
+#include "lock_state.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
