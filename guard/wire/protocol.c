@@ -129,9 +129,9 @@ static void add_key(struct call *call, const char *name, size_t bytes)
 /* Of a cache key: each role is the last letter of its name. */
 static void add_keys(struct call *call, const char *encoded, const char *roles)
 {
-    for (; *roles != '\0'; roles++) {
+    for (size_t i = 0; roles[i] != '\0'; i++) {
         char *name = new_name(call);
-        add_key(call, name, key_name(call->protocol->name_space, encoded, (enum key_role) * roles, name));
+        add_key(call, name, key_name(call->protocol->name_space, encoded, (enum key_role)roles[i], name));
     }
 }
 
