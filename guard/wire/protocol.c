@@ -73,7 +73,7 @@ void protocol_token(const struct protocol *protocol, const uint8_t random[24], u
 /* ---- a call and its arguments ---- */
 
 /* A script's KEYS, then its ARGV, with room for what has to be printed. */
-struct call {
+struct script_call {
     const struct protocol *protocol;
     const struct core_action *action; /* NULL: what goes beside one */
     size_t count, key_count, name_count, number_count;
@@ -87,7 +87,8 @@ struct call {
 };
 
 /* The rest of it is written where it is needed. */
-static void begin_call(struct call *call, const struct protocol *protocol, const struct core_action *action)
+static void begin_call(struct script_call *call, const struct protocol *protocol,
+                       const struct core_action *action)
 {
     call->protocol = protocol;
     call->action = action;
@@ -95,39 +96,39 @@ static void begin_call(struct call *call, const struct protocol *protocol, const
     call->entry = NULL;
 }
 
-static void add(struct call *call, const char *text, size_t bytes)
+static void add(struct script_call *call, const char *text, size_t bytes)
 {
     assert(call->count < ARGS_MAX);
     call->at[call->count] = text;
     call->bytes[call->count++] = bytes;
 }
 
-static void add_text(struct call *call, const char *text)
+static void add_text(struct script_call *call, const char *text)
 {
     add(call, text, strlen(text));
 }
 
-static void add_number(struct call *call, uint64_t number)
+static void add_number(struct script_call *call, uint64_t number)
 {
     assert(call->number_count < NUMBERS_MAX);
     char *text = call->numbers[call->number_count++];
     add(call, text, (size_t)snprintf(text, NUMBER_SIZE, "%" PRIu64, number));
 }
 
-static char *new_name(struct call *call)
+static char *new_name(struct script_call *call)
 {
     assert(call->name_count < NAMES_MAX);
     return call->names[call->name_count++];
 }
 
-static void add_key(struct call *call, const char *name, size_t bytes)
+static void add_key(struct script_call *call, const char *name, size_t bytes)
 {
     add(call, name, bytes);
     call->key_count = call->count;
 }
 
 /* Of a cache key: each role is the last letter of its name. */
-static void add_keys(struct call *call, const char *encoded, const char *roles)
+static void add_keys(struct script_call *call, const char *encoded, const char *roles)
 {
     for (size_t i = 0; roles[i] != '\0'; i++) {
         char *name = new_name(call);
@@ -136,7 +137,7 @@ static void add_keys(struct call *call, const char *encoded, const char *roles)
 }
 
 /* What the scripts of the tags are given. */
-static void add_clock(struct call *call)
+static void add_clock(struct script_call *call)
 {
     char *clock = new_name(call), *reign = new_name(call);
     add_key(call, clock, key_tag_clock(call->protocol->name_space, clock));
@@ -147,7 +148,7 @@ typedef size_t tag_name(const char *name_space, const char *encoded, size_t enco
                         char out[KEY_NAME_SIZE]);
 
 /* The name that each of these tags has of this sort. */
-static void add_tags(struct call *call, tag_name *name_of, const char *text, size_t bytes)
+static void add_tags(struct script_call *call, tag_name *name_of, const char *text, size_t bytes)
 {
     struct tag tags[GUARD_TAGS_MAX];
     int count = tags_split(text, bytes, tags);
@@ -157,13 +158,13 @@ static void add_tags(struct call *call, tag_name *name_of, const char *text, siz
     }
 }
 
-static void add_born(struct call *call, const struct tags_clock *born)
+static void add_born(struct script_call *call, const struct tags_clock *born)
 {
     tags_clock_write(born, call->born);
     add(call, call->born, TAGS_CLOCK_BYTES);
 }
 
-static void add_message(struct call *call, enum message_kind kind)
+static void add_message(struct script_call *call, enum message_kind kind)
 {
     const char *token = call->action->token, *lease_tag = token != NULL ? token + TOKEN_TAG_AT : NULL;
     add_text(call, call->protocol->channel);
@@ -202,7 +203,7 @@ static struct envelope envelope_of(const struct core_action *action)
 }
 
 /* The entry as it is stored, or as it travels: its bytes; 0: no memory. */
-static size_t write_entry(struct call *call, const struct envelope *envelope)
+static size_t write_entry(struct script_call *call, const struct envelope *envelope)
 {
     size_t bytes = envelope_size(envelope);
     call->entry = malloc(bytes);
@@ -213,7 +214,7 @@ static size_t write_entry(struct call *call, const struct envelope *envelope)
 }
 
 /* Of an entry that only gets a new envelope its ends travel: Redis has what lies between them. */
-static void add_ends(struct call *call, const char *filler, size_t bytes)
+static void add_ends(struct script_call *call, const char *filler, size_t bytes)
 {
     add(call, filler, TOKEN_UUID_BYTES);
     add(call, call->entry, ENVELOPE_HEAD_BYTES);
@@ -249,7 +250,7 @@ static const char *named_in(const struct core_action *action)
     return action->refused;
 }
 
-static void give_acquire(struct call *call, char letters[4])
+static void give_acquire(struct script_call *call, char letters[4])
 {
     const struct core_action *action = call->action;
     letters[0] = (char)action->lookup;
@@ -266,7 +267,7 @@ static void give_acquire(struct call *call, char letters[4])
     add_text(call, &letters[2]);
 }
 
-static void give_renew(struct call *call)
+static void give_renew(struct script_call *call)
 {
     const struct core_action *action = call->action;
     add_keys(call, action->key.encoded, action->asks_wait ? "lw" : "l");
@@ -275,7 +276,7 @@ static void give_renew(struct call *call)
 }
 
 /* Fill and touch; false: no memory. */
-static bool give_store(struct call *call)
+static bool give_store(struct script_call *call)
 {
     const struct core_action *action = call->action;
     struct envelope envelope = envelope_of(action);
@@ -307,7 +308,7 @@ static const char *failure_code(const struct core_action *action, char code[FAIL
 }
 
 /* False: no memory. */
-static bool give_release(struct call *call, char code[FAILURE_CODE_SIZE])
+static bool give_release(struct script_call *call, char code[FAILURE_CODE_SIZE])
 {
     const struct core_action *action = call->action;
     size_t bytes = 0;
@@ -326,7 +327,7 @@ static bool give_release(struct call *call, char code[FAILURE_CODE_SIZE])
     return !action->shares || bytes > 0;
 }
 
-static void give_invalidate(struct call *call)
+static void give_invalidate(struct script_call *call)
 {
     const struct core_action *action = call->action;
     add_keys(call, action->key.encoded, "vlew");
@@ -335,7 +336,7 @@ static void give_invalidate(struct call *call)
     add_number(call, call->protocol->max_value_ms);
 }
 
-static void give_tag_invalidate(struct call *call)
+static void give_tag_invalidate(struct script_call *call)
 {
     const struct core_action *action = call->action;
     add_clock(call);
@@ -347,7 +348,7 @@ static void give_tag_invalidate(struct call *call)
 }
 
 /* Acquire and release, which begin alike. */
-static void give_permit(struct call *call)
+static void give_permit(struct script_call *call)
 {
     const struct core_action *action = call->action;
     add_keys(call, action->key.encoded, "pqa");
@@ -363,7 +364,7 @@ static void give_permit(struct call *call)
     add_text(call, call->protocol->channel);
 }
 
-static void give_permit_renew(struct call *call)
+static void give_permit_renew(struct script_call *call)
 {
     add_keys(call, call->action->key.encoded, "p");
     add_text(call, call->action->token);
@@ -372,52 +373,52 @@ static void give_permit_renew(struct call *call)
 
 /* ---- sending ---- */
 
-static bool run(struct redis *redis, enum script script, const struct call *call, redis_replied *replied,
-                void *context)
+static bool run_call(struct redis *redis, enum script script, const struct script_call *call,
+                     redis_replied *replied, void *context)
 {
     return redis_run(redis, script, call->key_count, call->count, call->at, call->bytes, replied, context);
 }
 
 /* What must not be lost once it is confirmed. */
-static bool run_kept(struct redis *redis, enum script script, const struct call *call, redis_replied *replied,
-                     void *context)
+static bool run_call_kept(struct redis *redis, enum script script, const struct script_call *call,
+                          redis_replied *replied, void *context)
 {
     return redis_run_kept(redis, script, call->key_count, call->count, call->at, call->bytes, replied,
                           context);
 }
 
-static bool send_action(struct call *call, struct redis *redis, redis_replied *replied, void *context)
+static bool send_call(struct script_call *call, struct redis *redis, redis_replied *replied, void *context)
 {
     char letters[4], code[FAILURE_CODE_SIZE];
     switch (call->action->kind) {
     case CORE_ACQUIRE:
         give_acquire(call, letters);
-        return run(redis, SCRIPT_ACQUIRE, call, replied, context);
+        return run_call(redis, SCRIPT_ACQUIRE, call, replied, context);
     case CORE_RENEW:
         give_renew(call);
-        return run(redis, SCRIPT_RENEW, call, replied, context);
+        return run_call(redis, SCRIPT_RENEW, call, replied, context);
     case CORE_FILL:
-        return give_store(call) && run(redis, SCRIPT_FILL, call, replied, context);
+        return give_store(call) && run_call(redis, SCRIPT_FILL, call, replied, context);
     case CORE_TOUCH:
-        return give_store(call) && run(redis, SCRIPT_TOUCH, call, replied, context);
+        return give_store(call) && run_call(redis, SCRIPT_TOUCH, call, replied, context);
     case CORE_RELEASE:
-        return give_release(call, code) && run(redis, SCRIPT_RELEASE, call, replied, context);
+        return give_release(call, code) && run_call(redis, SCRIPT_RELEASE, call, replied, context);
     case CORE_INVALIDATE:
         if (call->action->of_tag) {
             give_tag_invalidate(call);
-            return run_kept(redis, SCRIPT_TAG_INVALIDATE, call, replied, context);
+            return run_call_kept(redis, SCRIPT_TAG_INVALIDATE, call, replied, context);
         }
         give_invalidate(call);
-        return run_kept(redis, SCRIPT_INVALIDATE, call, replied, context);
+        return run_call_kept(redis, SCRIPT_INVALIDATE, call, replied, context);
     case CORE_PERMIT_ACQUIRE:
         give_permit(call);
-        return run(redis, SCRIPT_PERMIT_ACQUIRE, call, replied, context);
+        return run_call(redis, SCRIPT_PERMIT_ACQUIRE, call, replied, context);
     case CORE_PERMIT_RENEW:
         give_permit_renew(call);
-        return run(redis, SCRIPT_PERMIT_RENEW, call, replied, context);
+        return run_call(redis, SCRIPT_PERMIT_RENEW, call, replied, context);
     case CORE_PERMIT_RELEASE:
         give_permit(call);
-        return run(redis, SCRIPT_PERMIT_RELEASE, call, replied, context);
+        return run_call(redis, SCRIPT_PERMIT_RELEASE, call, replied, context);
     case CORE_LOAD:
     case CORE_CANCEL:
     case CORE_FORGET:
@@ -429,11 +430,11 @@ static bool send_action(struct call *call, struct redis *redis, redis_replied *r
 bool protocol_send(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
                    redis_replied *replied, void *context)
 {
-    struct call call;
+    struct script_call call;
     if (action->kind == CORE_INVALIDATE && !action->of_tag && action->by_delete && !protocol->waits)
         return deletion_send(redis, protocol->name_space, protocol->channel, &action->key, replied, context);
     begin_call(&call, protocol, action);
-    bool sent = send_action(&call, redis, replied, context);
+    bool sent = send_call(&call, redis, replied, context);
     free(call.entry);
     return sent;
 }
@@ -441,30 +442,30 @@ bool protocol_send(const struct protocol *protocol, struct redis *redis, const s
 bool protocol_send_cache_id(const struct protocol *protocol, struct redis *redis, const char *proposed,
                             redis_replied *replied, void *context)
 {
-    struct call call;
+    struct script_call call;
     begin_call(&call, protocol, NULL);
     char *name = new_name(&call);
     add_key(&call, name, key_cache_id(protocol->name_space, name));
     add(&call, proposed, GUARD_CACHE_ID_BYTES);
     add_number(&call, protocol->max_value_ms);
-    return run(redis, SCRIPT_CACHE_ID, &call, replied, context);
+    return run_call(redis, SCRIPT_CACHE_ID, &call, replied, context);
 }
 
 /* ---- tags, beside others ---- */
 
 /* In a Cluster the tags' master may be away while that of an entry is not: what goes beside the entry's script does not
  * wait for it. The first key is one of the tags. */
-static bool run_beside(struct redis *redis, enum script script, const struct call *call,
+static bool run_beside(struct redis *redis, enum script script, const struct script_call *call,
                        redis_replied *replied, void *context)
 {
     bool away = call->protocol->in_cluster && !redis_may_look_up(redis, call->at[0], call->bytes[0]);
-    return !away && run(redis, script, call, replied, context);
+    return !away && run_call(redis, script, call, replied, context);
 }
 
 bool protocol_send_clock(const struct protocol *protocol, struct redis *redis, redis_replied *replied,
                          void *context)
 {
-    struct call call;
+    struct script_call call;
     begin_call(&call, protocol, NULL);
     add_clock(&call);
     add_number(&call, protocol->max_value_ms);
@@ -475,7 +476,7 @@ bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, co
                         size_t tags_bytes, const struct tags_clock *born, redis_replied *replied,
                         void *context)
 {
-    struct call call;
+    struct script_call call;
     begin_call(&call, protocol, NULL);
     add_clock(&call);
     add_tags(&call, key_tag, tags, tags_bytes);
@@ -488,7 +489,7 @@ bool protocol_send_expiries(const struct protocol *protocol, struct redis *redis
                             size_t tags_bytes, const struct tags_clock *born, redis_replied *replied,
                             void *context)
 {
-    struct call call;
+    struct script_call call;
     begin_call(&call, protocol, NULL);
     add_tags(&call, key_tag, tags, tags_bytes);
     add_tags(&call, key_tag_expiry, tags, tags_bytes);
@@ -500,7 +501,7 @@ bool protocol_send_make_stale(const struct protocol *protocol, struct redis *red
                               const struct envelope *envelope, uint64_t stale_ms, redis_replied *replied,
                               void *context)
 {
-    struct call call;
+    struct script_call call;
     begin_call(&call, protocol, NULL);
     size_t bytes = write_entry(&call, envelope);
     if (bytes == 0)
@@ -508,7 +509,7 @@ bool protocol_send_make_stale(const struct protocol *protocol, struct redis *red
     add_keys(&call, encoded, "v");
     add_ends(&call, envelope->filler, bytes);
     add_number(&call, stale_ms);
-    bool sent = run(redis, SCRIPT_MAKE_STALE, &call, replied, context);
+    bool sent = run_call(redis, SCRIPT_MAKE_STALE, &call, replied, context);
     free(call.entry);
     return sent;
 }
