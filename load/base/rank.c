@@ -38,3 +38,30 @@ uint64_t rank_percentile(const uint64_t *sorted, size_t count, double percent)
 {
     return count > 0 ? sorted[rank_nearest(count, percent) - 1] : 0;
 }
+
+/* ---- buckets ---- */
+
+enum {
+    FINE = 64,         /* buckets of 1 us each */
+    PER_DOUBLING = 32, /* after that */
+    FINE_BITS = 6,
+};
+
+_Static_assert(FINE + (32 - FINE_BITS) * PER_DOUBLING == RANK_BUCKETS, "they reach to UINT32_MAX");
+
+uint32_t rank_bucket(uint32_t us)
+{
+    if (us < FINE)
+        return us;
+    uint32_t bits = 31 - (uint32_t)__builtin_clz(us);
+    return FINE + (bits - FINE_BITS) * PER_DOUBLING + (us >> (bits - FINE_BITS + 1)) - PER_DOUBLING;
+}
+
+double rank_bucket_us(uint32_t bucket)
+{
+    if (bucket < FINE)
+        return bucket;
+    uint32_t doubling = (bucket - FINE) / PER_DOUBLING, step = (bucket - FINE) % PER_DOUBLING;
+    double width = (double)(UINT64_C(2) << doubling);
+    return (PER_DOUBLING + step) * width + width / 2;
+}

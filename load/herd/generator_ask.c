@@ -89,7 +89,7 @@ static void add_one(_Atomic uint64_t *counter)
 static void count_answer(struct generator *generator, uint32_t took_us)
 {
     add_one(&generator->post->answered);
-    atomic_fetch_add_explicit(&generator->post->latencies[herd_bucket(took_us)], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&generator->post->latencies[rank_bucket(took_us)], 1, memory_order_relaxed);
 }
 
 /* 0 means never, so the least is 1. */

@@ -258,20 +258,13 @@ void herd_watch(struct herd *herd, struct herd_progress *out)
     }
 }
 
-_Static_assert((int)HERD_LATENCY_BUCKETS == (int)HERD_POST_BUCKETS, "they are summed up one by one");
-
-void herd_latencies(const struct herd *herd, uint64_t counts[static HERD_LATENCY_BUCKETS])
+void herd_latencies(const struct herd *herd, uint64_t counts[static RANK_BUCKETS])
 {
-    memset(counts, 0, HERD_LATENCY_BUCKETS * sizeof *counts);
+    memset(counts, 0, RANK_BUCKETS * sizeof *counts);
     for (uint32_t i = 0; i < herd->work.generator_count; i++) {
-        for (size_t j = 0; j < HERD_LATENCY_BUCKETS; j++)
+        for (size_t j = 0; j < RANK_BUCKETS; j++)
             counts[j] += atomic_load_explicit(&herd->shared->posts[i].latencies[j], memory_order_relaxed);
     }
-}
-
-uint64_t herd_latency_us(size_t bucket)
-{
-    return bucket < 8 ? bucket : ((8 + bucket % 8 + 1) << (bucket / 8 - 1)) - 1;
 }
 
 bool herd_release(struct herd *herd, uint64_t *begin_us, char why[static WORK_WHY_BYTES])

@@ -21,13 +21,12 @@
 #ifndef LOAD_HERD_HERD_H
 #define LOAD_HERD_HERD_H
 
+#include "load/base/rank.h"
 #include "load/herd/record.h"
 #include "load/herd/strain.h"
 #include "load/herd/work.h"
 
 struct herd;
-
-enum { HERD_LATENCY_BUCKETS = 256 };
 
 /* Sums over all generators, up to now. */
 struct herd_progress {
@@ -57,9 +56,8 @@ const char *herd_note(const struct herd *herd);
 bool herd_release(struct herd *herd, uint64_t *begin_us, char why[static WORK_WHY_BYTES]);
 
 void herd_watch(struct herd *herd, struct herd_progress *out);
-/* How many answers took how long, from the instants at which they were due: an eighth of an octave is a bucket. */
-void herd_latencies(const struct herd *herd, uint64_t counts[static HERD_LATENCY_BUCKETS]);
-uint64_t herd_latency_us(size_t bucket); /* no answer in it took longer */
+/* How many answers took how long, from the instants at which they were due, by rank_bucket(). */
+void herd_latencies(const struct herd *herd, uint64_t counts[static RANK_BUCKETS]);
 void herd_abort(struct herd *herd);
 
 /*

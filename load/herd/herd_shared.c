@@ -6,14 +6,6 @@
 
 #include <unistd.h>
 
-uint32_t herd_bucket(uint32_t us)
-{
-    if (us < 8)
-        return us;
-    uint32_t octave = 31 - (uint32_t)__builtin_clz(us);
-    return (octave - 2) * 8 + (us >> (octave - 3)) % 8;
-}
-
 void herd_ring(int bell)
 {
     const uint64_t one = 1;

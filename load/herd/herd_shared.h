@@ -14,6 +14,7 @@
 #ifndef LOAD_HERD_HERD_SHARED_H
 #define LOAD_HERD_HERD_SHARED_H
 
+#include "load/base/rank.h"
 #include "load/herd/record.h"
 #include "load/herd/work.h"
 
@@ -21,7 +22,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { HERD_POST_BUCKETS = 256 };
 enum { HERD_AHEAD_US = 20000 }; /* so far in the future a barrier is: time for everybody to hear of it */
 
 enum herd_stage {
@@ -39,7 +39,7 @@ struct herd_post {
     _Atomic uint32_t open_connections;
     _Atomic uint64_t waited_count;
     _Atomic uint64_t active_us, cpu_us, starved_us; /* over the rounds that are done */
-    _Atomic uint32_t latencies[HERD_POST_BUCKETS];  /* answers, by herd_bucket() */
+    _Atomic uint32_t latencies[RANK_BUCKETS];       /* answers, by rank_bucket() */
     char error[WORK_WHY_BYTES];                     /* why it could not work; "" */
 };
 
@@ -60,9 +60,6 @@ struct herd_job {
     struct record_samples *samples; /* NULL: none are kept */
     uint32_t *late_us; /* slot_count: 1 + how late a request left although a connection was free; 0: none */
 };
-
-/* Of a time from due to the end: an octave has eight. */
-uint32_t herd_bucket(uint32_t us);
 
 /* If all generators are ready for the round after the one at done_us, names its instant and rings. */
 void herd_next_round(struct herd_shared *shared, const struct work *work, uint64_t done_us, int bell);

@@ -11,7 +11,6 @@
 #ifndef LOAD_PLAY_ACT_H
 #define LOAD_PLAY_ACT_H
 
-#include "load/play/errands.h"
 #include "load/play/servers.h"
 
 enum { ACT_COMMANDS_MAX = 16 };

@@ -50,12 +50,12 @@ static const char *latency(const struct live *live, double share, char out[stati
     const uint64_t *before = live->latencies[window_begin(live)];
     const uint64_t *after = live->latencies[slot_of(live->tick_count)];
     uint64_t count = 0, seen = 0;
-    for (size_t i = 0; i < HERD_LATENCY_BUCKETS; i++)
+    for (size_t i = 0; i < RANK_BUCKETS; i++)
         count += after[i] - before[i];
-    for (size_t i = 0; i < HERD_LATENCY_BUCKETS; i++) {
+    for (size_t i = 0; i < RANK_BUCKETS; i++) {
         seen += after[i] - before[i];
         if (seen > 0 && (double)seen >= share * (double)count) {
-            text_ms(out, herd_latency_us((uint32_t)i));
+            text_ms(out, (uint64_t)rank_bucket_us((uint32_t)i));
             return out;
         }
     }
@@ -87,7 +87,7 @@ void live_show(struct live *live, const struct herd *herd, const struct herd_pro
                uint64_t loads, uint64_t now_us)
 {
     char text[LIVE_TEXT_BYTES];
-    uint64_t latencies[HERD_LATENCY_BUCKETS];
+    uint64_t latencies[RANK_BUCKETS];
     herd_latencies(herd, latencies);
     live_add(live, &(struct live_sample){
                        .at_us = now_us, .progress = *progress, .loads = loads, .latencies = latencies});

@@ -26,14 +26,14 @@ struct live_sample {
     uint64_t at_us; /* since the barrier */
     struct herd_progress progress;
     uint64_t loads;
-    const uint64_t *latencies; /* HERD_LATENCY_BUCKETS, lent */
+    const uint64_t *latencies; /* RANK_BUCKETS, lent */
 };
 
 struct live {
     bool counts_loads;
     struct live_sample last;
-    size_t tick_count;                                         /* since the barrier */
-    uint64_t latencies[LIVE_WINDOW + 1][HERD_LATENCY_BUCKETS]; /* a ring by tick, like the next ones */
+    size_t tick_count;                                 /* since the barrier */
+    uint64_t latencies[LIVE_WINDOW + 1][RANK_BUCKETS]; /* a ring by tick, like the next ones */
     uint64_t at_us[LIVE_WINDOW + 1], answered[LIVE_WINDOW + 1];
 };
 

@@ -23,6 +23,7 @@
 #ifndef LOAD_REPORT_RESULT_H
 #define LOAD_REPORT_RESULT_H
 
+#include "load/base/rank.h"
 #include "load/herd/herd.h"
 #include "load/herd/record.h"
 #include "load/witness/witness.h"
@@ -38,7 +39,7 @@ enum {
     RESULT_CONNECTING_BYTES = 400,
     RESULT_SLICES_MAX = 300, /* of the series */
     RESULT_BLOCKS_MAX = 20,  /* of the noise */
-    RESULT_BUCKETS = 896,
+    RESULT_BUCKETS = RANK_BUCKETS,
     RESULT_CURVE_MAX = 256, /* points of the distribution */
     RESULT_MARKS_MAX = 512,
     RESULT_CHECKS_MAX = 64,
@@ -128,7 +129,7 @@ struct result {
     uint32_t duration_ms;                 /* from the barrier to the last answer */
     double offered_per_s, answered_per_s; /* rate only, otherwise 0 */
     bool has_recovery, has_recovered;     /* it is known; p99 came back */
-    uint32_t recovery_ms;                 /* see result_recovery.h */
+    uint32_t recovery_ms;                 /* see result_recovery.c */
     const char *recovery_unknown;         /* why it is not, a constant; NULL: it is, or read from a file */
 
     uint64_t requests;

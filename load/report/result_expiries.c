@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * result_expiries.c - see result_expiries.h.
+ * result_expiries.c - see result_make.h.
  *
  * Are the values of statements the keys of what was asked for? Each URL has one {...} at most, so what was asked for is
  * told apart by URL and number. Statements that differ in more than that (an instant, the number of a request) would
@@ -10,7 +10,7 @@
  * Instants of loads are those of a log: cut to a millisecond. What happened within the millisecond after such an instant
  * may have been before the load.
  */
-#include "load/report/result_expiries.h"
+#include "load/report/result_make.h"
 
 #include "load/base/rank.h"
 #include "load/report/result_text.h"

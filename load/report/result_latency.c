@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * result_latency.c - see result_latency.h.
+ * result_latency.c - see result_make.h.
  *
  * Latencies of several groups are sorted in one go: the group stands above the latency in one number.
  */
-#include "load/report/result_latency.h"
+#include "load/report/result_make.h"
 
 #include "load/base/rank.h"
 #include "load/report/result_fields.h"
-#include "load/report/result_noise.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -174,7 +173,7 @@ static bool make_blocks(const struct result_source *source, struct result *out)
     for (size_t i = 0; i < source->records->count; i++) {
         const struct record *record = &source->records->at[i];
         if (record->outcome == RECORD_ANSWERED)
-            out->blocks[block_of(&cut, i)][noise_bucket(record->end_us)]++;
+            out->blocks[block_of(&cut, i)][rank_bucket(record->end_us)]++;
     }
     return true;
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* result_make.c - result_make() of result.h: what is simply counted, stale answers, and what its modules make. */
-#include "load/report/result_expiries.h"
-#include "load/report/result_latency.h"
-#include "load/report/result_recovery.h"
-#include "load/report/result_rounds.h"
+#include "load/report/result_make.h"
+
 #include "load/report/result_text.h"
 
 #include <inttypes.h>

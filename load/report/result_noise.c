@@ -3,35 +3,12 @@
 #include "load/report/result_noise.h"
 
 #include "load/base/dice.h"
+#include "load/base/rank.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    FINE = 64,         /* buckets of 1 us each */
-    PER_DOUBLING = 32, /* after that */
-    FINE_BITS = 6,
-    DRAWS_OUTSIDE = NOISE_DRAWS / 200, /* at each end: half a percent */
-};
-
-_Static_assert(FINE + (32 - FINE_BITS) * PER_DOUBLING == RESULT_BUCKETS, "they reach to UINT32_MAX");
-
-uint32_t noise_bucket(uint32_t us)
-{
-    if (us < FINE)
-        return us;
-    uint32_t bits = 31 - (uint32_t)__builtin_clz(us);
-    return FINE + (bits - FINE_BITS) * PER_DOUBLING + (us >> (bits - FINE_BITS + 1)) - PER_DOUBLING;
-}
-
-double noise_bucket_us(uint32_t bucket)
-{
-    if (bucket < FINE)
-        return bucket;
-    uint32_t doubling = (bucket - FINE) / PER_DOUBLING, step = (bucket - FINE) % PER_DOUBLING;
-    double width = (double)(UINT64_C(2) << doubling);
-    return (PER_DOUBLING + step) * width + width / 2;
-}
+enum { DRAWS_OUTSIDE = NOISE_DRAWS / 200 }; /* at each end: half a percent */
 
 /* ---- drawing blocks ---- */
 
@@ -47,7 +24,7 @@ static double percentile_of(const uint64_t counts[static RESULT_BUCKETS], uint32
         if (below >= rank)
             break;
     }
-    return all > 0 ? noise_bucket_us(bucket) : 0;
+    return all > 0 ? rank_bucket_us(bucket) : 0;
 }
 
 /* As many blocks as there are, each of them any. */

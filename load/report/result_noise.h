@@ -22,10 +22,6 @@ struct noise_interval {
     double low, high; /* of the ratio now / earlier */
 };
 
-/* Buckets of RESULT_BUCKETS: exact below 64 us, then 32 for each doubling. */
-uint32_t noise_bucket(uint32_t us);
-double noise_bucket_us(uint32_t bucket); /* its middle */
-
 /* Of a percentile in parts of 10 000. False: too few blocks in one of them, or no answers. */
 bool noise_of_percentile(const struct result *now, const struct result *earlier, uint32_t per_10000,
                          struct noise_interval *out);

@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* result_recovery.c - see result_recovery.h. */
-#include "load/report/result_recovery.h"
+/*
+ * result_recovery.c - see result_make.h. Metastable failures are those that stay when their cause has gone.
+ *
+ *     before    the requests of a rate that were due before the first fault began
+ *     fault     from the begin of the first to the end of the last; in between nothing is judged
+ *     after     recovery is the time from its end to the first instant of which both hold: of the requests that were due
+ *               in the second behind it, and of all that came behind it, p99 is what it was
+ *
+ * "What it was" is twice the p99 of all before, or 5 ms more, which a busy machine adds by itself, or the p99 of the slowest
+ * second before, whichever is longest. A request that failed took longer than any answer.
+ */
+#include "load/report/result_make.h"
 
 #include "load/base/rank.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* result_rounds.c - see result_rounds.h. The requests of a round are due at one instant, and stand together. */
-#include "load/report/result_rounds.h"
+/* result_rounds.c - see result_make.h. The requests of a round are due at one instant, and stand together. */
+#include "load/report/result_make.h"
 
 #include "load/base/rank.h"
 

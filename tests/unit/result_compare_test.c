@@ -261,7 +261,7 @@ TEST(a_run_half_as_fast_is_always_found)
 TEST(one_bad_moment_is_noise)
 {
     take(rate(1, 1), rate(1, 2));
-    uint32_t worst = noise_bucket(3000000);
+    uint32_t worst = rank_bucket(3000000);
     for (size_t i = 0; i < RESULT_BUCKETS; i++) {
         now->blocks[3][worst] += i == worst ? 0 : now->blocks[3][i];
         now->blocks[3][i] = i == worst ? now->blocks[3][i] : 0;
@@ -335,13 +335,13 @@ TEST(buckets_cover_every_latency_within_two_percent)
 {
     uint32_t last = 0;
     for (uint64_t us = 0; us <= UINT32_MAX; us += us / 200 + 1) {
-        uint32_t bucket = noise_bucket((uint32_t)us);
-        double middle_us = noise_bucket_us(bucket), error_us = middle_us - (double)us;
+        uint32_t bucket = rank_bucket((uint32_t)us);
+        double middle_us = rank_bucket_us(bucket), error_us = middle_us - (double)us;
         assert_true(bucket >= last && bucket < RESULT_BUCKETS);
         assert_true((error_us < 0 ? -error_us : error_us) <= 0.02 * (double)us);
         last = bucket;
     }
-    assert_int_equal(noise_bucket(UINT32_MAX), RESULT_BUCKETS - 1);
+    assert_int_equal(rank_bucket(UINT32_MAX), RESULT_BUCKETS - 1);
 }
 
 TEST(the_interval_is_the_same_each_time_and_holds_the_ratio)

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * result_make.h - what result_make() puts a result together from. *out is zeroed before, duration_ms known.
+ *
+ * Pure. Errors: false, no memory; result_clear() has the rest.
+ */
+#ifndef LOAD_REPORT_RESULT_MAKE_H
+#define LOAD_REPORT_RESULT_MAKE_H
+
+#include "load/report/result.h"
+
+/* Percentiles, the curve of the distribution, the series over time, and the blocks that noise is judged by. */
+bool latency_make(const struct result_source *source, struct result *out);
+/* The bursts, each from its instant on: how many had been answered, had failed, and had been loaded after so many
+ * microseconds. A rate has none. */
+bool rounds_make(const struct result_source *source, struct result *out);
+/* The database's and Redis's side: loads, the expiries that asked for them, and their marks. */
+bool expiries_make(const struct result_source *source, struct result *out);
+/* How long a service is not itself after a fault, under the same load. */
+bool recovery_make(const struct result_source *source, struct result *out);
+
+#endif
