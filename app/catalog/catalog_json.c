@@ -401,7 +401,14 @@ bool catalog_json_is_validator(const char *text, size_t bytes)
 
 /* ---- offers ---- */
 
-bool catalog_json_offers_about(const struct rows *rows, struct catalog_offers_about *out)
+struct offers_about {
+    bool is_personal; /* for the client that asked alone */
+    bool is_absent;   /* there is none, for anybody */
+    int64_t left_ms;  /* it stands for so long after its query began */
+};
+
+/* False: the rows are not these. */
+static bool offers_about(const struct rows *rows, struct offers_about *out)
 {
     if (rows->row_count == 0 || rows->column_count != OFFERS_COLUMNS)
         return false;
@@ -410,7 +417,7 @@ bool catalog_json_offers_about(const struct rows *rows, struct catalog_offers_ab
 
     if (is_personal == NULL || left_ms == NULL)
         return false;
-    *out = (struct catalog_offers_about){.is_personal = is_true(is_personal)};
+    *out = (struct offers_about){.is_personal = is_true(is_personal)};
     out->is_absent = !out->is_personal && rows_text(rows, 0, OFFER_ID) == NULL;
     return number_parse_signed(left_ms, &out->left_ms) && out->left_ms >= 0;
 }
@@ -433,9 +440,9 @@ static bool put_offers(json_t *root, const struct rows *rows)
 
 enum catalog_json_verdict catalog_json_offers(const struct rows *rows, struct catalog_document *out)
 {
-    struct catalog_offers_about about;
+    struct offers_about about;
 
-    if (!catalog_json_offers_about(rows, &about))
+    if (!offers_about(rows, &about))
         return CATALOG_JSON_BROKEN;
     if (about.is_absent)
         return CATALOG_JSON_ABSENT;
@@ -452,9 +459,9 @@ static uint32_t least(uint32_t most_ms, int64_t left_ms)
 
 bool offers_keep(const struct rows *rows, const struct offers_rules *rules, struct guard_keep *out)
 {
-    struct catalog_offers_about about;
+    struct offers_about about;
 
-    if (!catalog_json_offers_about(rows, &about))
+    if (!offers_about(rows, &about))
         return false;
     const int64_t left_ms = about.left_ms - (int64_t)rules->elapsed_ms;
     const uint32_t most_ms = about.is_absent ? rules->absent_ms : rules->fresh_ms;

@@ -51,18 +51,11 @@ catalog_json_build catalog_json_category;
  *  "updated_at"}; the path begins at the root and ends with the category itself. */
 catalog_json_build catalog_json_product;
 /*
- * {"client":null or "its name","offers":[{"id","price_cents","valid_until","own"}]}, the cheapest first. `client` and what
- * is its own are there only if is_personal, see catalog_json_offers_about(); such a document has no validator. Without
- * any that stands it is ABSENT.
+ * {"client":null or "its name","offers":[{"id","price_cents","valid_until","own"}]}, the cheapest first. `client` and
+ * what is its own are there only if the rows are of that client alone; such a document has no validator. Without any
+ * that stands it is ABSENT.
  */
 catalog_json_build catalog_json_offers;
-struct catalog_offers_about {
-    bool is_personal; /* for the client that asked alone */
-    bool is_absent;   /* there is none, for anybody */
-    int64_t left_ms;  /* it stands for so long after its query began */
-};
-/* False: the rows are not these. */
-bool catalog_json_offers_about(const struct rows *rows, struct catalog_offers_about *out);
 /* As catalog_json_product, for one row of many, of sql/load_products.sql. */
 enum catalog_json_verdict catalog_json_product_at(const struct rows *rows, size_t row,
                                                   struct catalog_document *out);

@@ -46,18 +46,12 @@ struct findings {
     unsigned count[VERDICT_COUNT];
 };
 
-void findings_init(struct findings *findings, FILE *out);
-void findings_clear(struct findings *findings);
-
 /* What is all right. `format`: what was found. No text of a setting that may hold a password. */
 void findings_ok(struct findings *findings, const char *what, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* What may be meant, or what is wrong; advice: what to do about it. */
 void findings_add(struct findings *findings, enum verdict verdict, const char *what, const char *advice,
                   const char *format, ...) __attribute__((format(printf, 5, 6)));
-
-/* {"wrong": 1, "warnings": 0, "findings": [{"verdict", "what", "found", "advice"}]} */
-bool findings_print_json(const struct findings *findings, FILE *out);
 
 /* ---- the parts of a check ---- */
 

@@ -53,7 +53,8 @@ static enum pg_outcome wait_ready(const struct pg_wait *wait, short events)
     }
 }
 
-enum pg_outcome pg_wait_login(const struct pg_wait *wait)
+/* Until the login is done. PG_UNAVAILABLE without a fault: libpq's message says why. */
+static enum pg_outcome wait_login(const struct pg_wait *wait)
 {
     PostgresPollingStatusType polled = PGRES_POLLING_WRITING;
 
@@ -237,7 +238,7 @@ static enum pg_outcome log_in_at(const struct pg_wait *wait)
     if (wait->conn == NULL)
         return pg_fault_set(wait->fault, PG_UNAVAILABLE, "", "out of memory");
     PQsetErrorVerbosity(wait->conn, PQERRORS_VERBOSE); /* for fault_login() */
-    const enum pg_outcome outcome = pg_wait_login(wait);
+    const enum pg_outcome outcome = wait_login(wait);
     if (outcome != PG_OK)
         return wait->fault->text[0] != '\0' ? outcome : fault_login(wait);
     PQsetErrorVerbosity(wait->conn, PQERRORS_DEFAULT);

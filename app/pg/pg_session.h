@@ -37,8 +37,6 @@ struct pg_wait {
     const char *late; /* what is said when the deadline passes */
 };
 
-/* Until the login is done. PG_UNAVAILABLE without a fault: libpq's message says why. */
-enum pg_outcome pg_wait_login(const struct pg_wait *wait);
 /* Until everything is sent. */
 enum pg_outcome pg_wait_flush(const struct pg_wait *wait);
 /* Until the next result is here: *out, yours; NULL: the statement has no more. */
