@@ -298,8 +298,9 @@ static struct prepared *tell_time(struct shelf *shelf, struct prepared *item, co
         return item;
     if (item->sending > 0)
         return prepare_anew(shelf, item, wish);
+    const bool keeps_ttl = seconds.ttl == item->seconds.ttl;
     item->seconds = seconds;
-    if (replace_number(item->response, ANSWER_CACHE_STATUS, ANSWER_TTL, seconds.ttl) &&
+    if ((keeps_ttl || replace_number(item->response, ANSWER_CACHE_STATUS, ANSWER_TTL, seconds.ttl)) &&
         replace_number(item->response, ANSWER_AGE, "", seconds.age))
         return item;
     take_out(shelf, item);
