@@ -11,9 +11,8 @@
  *               the look timer, the drain -> due                                   still due? do not block
  *               the tick -> due                                                    sweep
  *
- * A request that is alone may have one more turn of libuv inside MHD_run(), see client.h. So no callback of libuv, nor one
- * of the guard's, runs libmicrohttpd, suspends or resumes a connection, changes its options meanwhile, or frees what
- * libmicrohttpd still knows: that is done between the turns.
+ * No callback of libuv, nor one of the guard's, runs libmicrohttpd, suspends or resumes a connection, or frees what
+ * libmicrohttpd still knows: that is done between the turns of libuv.
  *
  *     RUNNING --stop--> DRAINING --nobody left to answer, or time up--> DETACHING --guard let go--> FLUSHING --> CLOSED
  *
