@@ -160,6 +160,7 @@ enum guard_source {
     GUARD_FROM_FLIGHT,      /* collapsed: another request of this process loaded it */
     GUARD_FROM_FLEET,       /* collapsed: another process loaded it while this request waited */
     GUARD_FROM_NEAR,        /* from this process's memory: see "the near cache" */
+    GUARD_FROM_KEPT,        /* likewise, because Redis could not be asked: see "outage" */
 };
 
 struct guard_result {
@@ -287,7 +288,9 @@ struct guard_policy {
     bool abandon; /* a load that nobody waits for any more, in the fleet, is cancelled */
     const char
         *name; /* in numbers and events: 1..32 of [a-z0-9_], of no other kind; copied; NULL: "kind0", ... */
-    uint32_t reserved; /* 0; anything else is refused */
+    uint32_t
+        outage_ms; /* while Redis cannot be asked, what this process has answers for so long after it was known
+                           to be right: see "outage"; 0 = never */
 };
 
 /* For the defaults: C++ before C++20 cannot name a field here, and need not, because all are there in order. */
@@ -306,7 +309,7 @@ struct guard_policy {
             GUARD_FIELD(deadline_ms, 15000), GUARD_FIELD(near_ms, 0), GUARD_FIELD(soft_ms, 0),               \
             GUARD_FIELD(early_percent, 0), GUARD_FIELD(batch_loader, NULL), GUARD_FIELD(batch_max, 64),      \
             GUARD_FIELD(tagged, false), GUARD_FIELD(abandon, false), GUARD_FIELD(name, NULL),                \
-            GUARD_FIELD(reserved, 0)                                                                         \
+            GUARD_FIELD(outage_ms, 5000)                                                                     \
     }
 
 /* ---- the guard's settings ---- */
@@ -378,9 +381,9 @@ struct guard_config {
             GUARD_FIELD(connect_limit_ms, 1000), GUARD_FIELD(max_loads, 8), GUARD_FIELD(load_queue, 1000),   \
             GUARD_FIELD(max_waiters, 20000), GUARD_FIELD(max_value_bytes, 1048576),                          \
             GUARD_FIELD(max_lease_ms, 60000), GUARD_FIELD(max_value_ms, 86400000), GUARD_FIELD(log, NULL),   \
-            GUARD_FIELD(log_context, NULL), GUARD_FIELD(near_bytes, 0), GUARD_FIELD(push_bytes, 16384),      \
-            GUARD_FIELD(load_permits, 0), GUARD_FIELD(permit_ms, 3000), GUARD_FIELD(load_threads, 0),        \
-            GUARD_FIELD(thread_begins, NULL), GUARD_FIELD(thread_ends, NULL),                                \
+            GUARD_FIELD(log_context, NULL), GUARD_FIELD(near_bytes, 8388608),                                \
+            GUARD_FIELD(push_bytes, 16384), GUARD_FIELD(load_permits, 0), GUARD_FIELD(permit_ms, 3000),      \
+            GUARD_FIELD(load_threads, 0), GUARD_FIELD(thread_begins, NULL), GUARD_FIELD(thread_ends, NULL),  \
             GUARD_FIELD(thread_context, NULL), GUARD_FIELD(event, NULL), GUARD_FIELD(event_context, NULL),   \
             GUARD_FIELD(hot_keys, 0)                                                                         \
     }
@@ -501,7 +504,7 @@ GUARD_API enum guard_status guard_load_unchanged(struct guard_load *load);
  *        began without a lease leaves no mark; requests that wait for it load by themselves at once. A load that fails is
  *        nobody's secret: its failure answers all.
  */
-enum guard_how { GUARD_STORE = 0, GUARD_SHARE, GUARD_PASS };
+enum guard_how { GUARD_STORE = 0, GUARD_SHARE, GUARD_PASS, GUARD_HERE };
 
 #define GUARD_POLICY_MS UINT32_MAX /* what the policy says; 0 means 0 */
 
@@ -908,6 +911,7 @@ struct guard_stats {
      * than 4096 within 30 s, or never confirmed there */
     uint64_t replayed, replay_dropped;
     uint64_t keep_cut; /* lives that a loader wanted longer than max_value_ms */
+    uint64_t kept;     /* gets answered in place of Redis with what this process has: in no other outcome */
 };
 
 GUARD_API void guard_stats(struct guard *guard, struct guard_stats *out);

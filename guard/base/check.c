@@ -14,6 +14,7 @@ enum {
     VALUE_MAX_MS = 2000000000,
     EARLY_MAX_PERCENT = 10000,
     NEAR_MAX_MS = 60000,
+    OUTAGE_MAX_MS = 3600000,
     NEAR_LEAST_BYTES = 65536,
     PUSH_MOST_BYTES = 1048576,
     PERMITS_MOST = 100000,
@@ -115,7 +116,7 @@ enum guard_status check_policy(const struct guard_policy *policy, const struct g
         {"near_ms", policy->near_ms, 0, config->near_bytes > 0 ? NEAR_MAX_MS : 0,
          config->near_bytes > 0 ? "its end is the bound of what other processes may see late"
                                 : "guard_config.near_bytes is 0, so there is no near cache"},
-        {"reserved", policy->reserved, 0, 0, "a later field may stand there"},
+        {"outage_ms", policy->outage_ms, 0, OUTAGE_MAX_MS, "or 0 for never"},
     };
     return check_ranges("guard_policy", ranges, sizeof ranges / sizeof *ranges, error);
 }

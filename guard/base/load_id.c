@@ -20,6 +20,11 @@ uint64_t load_id_of_uuid(const char *uuid)
     return load_id_shift(id, uuid + 14, 4);
 }
 
+uint64_t load_id_of_tag(const char *tag)
+{
+    return load_id_shift(0, tag, LOAD_ID_DIGITS);
+}
+
 uint64_t load_id_read(const char *text)
 {
     size_t digits = strspn(text, "0123456789abcdef");

@@ -18,4 +18,7 @@ uint64_t load_id_of_uuid(const char *uuid);
 /* Of 16 hex digits, as it is printed; 0: they are not. */
 uint64_t load_id_read(const char *text);
 
+/* Of the 16 hex digits of a lease's tag, whatever stands behind them. */
+uint64_t load_id_of_tag(const char *tag);
+
 #endif

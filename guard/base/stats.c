@@ -117,6 +117,7 @@ static const struct stat_row ROWS[] = {
     COUNT(replayed, "Confirmed invalidations that were sent again to another master."),
     COUNT(replay_dropped, "Confirmed invalidations that were too many to be sent again."),
     COUNT_K(keep_cut, "Lives that a loader wanted longer than max_value_ms."),
+    COUNT_K(kept, "Requests answered with what this process had while Redis could not be asked."),
 };
 
 enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };
@@ -230,7 +231,7 @@ const char *guard_source_name(enum guard_source source)
     static const char *const NAMES[] = {
         [GUARD_FROM_NOWHERE] = "nowhere", [GUARD_FROM_CACHE] = "cache",   [GUARD_FROM_STALE] = "stale",
         [GUARD_FROM_LOAD] = "load",       [GUARD_FROM_FLIGHT] = "flight", [GUARD_FROM_FLEET] = "fleet",
-        [GUARD_FROM_NEAR] = "near"};
+        [GUARD_FROM_NEAR] = "near",       [GUARD_FROM_KEPT] = "kept"};
     return (size_t)source < sizeof NAMES / sizeof *NAMES ? NAMES[source] : "?";
 }
 

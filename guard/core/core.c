@@ -199,6 +199,8 @@ static uint64_t *count_of_answered(struct guard_stats *stats, const struct guard
         return &stats->collapsed_process;
     case GUARD_FROM_FLEET:
         return &stats->collapsed_fleet;
+    case GUARD_FROM_KEPT:
+        return &stats->kept;
     case GUARD_FROM_NEAR: /* never reaches the core */
     case GUARD_FROM_NOWHERE:
         break;
@@ -477,16 +479,36 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
     return GUARD_OK;
 }
 
+/* NULL: the key has one already, or no memory. */
+static struct flight *flight_for_refresh(struct core *core, const struct core_key *key,
+                                         const struct guard_policy *policy, bool of_many)
+{
+    if (core->closed || find_flight(core, key->encoded, key->encoded_bytes) != NULL)
+        return NULL;
+    struct flight *flight = core_new_flight(core, key, policy, FLIGHT_FOR_ALL);
+    if (flight != NULL)
+        loads_choose_share(flight, of_many);
+    return flight;
+}
+
 void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
                   const struct guard_policy *policy, const char *filler, bool of_many)
 {
     core_begin(core, now_us);
-    if (core->closed || find_flight(core, key->encoded, key->encoded_bytes) != NULL)
-        return;
-    struct flight *flight = core_new_flight(core, key, policy, FLIGHT_FOR_ALL);
-    if (flight != NULL) {
-        loads_choose_share(flight, of_many);
+    struct flight *flight = flight_for_refresh(core, key, policy, of_many);
+    if (flight != NULL)
         flight_refresh(flight, filler);
+    core_end(core);
+}
+
+void core_refresh_kept(struct core *core, uint64_t now_us, const struct core_key *key,
+                       const struct guard_policy *policy, bool of_many)
+{
+    core_begin(core, now_us);
+    struct flight *flight = flight_for_refresh(core, key, policy, of_many);
+    if (flight != NULL) {
+        flight->of_kept = true;
+        flight_refresh(flight, NULL);
     }
     core_end(core);
 }

@@ -90,6 +90,7 @@ enum {
 
 struct core;
 struct flight;
+struct near;
 
 struct core_config {
     enum guard_mode mode; /* not SHADOW: that is two cores */
@@ -119,6 +120,9 @@ struct core_config {
      */
     void (*tell)(void *context, const struct guard_event *event, unsigned kind);
     void *tell_context;
+    /* Keeps what is loaded, and answers in place of a load where Redis could not be asked (outage.h). Lent; NULL: none. Its
+     * clock is the core's. */
+    struct near *near;
     /* The newest 4096 confirmed invalidations are remembered, and sent again when core_reign() tells of another
      * master. */
     bool replay;
@@ -150,6 +154,7 @@ struct core_waiter {
     bool of_many;           /* of a request for many: may be loaded in a batch */
     bool passes;            /* a lookup of this get has found the mark of a pass; the core sets it, too */
     bool lookup_unanswered; /* Redis did not answer a lookup of this get in time */
+    bool lookup_answered;   /* it has answered one: nothing that is kept answers this get */
     bool revalidates;       /* only a load that begins after it answers it */
     bool refreshes;         /* for no user: its load is queued behind those of users */
     /* head of an entry that a lookup of this get found out of date; "": none */
@@ -185,6 +190,11 @@ struct core_waiter *core_next_answer(struct core *core);
  */
 void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
                   const struct guard_policy *policy, const char *filler, bool of_many);
+
+/* What is kept has answered in place of Redis, and is to be loaded again: in the background, without a lease if Redis cannot
+ * be asked still. Nothing comes of it as above. */
+void core_refresh_kept(struct core *core, uint64_t now_us, const struct core_key *key,
+                       const struct guard_policy *policy, bool of_many);
 
 /* ---- invalidations ---- */
 

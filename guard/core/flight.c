@@ -56,6 +56,7 @@
 #include "hit.h"
 #include "lease.h"
 #include "nested.h"
+#include "outage.h"
 #include "pass.h"
 #include "watch.h"
 #include <assert.h>
@@ -238,10 +239,54 @@ void flight_queue_load(struct flight *flight)
         loads_enqueue(flight);
 }
 
+/* ---- without Redis ---- */
+
+bool flight_answer_kept(struct core_waiter *waiter)
+{
+    const struct flight *flight = waiter->flight;
+    const struct core *core = flight->core;
+    const struct outage_asker asker = {
+        .answered = waiter->lookup_answered || waiter->joined < flight->told_stamp,
+        .nested = waiter->parent_load != 0,
+        .refreshes = waiter->refreshes,
+        .revalidates = waiter->revalidates,
+        .passes = waiter->passes,
+    };
+    struct guard_result result;
+    if (!outage_serves(flight->policy, &asker) ||
+        near_kept(core->config.near, flight->key.encoded, flight->key.encoded_bytes, flight->policy,
+                  core->now_us, &result) == NEAR_KEPT_NOT)
+        return false;
+    core_answer(waiter, &result);
+    guard_value_unref(&result.value);
+    return true;
+}
+
+static void flight_answer_with_kept(struct flight *flight)
+{
+    struct core_waiter *waiter = NULL, *next = NULL;
+    DL_FOREACH_SAFE (flight->first, waiter, next)
+        flight_answer_kept(waiter);
+}
+
+void flight_load_kept(struct flight *flight)
+{
+    flight->background = flight->of_kept = false;
+    flight->refreshing = true;
+    flight_queue_load(flight);
+}
+
 void flight_bypass(struct flight *flight)
 {
     flight->leased = flight->refreshing = flight->background = false;
     value_unref(&flight->previous);
+    if (flight->first != NULL && flight->core->config.near != NULL) {
+        flight_answer_with_kept(flight);
+        if (flight->first == NULL) {
+            flight_end(flight);
+            return;
+        }
+    }
     if (!nested_has_berth(flight) && !flight_take_place(flight)) {
         flight_shed(flight);
         flight_end(flight);
@@ -309,6 +354,8 @@ void flight_acquire(struct flight *flight)
         stale_rest(flight, NO_PLACE_REST_MS);
     else if (core_may_send(core, &flight->key, &shard))
         flight_send_acquire(flight, shard);
+    else if (flight->of_kept)
+        flight_load_kept(flight);
     else if (background)
         flight_end(flight);
     else
@@ -509,6 +556,8 @@ static void flight_acquire_replied(struct flight *flight, const struct core_repl
 {
     flight->born = reply->clock;
     flight->abandoned = flight->abandoned || reply->abandoned;
+    if (reply->kind <= REPLY_FREE)
+        flight->told_stamp = flight->lookup_stamp;
     if (reply->kind != REPLY_BUSY)
         flight_end_wait(flight);
     if (flight->first == NULL) {

@@ -7,6 +7,7 @@
 #define GUARD_FLIGHT_H
 
 #include "core_state.h"
+#include "near.h"
 #include "revalidate.h"
 #include "stale.h"
 
@@ -57,6 +58,7 @@ struct flight {
 
     /* refreshing a value that is there */
     bool background;                   /* made, or continued, for a background refresh */
+    bool of_kept;                      /* of what is kept: it needs no lease */
     char wanted[TOKEN_UUID_BYTES + 1]; /* of an early one: the filler of the value; "": of a stale value */
     bool refreshing;                   /* a value is there: load on even without waiters */
     bool peeked_in_vain;               /* it was there */
@@ -72,6 +74,7 @@ struct flight {
 
     /* stamps: a result goes only to waiters that joined before what made it was sent */
     uint64_t lookup_stamp, peek_stamp, query_stamp, fill_stamp;
+    uint64_t told_stamp;  /* of the last lookup that was answered */
     uint64_t wait_stamp;  /* of the lookup that busy_tag is of */
     uint64_t busy_stamp;  /* a waiter that joined before it waited for the fleet */
     uint64_t first_stamp; /* `joined` of the oldest waiter when the query was sent */
@@ -100,8 +103,9 @@ struct flight {
 
     /* the load, its fill, its release */
     struct load *load;
-    uint64_t load_id;    /* of the last one, or of the one that the lease is for; 0: none */
-    struct value *value; /* owned: the result while it is being filled */
+    struct near_lookup begun; /* noted when its query began */
+    uint64_t load_id;         /* of the last one, or of the one that the lease is for; 0: none */
+    struct value *value;      /* owned: the result while it is being filled */
     bool absent;
     bool unchanged;         /* the value is the previous one */
     bool mark;              /* a mark is stored in its place */
@@ -159,8 +163,13 @@ struct core_action flight_action(const struct flight *flight, enum core_action_k
 void flight_keep_token(struct flight *flight);
 /* It has a lease or needs none: loads on the thread of a load that waits for it, else when a worker is free. */
 void flight_queue_load(struct flight *flight);
-/* Loads without a lease: the waiters that joined before the query get the result, and nothing is stored. */
+/* Redis cannot be asked, or its answer helps none of the waiters: what is kept answers those that it may. The others load
+ * without a lease: who joined before the query gets the result, and nothing is stored. */
 void flight_bypass(struct flight *flight);
+/* A background load likewise. It has its place. */
+void flight_load_kept(struct flight *flight);
+/* True: this waiter has been answered with what is kept. */
+bool flight_answer_kept(struct core_waiter *waiter);
 /* A place for whatever leads to a load: if it has waiters and there is none, that of a queued refresh. */
 bool flight_take_place(struct flight *flight);
 /* Sends an acquire, or goes without Redis. */

@@ -2,7 +2,9 @@
 /* lease.c - see lease.h. */
 #include "lease.h"
 #include "flight.h"
+#include "near.h"
 #include "nested.h"
+#include "outage.h"
 #include "pass.h"
 #include "watch.h"
 #include <assert.h>
@@ -167,6 +169,27 @@ static void name_uncached_load(struct flight *flight)
     flight->load_id = load_id_of_uuid(token);
 }
 
+/* What is dropped from here on voids what it brings. */
+static void note_begin(struct flight *flight)
+{
+    struct near *near = flight->core->config.near;
+    flight->begun = near_look_up(near, flight->key.encoded, flight->key.encoded_bytes, flight->core->now_us);
+    flight->begun.lease = flight->leased ? load_id_of_tag(flight->token + TOKEN_TAG_AT) : 0;
+}
+
+/* In this process, for an outage: as if a lookup that was sent when its query began had found it. */
+static void keep_loaded(const struct flight *flight, enum guard_how how, const struct spans *spans)
+{
+    struct guard_result result = lease_loaded_result(flight, false);
+    const struct near_life life = {
+        .kept = outage_keeps(flight->policy, how, flight->passing),
+        .stale_ms = spans->stale_ms,
+        .load_us = flight->load_us,
+    };
+    result.left_ms = spans->fresh_ms;
+    near_keep(&flight->begun, &life, flight->value, &result);
+}
+
 void lease_start_load(struct flight *flight)
 {
     struct core *core = flight->core;
@@ -191,6 +214,7 @@ void lease_start_load(struct flight *flight)
         lease_out_of_memory(flight);
         return;
     }
+    note_begin(flight);
     flight_move(flight, FLIGHT_LOADING);
     flight_counts(flight)->load_started++;
     flight_counts(flight)->refresh_early += flight->refreshing && flight->lookup == LOOKUP_EARLY;
@@ -515,6 +539,7 @@ static void lease_load_succeeded(struct flight *flight, enum guard_how how)
     bool too_big = value != NULL && value->public.body_bytes > core->config.max_value_bytes;
     bool no_tag_clock = lease_lacks_tag_clock(flight);
     bool stores = how == GUARD_STORE && spans.fresh_ms + spans.stale_ms > 0;
+    keep_loaded(flight, how, &spans);
     if (flight->leased && !too_big && !no_tag_clock && stores) {
         lease_store(flight, &spans);
         return;

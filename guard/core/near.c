@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* near.c - see near.h. */
 #include "near.h"
-#include "../base/digest.h"
 #include "../base/table.h"
 #include "../base/tags.h"
+#include "outage.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -30,13 +30,16 @@ struct item {
     UT_hash_handle hh;
     struct value *value; /* one reference is ours; NULL: absent */
     int64_t born_us;
-    uint64_t fresh_until_us, until_us;
+    uint64_t fresh_until_us, near_until_us;
     uint64_t load;
     uint64_t stamp; /* of the last drop of a tag before it was looked up */
     bool visited;   /* since the hand last came by */
     bool unlisted;
     uint8_t tag_count;
     uint16_t tag_slots[GUARD_TAGS_MAX];
+    uint64_t as_of_us, kept_until_us, load_us;
+    uint64_t asked_us; /* nobody is to refresh it before that */
+    uint64_t lease;
     struct item *prev, *next; /* in the shard's queue, oldest first */
     size_t bytes;             /* charged */
     size_t key_bytes;
@@ -48,10 +51,10 @@ struct shard {
     struct item *table, *queue, *hand;
     struct item *pending_free; /* let go and not freed yet */
     size_t bytes, max_bytes;   /* bytes: of both lists */
-    uint32_t generation;       /* moves on when the shard is emptied */
     bool subscribed;
-    uint32_t epochs[SLOTS];
-    struct near_counters counters; /* but hits and misses */
+    _Atomic uint32_t generation;    /* moves on when the shard is emptied */
+    _Atomic uint32_t epochs[SLOTS]; /* both written under the mutex */
+    struct near_counters counters;  /* but hits and misses */
     struct near_gets {
         uint64_t hit, miss;
     } gets[GUARD_KINDS_MAX]; /* by kind */
@@ -62,6 +65,7 @@ struct near {
     pthread_mutex_t tags_mutex; /* held by the writer of the next two */
     _Atomic uint64_t last_drop;
     _Atomic uint64_t dropped_at[TAG_SLOTS]; /* stamp of the slot's last one */
+    _Atomic uint64_t touch_us;              /* 0: none */
     uint8_t hash_key[DIGEST_KEY_BYTES];
 };
 
@@ -70,15 +74,21 @@ struct near {
 struct place {
     struct shard *shard;
     unsigned bucket;
-    uint32_t *epoch;
+    unsigned lot;
+    _Atomic uint32_t *epoch;
 };
+
+static struct place near_place_of(struct near *near, uint64_t hash)
+{
+    struct shard *shard = &near->shards[hash >> 60];
+    _Static_assert(NEAR_SHARDS == 16, "four bits of the hash choose the shard");
+    return (struct place){shard, (unsigned)hash, (unsigned)(hash >> 48) % OUTAGE_LOTS,
+                          &shard->epochs[(hash >> 32) % SLOTS]};
+}
 
 static struct place near_place(struct near *near, const char *key, size_t key_bytes)
 {
-    uint64_t hash = digest_siphash(near->hash_key, key, key_bytes);
-    struct shard *shard = &near->shards[hash >> 60];
-    _Static_assert(NEAR_SHARDS == 16, "four bits of the hash choose the shard");
-    return (struct place){shard, (unsigned)hash, &shard->epochs[(hash >> 32) % SLOTS]};
+    return near_place_of(near, near_hash(near->hash_key, key, key_bytes));
 }
 
 static struct item *near_find(const struct place *place, const char *key, size_t key_bytes)
@@ -101,7 +111,6 @@ static void near_note_tags(const struct near *near, struct item *item, const str
     int count = tags_split(entry->tags, entry->tags_bytes, tags);
     for (int i = 0; i < count; i++)
         item->tag_slots[item->tag_count++] = near_tag_slot(near, tags[i].at, tags[i].bytes);
-    item->stamp = entry->stamp;
 }
 
 static bool near_tag_dropped(const struct near *near, const struct item *item)
@@ -202,7 +211,7 @@ struct near *near_new(size_t max_bytes, const uint8_t hash_key[16])
     for (size_t i = 0; i < NEAR_SHARDS; i++) {
         pthread_mutex_init(&near->shards[i].mutex, NULL);
         near->shards[i].max_bytes = max_bytes / NEAR_SHARDS;
-        near->shards[i].generation = 1; /* no token is NEAR_TOKEN_NONE */
+        atomic_init(&near->shards[i].generation, 1); /* no token is NEAR_TOKEN_NONE */
     }
     return near;
 }
@@ -214,7 +223,7 @@ static void near_let_go(struct shard *shard)
     DL_CONCAT(shard->pending_free, shard->queue);
     shard->queue = shard->hand = NULL;
     shard->counters.entries = 0;
-    shard->generation++;
+    atomic_fetch_add(&shard->generation, 1);
 }
 
 void near_free(struct near **near)
@@ -237,11 +246,17 @@ void near_subscribed(struct near *near, bool up)
     for (size_t i = 0; near != NULL && i < NEAR_SHARDS; i++) {
         struct shard *shard = &near->shards[i];
         pthread_mutex_lock(&shard->mutex);
-        if (!up)
+        if (up && !shard->subscribed)
             near_let_go(shard);
         shard->subscribed = up;
         pthread_mutex_unlock(&shard->mutex);
     }
+}
+
+void near_touched(struct near *near, uint64_t sent_us)
+{
+    if (near != NULL && sent_us > atomic_load_explicit(&near->touch_us, memory_order_relaxed))
+        atomic_store_explicit(&near->touch_us, sent_us, memory_order_relaxed);
 }
 
 void near_reign_ended(struct near *near)
@@ -283,6 +298,32 @@ bool near_sweep(struct near *near)
     return swept >= SWEPT_MOST;
 }
 
+/* What is there, and may be of use yet; under the mutex. *gone: what is not, the caller's. */
+static struct item *near_find_sound(const struct near *near, const struct place *place, const char *key,
+                                    size_t key_bytes, uint64_t now_us, struct item **gone)
+{
+    struct shard *shard = place->shard;
+    struct item *item = near_find(place, key, key_bytes);
+    if (item == NULL)
+        return NULL;
+    bool dropped = near_tag_dropped(near, item);
+    if (!dropped && (now_us < item->near_until_us || now_us < item->kept_until_us))
+        return item;
+    shard->counters.dropped += dropped;
+    *gone = near_detach(shard, item);
+    return NULL;
+}
+
+/* It is hit. */
+static void near_read(struct item *item, uint64_t now_us, struct near_entry *out)
+{
+    item->visited = true;
+    *out = (struct near_entry){.value = item->value != NULL ? value_ref(item->value) : NULL,
+                               .born_us = item->born_us < (int64_t)now_us ? item->born_us : (int64_t)now_us,
+                               .fresh_until_us = item->fresh_until_us,
+                               .load = item->load};
+}
+
 bool near_get(struct near *near, const char *key, size_t key_bytes, unsigned kind, uint64_t now_us,
               struct near_entry *out)
 {
@@ -290,42 +331,30 @@ bool near_get(struct near *near, const char *key, size_t key_bytes, unsigned kin
     struct shard *shard = place.shard;
     struct item *gone = NULL;
     pthread_mutex_lock(&shard->mutex);
-    struct item *item = near_find(&place, key, key_bytes);
-    bool dropped = item != NULL && near_tag_dropped(near, item);
-    if (item != NULL && (dropped || now_us >= item->until_us)) {
-        shard->counters.dropped += dropped;
-        gone = near_detach(shard, item);
-        item = NULL;
-    }
-    if (item != NULL) {
-        item->visited = true;
-        *out =
-            (struct near_entry){.value = item->value != NULL ? value_ref(item->value) : NULL,
-                                .born_us = item->born_us < (int64_t)now_us ? item->born_us : (int64_t)now_us,
-                                .fresh_until_us = item->fresh_until_us,
-                                .load = item->load};
-    }
-    if (item != NULL)
+    struct item *item = near_find_sound(near, &place, key, key_bytes, now_us, &gone);
+    bool hit = item != NULL && shard->subscribed && now_us < item->near_until_us;
+    if (hit)
+        near_read(item, now_us, out);
+    if (hit)
         shard->gets[kind].hit++;
     else
         shard->gets[kind].miss++;
     pthread_mutex_unlock(&shard->mutex);
     near_free_item(gone);
-    return item != NULL;
+    return hit;
 }
 
 static uint64_t near_token_of(const struct place *place)
 {
-    return (uint64_t)place->shard->generation << 32 | *place->epoch;
+    uint64_t generation = atomic_load(&place->shard->generation);
+    return generation << 32 | atomic_load(place->epoch);
 }
 
+/* Whatever of the two has moved on already, a token made of an old one and a new one fits no entry. */
 uint64_t near_token(struct near *near, const char *key, size_t key_bytes)
 {
     struct place place = near_place(near, key, key_bytes);
-    pthread_mutex_lock(&place.shard->mutex);
-    uint64_t token = place.shard->subscribed ? near_token_of(&place) : NEAR_TOKEN_NONE;
-    pthread_mutex_unlock(&place.shard->mutex);
-    return token;
+    return near_token_of(&place);
 }
 
 static size_t malloc_bytes(size_t bytes)
@@ -343,6 +372,20 @@ static size_t near_bytes_of(const struct near_entry *entry, size_t key_bytes)
     return bytes;
 }
 
+static void near_set_times(struct item *item, uint64_t until_us, const struct near_entry *entry)
+{
+    item->born_us = entry->born_us;
+    item->fresh_until_us = entry->fresh_until_us;
+    item->near_until_us = until_us < entry->fresh_until_us ? until_us : entry->fresh_until_us;
+    item->kept_until_us = entry->kept_until_us;
+    item->as_of_us = entry->as_of_us;
+    item->load = entry->load;
+    item->load_us = entry->load_us;
+    item->lease = entry->lease != 0 ? entry->lease : item->lease;
+    item->stamp = entry->stamp;
+    item->asked_us = 0;
+}
+
 static struct item *near_new_item(const char *key, size_t key_bytes, uint64_t until_us,
                                   const struct near_entry *entry)
 {
@@ -350,10 +393,7 @@ static struct item *near_new_item(const char *key, size_t key_bytes, uint64_t un
     if (item == NULL)
         return NULL;
     item->value = entry->value != NULL ? value_ref(entry->value) : NULL;
-    item->born_us = entry->born_us;
-    item->fresh_until_us = entry->fresh_until_us;
-    item->load = entry->load;
-    item->until_us = until_us < entry->fresh_until_us ? until_us : entry->fresh_until_us;
+    near_set_times(item, until_us, entry);
     item->bytes = near_bytes_of(entry, key_bytes);
     item->key_bytes = key_bytes;
     memcpy(item->key, key, key_bytes);
@@ -374,21 +414,46 @@ static bool near_keep_item(const struct place *place, struct item *item)
     return true;
 }
 
-void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t token, uint64_t until_us,
-              const struct near_entry *entry)
+/* What is there is of the same load, and known to be right as of later: nothing is copied. False: it is not. */
+static bool near_move_on(const struct near_lookup *lookup, const struct place *place, uint64_t until_us,
+                         const struct near_entry *entry)
 {
-    struct place place = near_place(near, key, key_bytes);
+    struct shard *shard = place->shard;
+    bool moved = false;
+    if (entry->load == 0)
+        return false;
+    pthread_mutex_lock(&shard->mutex);
+    struct item *item = near_find(place, lookup->key, lookup->key_bytes);
+    if (item != NULL && item->load == entry->load && item->as_of_us <= entry->as_of_us &&
+        lookup->token == near_token_of(place) && !near_tag_dropped(lookup->near, item)) {
+        near_set_times(item, until_us, entry);
+        item->visited = true;
+        moved = true;
+    }
+    pthread_mutex_unlock(&shard->mutex);
+    return moved;
+}
+
+static bool near_fits(const struct shard *shard, const struct near_entry *entry, size_t key_bytes)
+{
+    return near_bytes_of(entry, key_bytes) <= shard->max_bytes / LARGEST_SHARE;
+}
+
+static void near_put_for(const struct near_lookup *lookup, uint64_t until_us, const struct near_entry *entry)
+{
+    const struct near *near = lookup->near;
+    const struct place place = near_place_of(lookup->near, lookup->hash);
     struct shard *shard = place.shard;
-    if (token == NEAR_TOKEN_NONE || near_bytes_of(entry, key_bytes) > shard->max_bytes / LARGEST_SHARE)
-        return;
-    struct item *item = near_new_item(key, key_bytes, until_us, entry), *gone = NULL, *old = NULL;
-    if (item == NULL)
+    struct item *item = NULL, *gone = NULL, *old = NULL;
+    if (lookup->token == NEAR_TOKEN_NONE || near_move_on(lookup, &place, until_us, entry) ||
+        !near_fits(shard, entry, lookup->key_bytes) ||
+        (item = near_new_item(lookup->key, lookup->key_bytes, until_us, entry)) == NULL)
         return;
     near_note_tags(near, item, entry);
     pthread_mutex_lock(&shard->mutex);
-    bool timely = shard->subscribed && token == near_token_of(&place) && !near_tag_dropped(near, item);
+    bool timely = lookup->token == near_token_of(&place) && !near_tag_dropped(near, item);
     shard->counters.late += !timely;
-    old = timely ? near_find(&place, key, key_bytes) : NULL;
+    old = timely ? near_find(&place, lookup->key, lookup->key_bytes) : NULL;
     if (old != NULL && old->born_us > item->born_us) { /* two lookups, answered in the other order */
         old = NULL;
         timely = false;
@@ -406,19 +471,34 @@ void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t tok
     near_free_list(gone);
 }
 
-void near_drop(struct near *near, const char *key, size_t key_bytes)
+void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t token, uint64_t until_us,
+              const struct near_entry *entry)
+{
+    uint64_t hash = near_hash(near->hash_key, key, key_bytes);
+    near_put_for(&(struct near_lookup){near, key, key_bytes, hash, token, 0, 0, 0}, until_us, entry);
+}
+
+/* But one of this lease's load; 0: none. */
+static void near_drop_but(struct near *near, const char *key, size_t key_bytes, uint64_t lease)
 {
     struct place place = near_place(near, key, key_bytes);
     struct shard *shard = place.shard;
     pthread_mutex_lock(&shard->mutex);
     struct item *item = near_find(&place, key, key_bytes);
+    if (item != NULL && lease != 0 && item->lease == lease)
+        item = NULL;
     if (item != NULL) {
         near_detach(shard, item);
         shard->counters.dropped++;
     }
-    ++*place.epoch;
+    atomic_fetch_add(place.epoch, 1);
     pthread_mutex_unlock(&shard->mutex);
     near_free_item(item);
+}
+
+void near_drop(struct near *near, const char *key, size_t key_bytes)
+{
+    near_drop_but(near, key, key_bytes, 0);
 }
 
 void near_count(struct near *near, struct near_counters *out)
@@ -480,28 +560,97 @@ bool near_answer(struct near *near, const char *key, size_t key_bytes, unsigned 
     return true;
 }
 
+/* In the last part of its time, or stale; and nobody has said so since asked_us. Under the mutex. */
+static bool near_is_to_refresh(struct item *item, const struct outage_times *times, uint64_t now_us,
+                               uint32_t failure_ms)
+{
+    bool due = now_us >= times->refresh_us || now_us >= item->fresh_until_us;
+    if (!due || now_us < item->asked_us)
+        return false;
+    item->asked_us = now_us + (uint64_t)failure_ms * 1000;
+    return true;
+}
+
+/* Under the mutex. */
+static enum near_kept near_judge_kept(const struct near *near, struct item *item, unsigned lot,
+                                      const struct guard_policy *policy, uint64_t now_us)
+{
+    const struct outage_entry entry = {item->as_of_us, item->near_until_us, item->load_us, lot};
+    uint64_t touch_us = atomic_load_explicit(&near->touch_us, memory_order_relaxed);
+    struct outage_times times = outage_times(&entry, touch_us, policy->outage_ms);
+    if (now_us >= times.until_us || now_us >= item->kept_until_us)
+        return NEAR_KEPT_NOT;
+    return near_is_to_refresh(item, &times, now_us, policy->failure_ms) ? NEAR_KEPT_REFRESH : NEAR_KEPT;
+}
+
+static struct guard_result near_kept_result(const struct near_entry *entry, uint64_t now_us)
+{
+    bool is_fresh = now_us < entry->fresh_until_us;
+    return (struct guard_result){
+        .status = entry->value != NULL ? GUARD_OK : GUARD_ABSENT,
+        .source = GUARD_FROM_KEPT,
+        .value = entry->value != NULL ? &entry->value->public : NULL,
+        .age_ms = near_age_ms(entry, now_us),
+        .left_ms = is_fresh ? (uint32_t)((entry->fresh_until_us - now_us) / 1000) : 0,
+        .load = entry->load,
+    };
+}
+
+enum near_kept near_kept(struct near *near, const char *key, size_t key_bytes,
+                         const struct guard_policy *policy, uint64_t now_us, struct guard_result *out)
+{
+    struct near_entry entry;
+    struct item *gone = NULL;
+    enum near_kept kept = NEAR_KEPT_NOT;
+    if (near == NULL || policy->outage_ms == 0)
+        return NEAR_KEPT_NOT;
+    struct place place = near_place(near, key, key_bytes);
+    pthread_mutex_lock(&place.shard->mutex);
+    struct item *item = near_find_sound(near, &place, key, key_bytes, now_us, &gone);
+    if (item != NULL)
+        kept = near_judge_kept(near, item, place.lot, policy, now_us);
+    if (kept != NEAR_KEPT_NOT)
+        near_read(item, now_us, &entry);
+    pthread_mutex_unlock(&place.shard->mutex);
+    near_free_item(gone);
+    if (kept != NEAR_KEPT_NOT)
+        *out = near_kept_result(&entry, now_us);
+    return kept;
+}
+
 void near_begin(struct near_lookup *lookup)
 {
-    lookup->token = near_token(lookup->near, lookup->key, lookup->key_bytes);
+    struct place place = near_place_of(lookup->near, lookup->hash);
+    lookup->token = near_token_of(&place);
     lookup->stamp = near_stamp(lookup->near);
 }
 
-void near_keep(const struct near_lookup *lookup, uint32_t near_ms, struct value *value,
+struct near_lookup near_look_up(struct near *near, const char *key, size_t key_bytes, uint64_t now_us)
+{
+    uint64_t hash = near != NULL ? near_hash(near->hash_key, key, key_bytes) : 0;
+    return near_look_up_hashed(near, key, key_bytes, hash, now_us);
+}
+
+void near_keep(const struct near_lookup *lookup, const struct near_life *life, struct value *value,
                const struct guard_result *found)
 {
-    if (lookup->near == NULL || near_ms == 0)
+    if (lookup->near == NULL || (life->near_ms == 0 && !life->kept))
         return;
+    uint64_t fresh_until_us = lookup->sent_us + (uint64_t)found->left_ms * 1000;
     struct near_entry entry = {
         .value = found->status == GUARD_OK ? value : NULL,
         .born_us = (int64_t)lookup->sent_us - (int64_t)found->age_ms * 1000,
-        .fresh_until_us = lookup->sent_us + (uint64_t)found->left_ms * 1000,
+        .fresh_until_us = fresh_until_us,
+        .kept_until_us = life->kept ? fresh_until_us + (uint64_t)life->stale_ms * 1000 : 0,
+        .as_of_us = lookup->sent_us,
         .load = found->load,
+        .load_us = life->load_us,
+        .lease = lookup->lease,
         .tags = value != NULL ? value->tags : NULL,
         .tags_bytes = value != NULL ? value->tags_bytes : 0,
         .stamp = lookup->stamp,
     };
-    near_put(lookup->near, lookup->key, lookup->key_bytes, lookup->token,
-             lookup->sent_us + (uint64_t)near_ms * 1000, &entry);
+    near_put_for(lookup, life->near_ms > 0 ? lookup->sent_us + (uint64_t)life->near_ms * 1000 : 0, &entry);
 }
 
 static void near_drop_invalidated(struct near *near, bool of_tag, const char *key, size_t key_bytes)
@@ -520,15 +669,16 @@ void near_invalidation_ends(struct near *near, bool of_tag, const char *key, siz
     near_drop_invalidated(near, of_tag, key, key_bytes);
 }
 
-void near_stored(struct near *near, const char *key, size_t key_bytes)
+void near_stored(struct near *near, uint64_t lease, const char *key, size_t key_bytes)
 {
-    near_drop_invalidated(near, false, key, key_bytes);
+    if (near != NULL)
+        near_drop_but(near, key, key_bytes, lease);
 }
 
-void near_heard(struct near *near, bool changed, const char *key, size_t key_bytes)
+void near_heard(struct near *near, bool changed, uint64_t lease, const char *key, size_t key_bytes)
 {
     if (changed)
-        near_stored(near, key, key_bytes);
+        near_stored(near, lease, key, key_bytes);
 }
 
 void near_heard_tag(struct near *near, const char *tag, size_t tag_bytes)

@@ -87,9 +87,10 @@ void stale_soft_limit(struct core_waiter *waiter)
 void stale_hard_limit(struct core_waiter *waiter)
 {
     struct flight *flight = waiter->flight;
+    bool unanswered = flight->state == FLIGHT_ACQUIRING;
     if (stale_answer(waiter))
         flight_counts(flight)->stale_rescued++;
-    else
+    else if (!unanswered || !flight_answer_kept(waiter))
         core_answer(waiter, &(struct guard_result){.status = GUARD_TIMEOUT});
     flight_left(flight);
 }
@@ -187,6 +188,8 @@ void stale_peek_replied(struct flight *flight, const struct core_reply *reply)
     bool is_fresh = reply->kind == REPLY_FRESH;
     bool is_stale = reply->kind == REPLY_STALE && keep_serves_stale(flight->policy, reply->life.own_stale);
     /* gone, or not for us: from now on every waiter waits for the load */
+    if (reply->kind <= REPLY_FREE)
+        flight->told_stamp = flight->peek_stamp;
     flight->peeked_in_vain = reply->damaged || reply->outdated || !(is_fresh || is_stale);
     if (!flight->peeked_in_vain)
         stale_peek_found(flight, reply, is_fresh);
@@ -216,7 +219,10 @@ void stale_background_replied(struct flight *flight, const struct core_reply *re
 {
     bool stale = reply->kind == REPLY_STALE;
     bool there = (stale || reply->kind == REPLY_FRESH) && !reply->damaged && !reply->outdated;
-    if (!flight->background || !there)
+    if (flight->background && flight->of_kept && reply->kind > REPLY_FREE) {
+        flight_keep_token(flight);
+        flight_load_kept(flight);
+    } else if (!flight->background || !there)
         flight_reply_unwanted(flight, reply);
     else if (stale && reply->refresher == REFRESH_OURS)
         stale_found(flight, reply);

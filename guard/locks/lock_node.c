@@ -177,7 +177,7 @@ static bool node_redis_config(struct lock_node *node, struct redis_config *confi
 /* As far as memory goes. */
 static void connect_node(struct lock_node *node)
 {
-    const struct subscription_hooks hooks = {node, on_node_message, on_node_resync, on_node_hears};
+    const struct subscription_hooks hooks = {node, on_node_message, on_node_resync, on_node_hears, NULL};
     struct redis_config config;
     if (!node_redis_config(node, &config))
         return;

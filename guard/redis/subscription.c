@@ -13,41 +13,45 @@
 
 static const uint64_t canary_limit_us = (uint64_t)CANARY_LIMIT_MS * 1000;
 
-static uint64_t *flight_of(struct canary *canary, uint64_t number)
+static struct canary_flight *flight_of(struct canary *canary, uint64_t number)
 {
-    return &canary->flying_us[number % CANARIES_FLYING];
+    return &canary->flying[number % CANARIES_FLYING];
 }
 
 void canary_sent(struct canary *canary, uint64_t now_us)
 {
-    uint64_t *flying_us = flight_of(canary, ++canary->sent);
+    struct canary_flight *flight = flight_of(canary, ++canary->sent);
 
-    if (*flying_us == 0)
-        *flying_us = now_us;
+    if (flight->since_us == 0)
+        *flight = (struct canary_flight){canary->sent, now_us};
 }
 
-bool canary_back(struct canary *canary, const char *subject, size_t subject_bytes)
+uint64_t canary_back(struct canary *canary, const char *subject, size_t subject_bytes)
 {
     size_t at = strlen(canary->process);
-    uint64_t number = 0;
+    uint64_t number = 0, since_us = 0;
 
     if (subject_bytes <= at || memcmp(subject, canary->process, at) != 0)
-        return false;
+        return 0;
     for (at++; at < subject_bytes && subject[at] >= '0' && subject[at] <= '9'; at++)
         number = number * 10 + (uint64_t)(subject[at] - '0');
-    *flight_of(canary, number) = 0;
-    return true;
+    struct canary_flight *flight = flight_of(canary, number);
+    if (flight->number == number) {
+        since_us = flight->since_us;
+        flight->since_us = 0;
+    }
+    return since_us;
 }
 
 void canary_forget(struct canary *canary)
 {
-    memset(canary->flying_us, 0, sizeof canary->flying_us);
+    memset(canary->flying, 0, sizeof canary->flying);
 }
 
 bool canary_late(const struct canary *canary, uint64_t now_us)
 {
     for (size_t i = 0; i < CANARIES_FLYING; i++)
-        if (canary->flying_us[i] != 0 && now_us - canary->flying_us[i] >= canary_limit_us)
+        if (canary->flying[i].since_us != 0 && now_us - canary->flying[i].since_us >= canary_limit_us)
             return true;
     return false;
 }
@@ -84,11 +88,14 @@ static void on_payload(void *context, const char *payload, size_t payload_bytes)
 {
     struct subscription *self = context;
     size_t head_bytes = sizeof CANARY_HEAD - 1;
+    uint64_t sent_us = 0;
     self->canary.heard = true;
     if (payload_bytes >= head_bytes && memcmp(payload, CANARY_HEAD, head_bytes) == 0)
-        canary_back(&self->canary, payload + head_bytes, payload_bytes - head_bytes);
+        sent_us = canary_back(&self->canary, payload + head_bytes, payload_bytes - head_bytes);
     else
         self->hooks.message(self->hooks.context, payload, payload_bytes);
+    if (sent_us > 0 && self->hooks.touched != NULL)
+        self->hooks.touched(self->hooks.context, sent_us);
 }
 
 /* It is `was` no longer. */
@@ -141,13 +148,14 @@ static void on_published(void *context, enum redis_outcome outcome, const struct
 static void publish(struct subscription *self)
 {
     char text[CLOCK_UUID_SIZE + 32];
+    uint64_t now_us = clock_now_us();
     snprintf(text, sizeof text, CANARY_HEAD "%s %" PRIu64, self->canary.process, self->canary.sent + 1);
     const char *argv[] = {"PUBLISH", self->channel, text};
     size_t bytes[] = {7, strlen(self->channel), strlen(text)};
     if (!redis_send(self->publisher, 3, argv, bytes, on_published, self))
         return;
     self->flying++;
-    canary_sent(&self->canary, clock_now_us());
+    canary_sent(&self->canary, now_us);
 }
 
 static void set_canary_timer(struct subscription *self)

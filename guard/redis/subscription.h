@@ -10,6 +10,9 @@
  * before what had arrived was read: behind a stall of the process timers ring before the loop looks at its descriptors.
  * Whenever the subscription comes up, messages may have been lost before: `resync` is called.
  *
+ * Messages of one connection come in their order. So a canary of the only master that has come back says that all has been
+ * heard which was published before it was sent: `touched`.
+ *
  *   c <process> <number>     a canary: does this process hear itself? Whatever begins with "c " is not handed on
  *
  * Threads   that of its loop; the canary's part is pure.
@@ -26,15 +29,18 @@ enum { CANARY_EVERY_MS = 1000, CANARY_LIMIT_MS = 2000, CANARIES_FLYING = 4 };
  * way. Pure. */
 struct canary {
     char process[CLOCK_UUID_SIZE];
-    uint64_t sent;                       /* the number of the last one */
-    uint64_t flying_us[CANARIES_FLYING]; /* since when, by number; 0: none */
-    uint64_t doubted_us;                 /* since when one is late; 0: none is */
-    bool heard;                          /* anything since it was judged last */
+    uint64_t sent; /* the number of the last one */
+    struct canary_flight {
+        uint64_t number, since_us; /* 0: none */
+    } flying[CANARIES_FLYING];     /* by number: the earlier one stays until it is back */
+    uint64_t doubted_us;           /* since when one is late; 0: none is */
+    bool heard;                    /* anything since it was judged last */
 };
 enum canary_verdict { CANARY_ALIVE, CANARY_DOUBTED, CANARY_DEAD };
+/* now_us: before it is. */
 void canary_sent(struct canary *canary, uint64_t now_us);
-/* True if it is this process's. */
-bool canary_back(struct canary *canary, const char *subject, size_t subject_bytes);
+/* When this very one was sent; 0: it is not this process's, or it has come back before. */
+uint64_t canary_back(struct canary *canary, const char *subject, size_t subject_bytes);
 void canary_forget(struct canary *canary);
 bool canary_late(const struct canary *canary, uint64_t now_us);
 /* DOUBTED: one is late, but may be among what has not been read. Judged again once the loop has read, it is dead if
@@ -46,6 +52,8 @@ struct subscription_hooks {
     void (*message)(void *context, const char *payload, size_t payload_bytes); /* lent */
     void (*resync)(void *context);
     void (*state)(void *context, const char *text); /* subscription_state() has changed, or why */
+    /* All has been heard that was published before this instant. Means nothing with more than one master. */
+    void (*touched)(void *context, uint64_t sent_us);
 };
 
 struct subscription;

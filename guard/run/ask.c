@@ -115,7 +115,7 @@ const char *ask_check(struct guard *guard, const struct guard_request *request, 
     return ask_check_keys(guard, request->keys, request->count, function);
 }
 
-/* ---- the near cache ---- */
+/* ---- what this process has itself ---- */
 
 bool ask_near(struct guard *guard, const struct guard_kind *kind, const char *key,
               struct guard_result *result)
@@ -127,14 +127,43 @@ bool ask_near(struct guard *guard, const struct guard_kind *kind, const char *ke
                        clock_now_us(), result);
 }
 
+/* Redis cannot be asked, as its loop knows. */
+static bool is_away(const struct guard *guard, const struct guard_request *request)
+{
+    if (request->loop != NULL)
+        return request->loop->there->away;
+    return atomic_load_explicit(&guard->away, memory_order_relaxed);
+}
+
+static bool ask_kept(struct guard *guard, const struct guard_request *request, const char *plain,
+                     struct guard_result *result)
+{
+    const struct guard_policy *policy = kind_policy(request->kind);
+    char encoded[KEY_ENCODED_MAX + 1];
+    if (policy->outage_ms == 0)
+        return false;
+    struct core_key key = {plain, strlen(plain), encoded, 0};
+    key.encoded_bytes = key_encode(plain, key.plain_bytes, encoded);
+    enum near_kept kept = near_kept(guard->near, encoded, key.encoded_bytes, policy, clock_now_us(), result);
+    if (kept == NEAR_KEPT_NOT)
+        return false;
+    atomic_fetch_add_explicit(&request->kind->kept, 1, memory_order_relaxed);
+    if (kept == NEAR_KEPT_REFRESH && (request->flags & GUARD_PEEK) == 0)
+        mailbox_post_kept(guard, &key, policy, request->count > 0);
+    return true;
+}
+
 /* Returns how many keys it does not answer: their results are MISS. */
 static size_t look_near(struct guard *guard, const struct guard_request *request,
                         struct guard_result *results)
 {
     size_t count = key_count(request), missing = 0;
     bool looks = (request->flags & GUARD_REVALIDATE) == 0;
+    bool away = looks && guard->near != NULL && is_away(guard, request);
     for (size_t i = 0; i < count; i++) {
         if (looks && ask_near(guard, request->kind, key_of(request, i), &results[i]))
+            continue;
+        if (away && ask_kept(guard, request, key_of(request, i), &results[i]))
             continue;
         results[i] = (struct guard_result){.status = GUARD_MISS};
         missing++;
@@ -222,7 +251,7 @@ static void nest(struct get *get, const struct parent_load *parent)
         get->deadline_us = get->waiter.start_us;
 }
 
-/* False: no memory. What the near cache has answered goes over to `many`. */
+/* False: no memory. What this process had goes over to `many`. */
 static bool make_gets(struct asking *asking, const struct guard_request *request, size_t missing,
                       struct guard_result *results)
 {

@@ -18,9 +18,11 @@ static _Atomic uint64_t *counter_of(struct loop_counters *counters, const struct
 {
     switch (result->status) {
     case GUARD_OK:
+        if (result->source == GUARD_FROM_KEPT)
+            return &counters->kept;
         return result->source == GUARD_FROM_STALE ? &counters->stale : &counters->hit;
     case GUARD_ABSENT:
-        return &counters->absent_hit;
+        return result->source == GUARD_FROM_KEPT ? &counters->kept : &counters->absent_hit;
     case GUARD_CANCELLED:
         return &counters->cancelled;
     case GUARD_CLOSING:

@@ -12,6 +12,7 @@
  *   INVALIDATE, shadow   its own + the fleet's  the core hears what became of the fleet's entries
  */
 #include "calls.h"
+#include "../base/load_id.h"
 #include "../core/near.h"
 #include "expire.h"
 #include "tag_batch.h"
@@ -33,6 +34,7 @@ struct call {
     enum core_action_kind kind;
     uint64_t op;
     bool revalidates;                     /* an acquire that no value answers which was there */
+    uint64_t lease;                       /* of a fill: the number of its tag */
     unsigned awaited;                     /* replies; while it is sent one more */
     bool sent;                            /* the script itself */
     struct tags_clock clock;              /* what the companion of an acquire has said */
@@ -72,8 +74,10 @@ static void forget_near(struct call *call)
 {
     char encoded[KEY_ENCODED_MAX + 1];
     bool found_newer = call->revalidates && call->reply.kind == REPLY_FRESH;
+    bool stored = call->reply.kind == REPLY_CODE && call->reply.code > 0 && !call->outdated;
     if (stores(call->kind) || found_newer)
-        near_stored(call->guard->near, encoded, key_encode(call->key, call->key_bytes, encoded));
+        near_stored(call->guard->near, stored ? call->lease : 0, encoded,
+                    key_encode(call->key, call->key_bytes, encoded));
 }
 
 /* The last one tells, unless the guard is ending already. */
@@ -265,6 +269,7 @@ static struct call *new_call(struct guard *guard, const struct core_action *acti
     call->op = action->op;
     call->revalidates = action->kind == CORE_ACQUIRE &&
                         (action->lookup == LOOKUP_REVALIDATE || action->lookup == LOOKUP_REVALIDATE_PEEK);
+    call->lease = stores(action->kind) ? load_id_of_tag(action->token + TOKEN_TAG_AT) : 0;
     call->key_bytes = action->key.plain_bytes;
     memcpy(call->key, action->key.plain, call->key_bytes);
     return call;

@@ -27,6 +27,7 @@ struct guard_kind {
     char name[CHECK_KIND_NAME_MAX + 1];
     struct policy_version *_Atomic version; /* owned: the newest */
     _Atomic uint64_t shed;                  /* gets refused before they were accepted */
+    _Atomic uint64_t kept;                  /* answered at once in place of Redis */
     struct guard_stats published;           /* under the guard's mutex: what the core counts of it */
 };
 

@@ -62,6 +62,7 @@ static struct core *new_core(struct guard *guard, enum guard_mode mode, bool wit
         .kind_of = thread_kind_of,
         .kinds = GUARD_KINDS_MAX,
         .tell_context = guard,
+        .near = guard->near,
         .replay = !without_redis,
         .make_token = thread_make_token,
         .token_context = guard,
@@ -76,7 +77,8 @@ static struct core *new_core(struct guard *guard, enum guard_mode mode, bool wit
 static struct subscription *open_wake(struct guard *guard)
 {
     struct redis_config config;
-    struct subscription_hooks hooks = {guard, thread_on_message, thread_on_resync, thread_on_wake_state};
+    struct subscription_hooks hooks = {guard, thread_on_message, thread_on_resync, thread_on_wake_state,
+                                       guard->protocol.in_cluster ? NULL : thread_on_touched};
     loop_redis_config(guard, &config);
     if (!clock_random(&config.jitter_seed, sizeof config.jitter_seed))
         return NULL;

@@ -688,7 +688,7 @@ static const char *wrong_keep(const struct running_load *load, const struct guar
         return "said how to keep its answer after it had finished the load, which fails";
     if (keep == NULL)
         return "passed no struct guard_keep; the load fails";
-    if ((unsigned)keep->how > GUARD_PASS)
+    if ((unsigned)keep->how > GUARD_HERE)
         return "said how to keep its answer with a number that is no enum guard_how; the load fails";
     return NULL;
 }

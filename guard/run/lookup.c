@@ -18,9 +18,11 @@
 #include "../base/load_id.h"
 #include "../core/hit.h"
 #include "../core/near.h"
+#include "../core/outage.h"
 #include "../wire/envelope.h"
 #include "callback.h"
 #include "expire.h"
+#include "loop.h"
 #include "mailbox.h"
 #include "many.h"
 #include "tag_batch.h"
@@ -45,6 +47,7 @@ struct found {
     char filler[TOKEN_UUID_BYTES + 1];
     struct tags_clock born;
     enum hit_age staleness; /* its age once it is stale; FRESH: it has no stale time */
+    uint32_t stale_left_ms; /* behind result.left_ms */
 };
 
 /* What a lookup has to do with tags. */
@@ -62,6 +65,7 @@ struct check {
 struct lookup {
     struct lookup *prev, *next;               /* in its list, while joinable */
     struct lookup *prev_unsent, *next_unsent; /* in the loop's, until it is sent */
+    struct lookup *prev_flying, *next_flying; /* likewise, until it is answered, or late */
     struct loop *loop;
     struct get *gets; /* for this answer */
     uint64_t key_hash;
@@ -71,7 +75,7 @@ struct lookup {
     struct redis_lookup looked_up;
     int64_t pttl_ms;
     unsigned replies; /* still to come */
-    bool joinable, sent;
+    bool joinable, sent, flying;
     bool again;      /* its GETEX was refused */
     bool unanswered; /* Redis said nothing within its limit */
     bool told;       /* it said what there is */
@@ -108,21 +112,61 @@ static bool peeks(const struct get *get)
     return (get->flags & GUARD_PEEK) != 0;
 }
 
-/* Not from inside the call that may have begun it. */
-static void answer_peek(struct loop *loop, struct get *get, enum guard_status status)
+static bool is_answered(const struct lookup *lookup)
+{
+    return lookup->told && !lookup->unanswered;
+}
+
+static void answer_later(struct loop *loop, struct get *get)
 {
     get->stage = GET_LOOKUP;
-    get->waiter.result = (struct guard_result){.status = status};
     callback_count(loop, get);
     DL_APPEND(loop->ready, get);
     host_wake_send(&loop->mail);
 }
 
+/* In place of Redis. True: what is kept answers it, and it has left its lookup. */
+static bool answer_kept(struct loop *loop, struct get *get)
+{
+    const struct core_waiter *waiter = &get->waiter;
+    const struct outage_asker asker = {.nested = waiter->parent_load != 0,
+                                       .refreshes = waiter->refreshes,
+                                       .revalidates = waiter->revalidates,
+                                       .passes = waiter->passes};
+    const struct core_key key = get_key(get);
+    if (!outage_serves(get->policy, &asker))
+        return false;
+    enum near_kept kept = near_kept(loop->guard->near, key.encoded, key.encoded_bytes, get->policy,
+                                    clock_now_us(), &get->waiter.result);
+    if (kept == NEAR_KEPT_NOT)
+        return false;
+    if (kept == NEAR_KEPT_REFRESH && !peeks(get))
+        mailbox_post_kept(loop->guard, &key, get->policy, get->many != NULL);
+    lookup_leave(get);
+    answer_later(loop, get);
+    return true;
+}
+
+static bool answer_kept_of(struct lookup *lookup, struct get *get)
+{
+    if (!answer_kept(lookup->loop, get))
+        return false;
+    if (get->many != NULL)
+        many_answered_here(get);
+    return true;
+}
+
+/* Not from inside the call that may have begun it. */
+static void answer_peek(struct loop *loop, struct get *get, enum guard_status status)
+{
+    get->waiter.result = (struct guard_result){.status = status};
+    answer_later(loop, get);
+}
+
 /* What was not found, or may not be answered. */
 static void end_peek(const struct lookup *lookup, struct get *get)
 {
-    bool told = lookup->told && !lookup->unanswered;
-    answer_peek(lookup->loop, get, told ? GUARD_MISS : GUARD_UNKNOWN);
+    answer_peek(lookup->loop, get, is_answered(lookup) ? GUARD_MISS : GUARD_UNKNOWN);
     if (get->many != NULL)
         many_answered_here(get);
 }
@@ -132,12 +176,15 @@ static void pass_on(struct lookup *lookup)
 {
     while (lookup->gets != NULL) {
         struct get *get = lookup->gets;
+        if (!is_answered(lookup) && answer_kept_of(lookup, get))
+            continue;
         lookup_leave(get);
         if (peeks(get)) {
             end_peek(lookup, get);
             continue;
         }
         get->waiter.lookup_unanswered = lookup->unanswered;
+        get->waiter.lookup_answered = is_answered(lookup);
         if (lookup->check != NULL)
             memcpy(get->waiter.refused, lookup->check->refused, sizeof get->waiter.refused);
         if (get->many != NULL)
@@ -215,6 +262,22 @@ static void let_pass(struct lookup *lookup)
         get->waiter.passes = true;
 }
 
+/* For others of this process: near if it is fresh, and for an outage. */
+static void keep_found_near(const struct lookup *lookup, const struct found *found)
+{
+    const struct guard_policy *policy = lookup->gets->policy;
+    bool is_fresh = found->result.source == GUARD_FROM_CACHE;
+    bool may_be_stale = found->staleness != HIT_FRESH && hit_serves(policy, found->staleness);
+    const struct near_life life = {
+        .near_ms = is_fresh ? policy->near_ms : 0,
+        .stale_ms = may_be_stale ? found->stale_left_ms : 0,
+        .kept = policy->outage_ms > 0,
+        .load_us = found->load_us,
+    };
+    if (is_fresh || life.stale_ms > 0)
+        near_keep(&lookup->near, &life, found->value, &found->result);
+}
+
 /* A hit if it is as new as the policy wants it. Gets that it does not answer go on to the guard's thread. */
 static void answer_found(struct lookup *lookup, const struct found *found)
 {
@@ -224,8 +287,7 @@ static void answer_found(struct lookup *lookup, const struct found *found)
         let_pass(lookup);
         return;
     }
-    if (found->result.source == GUARD_FROM_CACHE)
-        near_keep(&lookup->near, lookup->gets->policy->near_ms, found->value, &found->result);
+    keep_found_near(lookup, found);
     answer_gets(lookup, found);
 }
 
@@ -248,6 +310,7 @@ static bool judge_entry(const struct lookup *lookup, const struct redisReply *en
         found->staleness = envelope.life.own_stale ? HIT_STALE_OWN : HIT_STALE;
     if (age == ENVELOPE_STALE)
         found->age = found->staleness;
+    found->stale_left_ms = (uint32_t)(age == ENVELOPE_STALE ? (uint64_t)lookup->pttl_ms : envelope.stale_ms);
     found->result = result_of(&envelope, lookup->pttl_ms, age == ENVELOPE_STALE);
     memcpy(found->filler, envelope.filler, sizeof found->filler);
     if (!has_body && envelope.tags_bytes == 0)
@@ -394,12 +457,30 @@ static void look_up(struct lookup *lookup)
 }
 
 /* The connection reads in another way from now on: MISCONF, or a login that may GETEX no more. */
-static bool is_refused(enum redis_outcome outcome, const struct redisReply *reply)
+static bool is_refused(enum redis_error_class class)
 {
-    if (outcome != REDIS_REPLIED || reply->type != REDIS_REPLY_ERROR)
-        return false;
-    enum redis_error_class class = redis_error_classify(reply->str, reply->len);
     return class == REDIS_ERROR_REFUSED || class == REDIS_ERROR_DENIED;
+}
+
+/* Only where something may be kept. */
+static void fly(struct lookup *lookup, bool flies)
+{
+    struct loop *loop = lookup->loop;
+    if (lookup->flying == flies)
+        return;
+    if (flies)
+        DL_APPEND2(loop->flying, lookup, prev_flying, next_flying);
+    else
+        DL_DELETE2(loop->flying, lookup, prev_flying, next_flying);
+    lookup->flying = flies;
+}
+
+static void set_late(struct loop *loop)
+{
+    uint64_t half_us = (uint64_t)loop->guard->config.redis_limit_ms * 1000 / 2;
+    loop->late_set = loop->flying != NULL;
+    if (loop->late_set)
+        host_timer_set(loop->host, &loop->late, loop->flying->near.sent_us + half_us);
 }
 
 static void free_lookup(struct lookup *lookup)
@@ -414,6 +495,7 @@ static void one_reply_less(struct lookup *lookup)
 {
     if (--lookup->replies > 0)
         return;
+    fly(lookup, false);
     pass_on(lookup);
     leave_list(lookup);
     free_lookup(lookup);
@@ -442,7 +524,7 @@ static void on_expired(void *context, bool expired)
     lookup->check->found.value = NULL;
     found.age = found.staleness;
     found.result.source = GUARD_FROM_STALE;
-    found.result.left_ms = 0;
+    found.result.left_ms = found.stale_left_ms = 0;
     if (lookup->gets != NULL && expired)
         answer_found(lookup, &found);
     else if (lookup->gets != NULL)
@@ -461,6 +543,17 @@ static void note_heard(const struct lookup *lookup)
                              memory_order_relaxed);
 }
 
+static void take_error(struct lookup *lookup, const struct redisReply *reply)
+{
+    enum redis_error_class class = redis_error_classify(reply->str, reply->len);
+    if (class == REDIS_ERROR_FENCED || class == REDIS_ERROR_READONLY)
+        loop_hears_no_master(lookup->loop->guard);
+    if (!lookup->again && lookup->gets != NULL && is_refused(class) && all_have_time(lookup, 1)) {
+        lookup->again = true;
+        look_up(lookup);
+    }
+}
+
 static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl_ms,
                          const struct redisReply *reply)
 {
@@ -471,16 +564,37 @@ static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl
     lookup->pttl_ms = pttl_ms;
     lookup->unanswered = outcome == REDIS_UNKNOWN;
     lookup->told = outcome == REDIS_REPLIED && reply->type != REDIS_REPLY_ERROR;
-    if (!lookup->again && lookup->gets != NULL && is_refused(outcome, reply) && all_have_time(lookup, 1)) {
-        lookup->again = true;
-        look_up(lookup);
-    }
+    if (lookup->told)
+        loop_hears_master(loop->guard);
+    else if (outcome == REDIS_REPLIED)
+        take_error(lookup, reply);
     if (found && atomic_load_explicit(&loop->guard->doubts, memory_order_relaxed))
         note_heard(lookup);
     if (found && lookup->gets != NULL)
         answer_entry(lookup, reply);
     one_reply_less(lookup);
     callback_hits(loop);
+}
+
+/* Nothing has been said yet, and it is late: those that what is kept may answer wait no longer. */
+static void judge_late(struct lookup *lookup)
+{
+    struct get *get = NULL, *next = NULL;
+    fly(lookup, false);
+    if (lookup->told)
+        return;
+    DL_FOREACH_SAFE (lookup->gets, get, next)
+        answer_kept_of(lookup, get);
+}
+
+/* A ring that was set for one that has been answered sets the next. */
+void lookup_late(void *context)
+{
+    struct loop *loop = context;
+    uint64_t half_us = (uint64_t)loop->guard->config.redis_limit_ms * 1000 / 2, now_us = clock_now_us();
+    while (loop->flying != NULL && now_us >= loop->flying->near.sent_us + half_us)
+        judge_late(loop->flying);
+    set_late(loop);
 }
 
 /* ---- sending ---- */
@@ -507,8 +621,8 @@ static void prepare_lookup(struct lookup *lookup)
     struct loop *loop = lookup->loop;
     struct near *near = loop->guard->near;
     assert(!loop->parts_closed);
-    lookup->near =
-        near_look_up(near, lookup->encoded, lookup->encoded_bytes, near != NULL ? clock_now_us() : 0);
+    lookup->near = near_look_up_hashed(near, lookup->encoded, lookup->encoded_bytes, lookup->key_hash,
+                                       near != NULL ? clock_now_us() : 0);
     lookup->replies = 1; /* ours, until it is sent */
     ask_for_remembered(lookup);
     DL_APPEND2(loop->unsent, lookup, prev_unsent, next_unsent);
@@ -528,8 +642,12 @@ void lookup_send(void *context)
         lookup->batch = redis_batch(loop->redis);
         if (lookup->gets != NULL && redis_may_look_up(loop->redis, lookup->name, lookup->name_bytes))
             look_up(lookup);
+        if (lookup->replies > 1 && loop->guard->near != NULL && lookup->gets->policy->outage_ms > 0)
+            fly(lookup, true);
         one_reply_less(lookup);
     }
+    if (!loop->late_set)
+        set_late(loop);
 }
 
 static bool is_of(const struct lookup *lookup, const struct core_key *key, uint64_t key_hash)
@@ -583,10 +701,12 @@ static bool begin_lookup(struct loop *loop, struct get *get)
     bool looks = loop->guard->config.mode != GUARD_MODE_SHADOW && !get->waiter.revalidates;
     struct core_key key = get_key(get);
     char name[KEY_NAME_SIZE];
-    if (!looks || !has_time_for_lookup(loop, get))
+    if (!looks)
         return false;
     size_t name_bytes = key_name(loop->guard->config.name_space, key.encoded, KEY_VALUE, name);
     if (!redis_may_look_up(loop->redis, name, name_bytes))
+        return answer_kept(loop, get);
+    if (!has_time_for_lookup(loop, get))
         return false;
     uint64_t key_hash = get_hash(get);
     struct lookup *lookup = joinable_lookup(loop, &key, key_hash);

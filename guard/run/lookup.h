@@ -17,6 +17,9 @@
  * answer to that it is no hit. Older than one that was expired it is made stale, and answers so (expire.h); near it is
  * never kept.
  *
+ * A get whose lookup cannot be sent, is not answered, or does not run, is answered with what is kept (core/near.h), if
+ * that may still do; so is one that is late: after half of redis_limit_ms. What a lookup has found is kept for that.
+ *
  * A peek is answered here, whatever is found, and leads to nothing else: MISS, or UNKNOWN if Redis did not say.
  *
  * Threads  that of the loop.
@@ -26,11 +29,14 @@
 
 #include "state.h"
 
-/* False: no connection, no time or no memory, or it revalidates; the core is next. Always true of a peek. */
+/* False: no connection and nothing kept, no time or no memory, or it revalidates; the core is next. Always true of a
+ * peek. */
 bool lookup_begin(struct loop *loop, struct get *get);
 /* Takes a get out of its lookup, if it has one. */
 void lookup_leave(struct get *get);
 /* Of a struct loop: its `sender`. Sends what the turn has begun. */
 void lookup_send(void *context);
+/* Likewise: its timer `late`. */
+void lookup_late(void *context);
 
 #endif

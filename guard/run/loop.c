@@ -4,6 +4,7 @@
 #include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
+#include "../core/near.h"
 #include "../wire/scripts.h"
 #include "callback.h"
 #include "defer.h"
@@ -132,6 +133,7 @@ static void close_parts(struct loop *loop)
     pthread_mutex_unlock(&loop->mutex);
     host_wake_clear(&loop->mail);
     host_soon_stop(&loop->sender);
+    host_timer_stop(loop->host, &loop->late);
     lookup_send(loop); /* nobody waits for them any more */
     redis_close(loop->redis, redis_closed, loop);
 }
@@ -177,11 +179,30 @@ static void on_mail(void *context)
         close_parts(loop);
 }
 
+void loop_hears_no_master(struct guard *guard)
+{
+    if (guard->near != NULL && !atomic_exchange(&guard->masterless, true))
+        near_reign_ended(guard->near);
+}
+
+/* Of one master, what it has said of itself; of a Cluster's, whether there is none at all. */
+static bool is_away(const struct loop *loop)
+{
+    return loop->guard->protocol.in_cluster ? !redis_is_up(loop->redis) : loop->redis_state != GUARD_REDIS_UP;
+}
+
 static void redis_state(void *context, enum guard_redis_state state, const char *text)
 {
     struct loop *loop = context;
     bool good = state == GUARD_REDIS_UP && redis_is_whole(loop->redis);
     loop->redis_state = state;
+    if (state == GUARD_REDIS_FENCED || state == GUARD_REDIS_REPLICA)
+        loop_hears_no_master(loop->guard);
+    else if (state == GUARD_REDIS_UP)
+        loop_hears_master(loop->guard);
+    loop->away = is_away(loop);
+    if (is_own_loop(loop))
+        atomic_store(&loop->guard->away, loop->away);
     say(&loop->guard->say, SAY_REDIS, good ? SAY_GOOD : SAY_BAD, "redis %s", text);
     if (loop->hooks != NULL)
         loop->hooks->stated(loop->guard);
@@ -263,6 +284,7 @@ enum guard_status loop_open(struct guard *guard, struct guard_host *host, const 
         goto failed;
     host_wake_init(host, &loop->mail, on_mail, loop);
     loop->sender = (struct host_soon){.run = lookup_send, .context = loop};
+    loop->late = (struct host_timer){.run = lookup_late, .context = loop};
     pthread_mutex_init(&loop->mutex, NULL);
     *out = loop;
     return GUARD_OK;

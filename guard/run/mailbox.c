@@ -113,29 +113,24 @@ void mailbox_refuse(void *context, const char *function, const char *wrong)
     request_refuse(context, function, wrong);
 }
 
-static struct refresh *new_refresh(const struct get *get, const char *filler)
+static struct refresh *new_refresh(const struct core_key *key, const struct guard_policy *policy,
+                                   bool of_many)
 {
-    size_t bytes = (size_t)get->plain_bytes + get->encoded_bytes + 2;
-    struct core_key key = get_key(get);
-    struct refresh *refresh = calloc(1, sizeof *refresh + bytes);
+    struct refresh *refresh = calloc(1, sizeof *refresh + key->plain_bytes + key->encoded_bytes + 2);
     if (refresh == NULL)
         return NULL;
-    memcpy(refresh->text, get->text, bytes);
-    refresh->policy = get->policy;
-    refresh->of_many = get->many != NULL;
-    key.plain = refresh->text;
-    key.encoded = refresh->text + key.plain_bytes + 1;
-    refresh->key = key;
-    if (filler != NULL)
-        memcpy(refresh->filler, filler, TOKEN_UUID_BYTES);
+    char *encoded = refresh->text + key->plain_bytes + 1;
+    memcpy(refresh->text, key->plain, key->plain_bytes);
+    memcpy(encoded, key->encoded, key->encoded_bytes);
+    refresh->key = (struct core_key){refresh->text, key->plain_bytes, encoded, key->encoded_bytes};
+    refresh->policy = policy;
+    refresh->of_many = of_many;
     return refresh;
 }
 
-void mailbox_post_refresh(struct guard *guard, const struct get *get, const char *filler)
+/* Owns it. */
+static void post_refresh(struct guard *guard, struct refresh *refresh)
 {
-    struct refresh *refresh = new_refresh(get, filler);
-    if (refresh == NULL)
-        return;
     pthread_mutex_lock(&guard->mutex);
     bool wanted = !guard->draining && !guard->ended;
     if (wanted) {
@@ -145,4 +140,25 @@ void mailbox_post_refresh(struct guard *guard, const struct get *get, const char
     pthread_mutex_unlock(&guard->mutex);
     if (!wanted)
         free(refresh);
+}
+
+void mailbox_post_refresh(struct guard *guard, const struct get *get, const char *filler)
+{
+    const struct core_key key = get_key(get);
+    struct refresh *refresh = new_refresh(&key, get->policy, get->many != NULL);
+    if (refresh == NULL)
+        return;
+    if (filler != NULL)
+        memcpy(refresh->filler, filler, TOKEN_UUID_BYTES);
+    post_refresh(guard, refresh);
+}
+
+void mailbox_post_kept(struct guard *guard, const struct core_key *key, const struct guard_policy *policy,
+                       bool of_many)
+{
+    struct refresh *refresh = new_refresh(key, policy, of_many);
+    if (refresh == NULL)
+        return;
+    refresh->of_kept = true;
+    post_refresh(guard, refresh);
 }

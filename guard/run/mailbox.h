@@ -22,6 +22,9 @@ void mailbox_add_gets(struct guard *guard, struct get *list);
 /* The policy's kind and the texts of a key are copied; for want of memory nothing happens. filler as in
  * core_refresh(). */
 void mailbox_post_refresh(struct guard *guard, const struct get *get, const char *filler);
+/* Of what is kept: core_refresh_kept(). */
+void mailbox_post_kept(struct guard *guard, const struct core_key *key, const struct guard_policy *policy,
+                       bool of_many);
 /* OK, CLOSING, SHED. */
 enum guard_status mailbox_post_invalidation(struct guard *guard, struct invalidation *invalidation);
 /* Loads that are over or deferred: the desk's load_done. */

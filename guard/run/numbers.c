@@ -76,7 +76,10 @@ static void add_kind(struct guard_stats *stats, const struct guard_kind *kind)
 {
     const struct guard *guard = kind->guard;
     stats_add(stats, &kind->published);
+    uint64_t kept = atomic_load_explicit(&kind->kept, memory_order_relaxed);
     stats->shed += atomic_load_explicit(&kind->shed, memory_order_relaxed);
+    stats->kept += kept;
+    stats->get_duration.count[0] += kept; /* as near hits */
     add_loop_counters(stats, &guard->own->counters[kind->index]);
     add_loop_counters(stats, &guard->past_loops[kind->index]);
     for (const struct loop *loop = guard->loops; loop != NULL; loop = loop->next)

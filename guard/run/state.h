@@ -71,7 +71,8 @@ struct events {
     COUNTER(missed)                                                                                          \
     COUNTER(failed)                                                                                          \
     COUNTER(entry_rejected)                                                                                  \
-    COUNTER(entry_outdated)
+    COUNTER(entry_outdated)                                                                                  \
+    COUNTER(kept)
 
 /* Of one kind. Written by one thread, read by any. */
 struct loop_counters {
@@ -114,6 +115,7 @@ struct loop {
     struct host_wake mail;              /* something was returned, or is left to be called back */
     struct redis *redis;
     enum guard_redis_state redis_state;
+    bool away;                                 /* it cannot ask Redis, for any key */
     struct lookup *lookups[LOOP_LOOKUP_LISTS]; /* those that can still be joined, by the hash of the key */
     struct get *hits;                          /* answered by a lookup, to be called back; first */
     struct get *ready;                         /* answered otherwise, likewise */
@@ -124,10 +126,13 @@ struct loop {
     struct tag_batch *tag_batches;
     struct lookup *unsent;
     struct tag_batch *spare_batch; /* owned; the last that was answered, for the next */
-    struct tickets tickets;        /* the guard's own loop: under the guard's mutex */
-    uint32_t many_count;           /* of those, no requests but the stand-ins of many */
-    uint32_t gets_of_many;         /* of those, gets that stand-ins stand for */
-    uint32_t count;                /* accepted and not yet called back */
+    struct lookup *flying;         /* sent, not answered, and not late yet; oldest first */
+    struct host_timer late;        /* for the first of them */
+    bool late_set;
+    struct tickets tickets; /* the guard's own loop: under the guard's mutex */
+    uint32_t many_count;    /* of those, no requests but the stand-ins of many */
+    uint32_t gets_of_many;  /* of those, gets that stand-ins stand for */
+    uint32_t count;         /* accepted and not yet called back */
     bool detaching, parts_closed;
     const struct loop_hooks *hooks; /* NULL: of no interest */
     struct get *outbox;             /* the guard's thread: what it has answered since it last told the loop */
@@ -157,6 +162,7 @@ struct refresh {
     const struct guard_policy *policy;
     struct core_key key;               /* points into text */
     bool of_many;                      /* with others; may be loaded in a batch */
+    bool of_kept;                      /* of what has answered in place of Redis */
     char filler[TOKEN_UUID_BYTES + 1]; /* "": of a stale value */
     char text[];                       /* plain key, NUL, encoded key, NUL */
 };
@@ -183,6 +189,8 @@ struct guard {
     struct redis_counters redis_counters;
     struct redis_topology *topology; /* owned; the guard's thread opens and closes it */
     struct near *near;               /* NULL: none */
+    atomic_bool away;                /* the guard's own loop cannot ask Redis, for any key */
+    atomic_bool masterless;          /* a master said that it is none, and none has worked since */
     struct say say;
     atomic_bool forked_said;  /* this child was told that it is one */
     atomic_bool cache_wanted; /* guard_cache() has been called */

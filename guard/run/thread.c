@@ -2,6 +2,7 @@
 /* thread.c - see thread.h. */
 #include "thread.h"
 #include "../base/clock.h"
+#include "../base/load_id.h"
 #include "../core/near.h"
 #include "../redis/subscription.h"
 #include "../wire/wake.h"
@@ -239,17 +240,23 @@ static void tell_invalidated(struct guard *guard)
 
 /* ---- what others have handed over ---- */
 
+static void enter_refresh(struct guard *guard, const struct refresh *refresh)
+{
+    const char *filler = refresh->filler[0] != '\0' ? refresh->filler : NULL;
+    if (refresh->of_kept)
+        core_refresh_kept(guard->core, clock_now_us(), &refresh->key, refresh->policy, refresh->of_many);
+    else
+        core_refresh(guard->core, clock_now_us(), &refresh->key, refresh->policy, filler, refresh->of_many);
+    perform_all(guard);
+}
+
 static void enter_refreshes(struct guard *guard, struct refresh *list)
 {
     while (list != NULL) {
         struct refresh *refresh = list;
         list = refresh->next;
-        if (guard->phase == PHASE_RUNNING) {
-            const char *filler = refresh->filler[0] != '\0' ? refresh->filler : NULL;
-            core_refresh(guard->core, clock_now_us(), &refresh->key, refresh->policy, filler,
-                         refresh->of_many);
-            perform_all(guard);
-        }
+        if (guard->phase == PHASE_RUNNING)
+            enter_refresh(guard, refresh);
         free(refresh);
     }
 }
@@ -649,7 +656,8 @@ void thread_on_message(void *context, const char *payload, size_t payload_bytes)
         clear_heard(guard);
         return;
     }
-    near_heard(guard->near, invalidated || message.kind == MESSAGE_FILLED, message.subject,
+    uint64_t lease = message.lease_tag != NULL ? load_id_of_tag(message.lease_tag) : 0;
+    near_heard(guard->near, invalidated || message.kind == MESSAGE_FILLED, lease, message.subject,
                message.subject_bytes);
     if (message.kind == MESSAGE_PERMIT)
         core_permit_freed(guard->fleet, clock_now_us(), message.subject, message.subject_bytes);
@@ -672,8 +680,14 @@ void thread_on_wake_state(void *context, const char *text)
     bool up = guard->wake_state == GUARD_REDIS_UP;
     say(&guard->say, SAY_WAKE, up ? SAY_GOOD : SAY_BAD, "wake-ups: %s", text);
     near_subscribed(guard->near, up);
-    guard->sweep_due = guard->near != NULL && (guard->sweep_due || !up);
+    guard->sweep_due = guard->near != NULL && (guard->sweep_due || up);
     after_events(guard); /* nothing else may happen for long, and guard_stats() tells of it */
+}
+
+void thread_on_touched(void *context, uint64_t sent_us)
+{
+    const struct guard *guard = context;
+    near_touched(guard->near, sent_us);
 }
 
 void thread_on_link(struct guard *guard, unsigned shard, bool up)

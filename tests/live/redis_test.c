@@ -522,7 +522,7 @@ static void stand_still(uint64_t span_ms)
 TEST(a_canary_that_came_back_during_a_stall_is_read_before_it_is_judged)
 {
     unsigned told = 0;
-    const struct subscription_hooks hooks = {&told, on_news, on_resync, on_told};
+    const struct subscription_hooks hooks = {&told, on_news, on_resync, on_told, NULL};
 
     rig_start(server.url);
     rig_wait_up();

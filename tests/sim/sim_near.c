@@ -142,7 +142,8 @@ static void crowd(struct sim *sim, struct process *process)
         int bytes = snprintf(name, sizeof name, "other:%u", (unsigned)sim_between(sim, 0, OTHERS));
         struct near_lookup lookup = near_look_up(process->near, name, (size_t)bytes, process_now_us(process));
         struct value *value = value_new(name, (size_t)bytes, "", 0, NULL, 0);
-        near_keep(&lookup, sim->params.near_ms, value, &(struct guard_result){.left_ms = 100000});
+        near_keep(&lookup, &(struct near_life){.near_ms = sim->params.near_ms}, value,
+                  &(struct guard_result){.left_ms = 100000});
         value_unref(&value);
     }
 }
@@ -153,7 +154,7 @@ void sim_near_found(struct sim *sim, struct process *process, const struct reque
     const struct lookup_model *lookup = &sim->lookup[request - sim->request];
     if (process->near == NULL)
         return;
-    near_keep(&lookup->near, sim->params.near_ms, value, result);
+    near_keep(&lookup->near, &(struct near_life){.near_ms = sim->params.near_ms}, value, result);
     if (sim->params.near_bytes < 1 << 20) {
         crowd(sim, process);
         check_memory(sim, process);
@@ -231,7 +232,7 @@ void sim_near_message(struct sim *sim, struct process *process, const struct eve
 {
     uint32_t key = message->key, gone = sim->row[key].gone;
     struct core_key core_key = process_key(key);
-    near_heard(process->near, message->gone || message->filled, core_key.encoded, core_key.encoded_bytes);
+    near_heard(process->near, message->gone || message->filled, 0, core_key.encoded, core_key.encoded_bytes);
     if (message->gone || message->filled)
         process->voided_us[key] = sim->course.now_us;
     if (!message->gone)
@@ -245,7 +246,7 @@ void sim_near_replied(struct sim *sim, struct process *process, const struct com
     struct core_key key = process_key(command->key);
     if (command->action.kind != CORE_FILL && command->action.kind != CORE_TOUCH)
         return;
-    near_stored(process->near, key.encoded, key.encoded_bytes);
+    near_stored(process->near, 0, key.encoded, key.encoded_bytes);
     process->voided_us[command->key] = sim->course.now_us;
     ask_soon(sim, process, command->key);
 }

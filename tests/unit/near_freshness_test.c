@@ -25,7 +25,8 @@ static struct near_lookup sent(struct near *near, uint64_t now_us)
 static void found(const struct near_lookup *lookup, uint32_t age_ms, uint32_t left_ms)
 {
     struct value *value = value_new("v", 1, "", 0, NULL, 0);
-    near_keep(lookup, NEAR_MS, value, &(struct guard_result){.age_ms = age_ms, .left_ms = left_ms});
+    near_keep(lookup, &(struct near_life){.near_ms = NEAR_MS}, value,
+              &(struct guard_result){.age_ms = age_ms, .left_ms = left_ms});
     value_unref(&value);
 }
 
@@ -84,7 +85,7 @@ TEST(nothing_is_kept_with_a_near_time_of_zero)
 {
     struct near *near = subscribed();
     struct near_lookup lookup = sent(near, SENT_US);
-    near_keep(&lookup, 0, NULL, &(struct guard_result){.left_ms = 60000});
+    near_keep(&lookup, &(struct near_life){.near_ms = 0}, NULL, &(struct guard_result){.left_ms = 60000});
     assert_false(is_there(near, SENT_US));
     near_free(&near);
 }
@@ -103,7 +104,7 @@ static void ends(struct near *near)
 
 static void hears(struct near *near)
 {
-    near_heard(near, true, "k", 1);
+    near_heard(near, true, 0, "k", 1);
 }
 
 static void loses_the_subscription(struct near *near)
@@ -141,10 +142,10 @@ TEST(a_message_of_a_fill_voids_nothing)
 {
     struct near *near = subscribed();
     struct near_lookup lookup = sent(near, SENT_US);
-    near_heard(near, false, "k", 1);
+    near_heard(near, false, 0, "k", 1);
     found(&lookup, 0, 60000);
     assert_true(is_there(near, SENT_US));
-    near_heard(near, false, "k", 1);
+    near_heard(near, false, 0, "k", 1);
     assert_true(is_there(near, SENT_US));
     near_free(&near);
 }
