@@ -233,6 +233,11 @@ bool redis_may_look_up(const struct redis *redis, const char *name, size_t name_
                                  : connection_may_look_up(redis->connection);
 }
 
+bool redis_is_away(const struct redis *redis)
+{
+    return redis->routes != NULL ? !routes_is_up(redis->routes) : !connection_may_look_up(redis->connection);
+}
+
 uint64_t redis_batch(const struct redis *redis)
 {
     return redis->routes != NULL ? routes_batch(redis->routes) : connection_batch(redis->connection);

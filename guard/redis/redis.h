@@ -90,6 +90,9 @@ uint64_t redis_map_changes(const struct redis *redis);
 /* Its master's connection is up, and as far as is known that is the master: redis_look_up() is worth while. */
 bool redis_may_look_up(const struct redis *redis, const char *name, size_t name_bytes);
 
+/* No lookup can be sent, whatever its key is. What changes that is told by `state`. */
+bool redis_is_away(const struct redis *redis);
+
 /* A number that moves on when commands are written: what was sent under the present one has not left yet. */
 uint64_t redis_batch(const struct redis *redis);
 

@@ -185,12 +185,6 @@ void loop_hears_no_master(struct guard *guard)
         near_reign_ended(guard->near);
 }
 
-/* Of one master, what it has said of itself; of a Cluster's, whether there is none at all. */
-static bool is_away(const struct loop *loop)
-{
-    return loop->guard->protocol.in_cluster ? !redis_is_up(loop->redis) : loop->redis_state != GUARD_REDIS_UP;
-}
-
 static void redis_state(void *context, enum guard_redis_state state, const char *text)
 {
     struct loop *loop = context;
@@ -200,7 +194,7 @@ static void redis_state(void *context, enum guard_redis_state state, const char 
         loop_hears_no_master(loop->guard);
     else if (state == GUARD_REDIS_UP)
         loop_hears_master(loop->guard);
-    loop->away = is_away(loop);
+    loop->away = redis_is_away(loop->redis);
     if (is_own_loop(loop))
         atomic_store(&loop->guard->away, loop->away);
     say(&loop->guard->say, SAY_REDIS, good ? SAY_GOOD : SAY_BAD, "redis %s", text);

@@ -277,7 +277,7 @@ static inline uint64_t answers_of(const struct guard_stats *s)
 {
     return s->hit + s->stale + s->absent_hit + s->failed_hit + s->loaded + s->collapsed_process +
            s->collapsed_fleet + s->failed + s->shed + s->timed_out + s->cancelled + s->closed + s->missed +
-           s->near_hit;
+           s->near_hit + s->kept;
 }
 
 static inline uint64_t answers_counted(struct guard *guard)

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * core_outage_test.c - without Redis: what is loaded is kept and answers the next, and who may not have that loads.
+ */
+#include "core_bench.h"
+
+#include "guard/core/near.h"
+
+enum { SPAN_MS = 5000 };
+
+static const uint8_t hash_key[16] = {3};
+static struct near *near;
+static struct caller caller, second, third;
+
+static bool outage_up(void)
+{
+    bench_up();
+    near = near_new(1 << 20, hash_key);
+    near_subscribed(near, true);
+    bench.config.near = near;
+    bench.policy.outage_ms = SPAN_MS;
+    bench_open();
+    return true;
+}
+
+static void outage_close(void)
+{
+    bench_close();
+    near_free(&near);
+}
+
+/* Commands are not answered until none is sent any more. */
+static void go_away(void)
+{
+    static struct caller lost[BENCH_ACTIONS / 64];
+    core_link(bench.core, bench.now_us, 0, false);
+    for (size_t i = 0; !stats_of().breaker_open; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "lost%zu", i);
+        get(key, &lost[i]);
+        reply_kind(expect(CORE_ACQUIRE), REPLY_UNKNOWN);
+        for (struct seen *seen = next_seen(); seen != NULL; seen = next_seen()) {
+            if (seen->action.kind == CORE_ACQUIRE)
+                reply_kind(seen, REPLY_UNKNOWN);
+            else if (seen->action.kind == CORE_LOAD)
+                load_is_absent(seen);
+        }
+    }
+    sent_nothing();
+}
+
+/* A new get that loads without a lease. */
+static struct seen *load_alone(struct caller *who)
+{
+    get("k", who);
+    return expect(CORE_LOAD);
+}
+
+static void is_kept(const char *body)
+{
+    get("k", &third);
+    sent_nothing();
+    answered_value(&third, body, GUARD_FROM_KEPT);
+}
+
+static void is_not_kept(void)
+{
+    struct seen *load = load_alone(&third);
+    load_is_absent(load);
+    answered(&third, GUARD_ABSENT);
+}
+
+TEST(what_is_loaded_without_redis_answers_the_next_for_outage_ms)
+{
+    go_away();
+    loaded(load_alone(&caller), "row");
+    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    is_kept("row");
+    pass(SPAN_MS - SPAN_MS / 20 - 1);
+    is_kept("row");
+    pass(SPAN_MS / 20 + 1);
+    uint64_t kept = stats_of().kept;
+    is_not_kept();
+    assert_int_equal(stats_of().kept, kept);
+    assert_int_equal(kept, 2);
+}
+
+TEST(it_is_as_old_as_the_beginning_of_its_query)
+{
+    go_away();
+    struct seen *load = load_alone(&caller);
+    pass(SPAN_MS - SPAN_MS / 20 - 100);
+    loaded(load, "row");
+    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    is_kept("row");
+    assert_int_equal(third.waiter.result.age_ms, SPAN_MS - SPAN_MS / 20 - 100);
+    pass(SPAN_MS / 20 + 100);
+    is_not_kept();
+}
+
+/* They wanted what is queried after they came; what is kept has outage_ms for that. */
+TEST(who_comes_during_the_query_needs_none_of_its_own)
+{
+    go_away();
+    struct seen *load = load_alone(&caller);
+    get("k", &second);
+    loaded(load, "row");
+    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    answered_value(&second, "row", GUARD_FROM_KEPT);
+    sent_nothing();
+}
+
+TEST(an_absent_row_is_kept_too)
+{
+    go_away();
+    load_is_absent(load_alone(&caller));
+    get("k", &second);
+    sent_nothing();
+    answered_from(&second, GUARD_ABSENT, GUARD_FROM_KEPT);
+}
+
+/* ---- not for everybody ---- */
+
+static void loads_for(struct core_waiter who)
+{
+    go_away();
+    loaded(load_alone(&caller), "row");
+    guard_value_unref(&caller.waiter.result.value);
+    second = (struct caller){.waiter = who};
+    get_as_prepared("k", &second, bench.now_us + UINT64_C(10000000));
+    loaded(expect(CORE_LOAD), "newer");
+    answered_value(&second, "newer", GUARD_FROM_LOAD);
+}
+
+TEST(a_get_that_redis_has_answered_loads)
+{
+    loads_for((struct core_waiter){.lookup_answered = true});
+}
+
+TEST(a_get_that_revalidates_loads)
+{
+    loads_for((struct core_waiter){.revalidates = true});
+}
+
+TEST(a_get_that_only_refreshes_loads)
+{
+    loads_for((struct core_waiter){.refreshes = true});
+}
+
+TEST(a_get_that_passes_loads)
+{
+    loads_for((struct core_waiter){.passes = true});
+}
+
+TEST(a_nested_get_loads)
+{
+    go_away();
+    loaded(load_alone(&caller), "row");
+    guard_value_unref(&caller.waiter.result.value);
+    get("outer", &caller);
+    struct seen *outer = expect(CORE_LOAD);
+    get_nested("k", &second, outer, 1000);
+    loaded(expect(CORE_LOAD), "newer");
+    answered_value(&second, "newer", GUARD_FROM_LOAD);
+    loaded(outer, "outer");
+    answered_value(&caller, "outer", GUARD_FROM_LOAD);
+}
+
+/* A lookup of its own was answered, and then Redis goes. */
+TEST(a_waiter_whose_acquire_was_answered_loads)
+{
+    struct value *value = value_new("old", 3, "", 0, NULL, 0);
+    struct near_lookup lookup = near_look_up(near, "k", 1, bench.now_us);
+    near_keep(&lookup, &(struct near_life){.kept = true}, value, &(struct guard_result){.left_ms = 60000});
+    value_unref(&value);
+    reply_busy(lookup_of("k", &caller), 10);
+    get("k", &second); /* this one has had no answer */
+    pass_to_next();
+    reply_kind(expect(CORE_ACQUIRE), REPLY_UNKNOWN);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_UNKNOWN);
+    answered_value(&second, "old", GUARD_FROM_KEPT);
+    loaded(expect(CORE_LOAD), "new");
+    answered_value(&caller, "new", GUARD_FROM_LOAD);
+}
+
+TEST(a_deadline_that_comes_while_redis_says_nothing_is_met_with_what_is_kept)
+{
+    finish_load(begin_load("k", &caller), "row");
+    guard_value_unref(&caller.waiter.result.value);
+    get_until("k", &second, bench.now_us + 100 * BENCH_MS);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    pass(100);
+    answered_value(&second, "row", GUARD_FROM_KEPT);
+    reply_kind(acquire, REPLY_UNSENT);
+}
+
+/* ---- what voids it, and what is not kept ---- */
+
+TEST(an_invalidation_during_the_query_voids_what_it_brings)
+{
+    go_away();
+    struct seen *load = load_alone(&caller);
+    near_invalidation_begins(near, false, "k", 1);
+    loaded(load, "row");
+    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    is_not_kept();
+}
+
+TEST(a_subscription_that_comes_back_during_the_query_voids_it_too)
+{
+    near_subscribed(near, false);
+    go_away();
+    struct seen *load = load_alone(&caller);
+    near_subscribed(near, true);
+    loaded(load, "row");
+    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    is_not_kept();
+}
+
+TEST(a_failure_is_not_kept)
+{
+    go_away();
+    load_fails(load_alone(&caller), GUARD_FAILURE_UNAVAILABLE);
+    answered(&caller, GUARD_FAILED);
+    pass(bench.policy.failure_ms);
+    is_not_kept();
+}
+
+TEST(what_is_shared_passed_or_stored_nowhere_is_not_kept)
+{
+    static const struct guard_keep ROWS[] = {
+        {.how = GUARD_SHARE}, {.how = GUARD_PASS, .pass_ms = 0}, {.how = GUARD_STORE}};
+    go_away();
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+        loaded_kept(load_alone(&caller), "row", ROWS[i]);
+        answered_value(&caller, "row", GUARD_FROM_LOAD);
+        struct seen *load = load_alone(&second);
+        load_fails(load, GUARD_FAILURE_UNAVAILABLE);
+        pass(bench.policy.failure_ms);
+    }
+}
+
+TEST(its_own_life_bounds_it)
+{
+    go_away();
+    loaded_kept(load_alone(&caller), "row", (struct guard_keep){.fresh_ms = 300, .stale_ms = 200});
+    guard_value_unref(&caller.waiter.result.value);
+    pass(499);
+    is_kept("row");
+    pass(1);
+    is_not_kept();
+}
+
+/* ---- with a lease ---- */
+
+TEST(what_is_loaded_under_a_lease_is_kept_as_well)
+{
+    finish_load(begin_load("k", &caller), "row");
+    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    go_away();
+    is_kept("row");
+}
+
+TEST(what_is_to_be_kept_here_is_not_stored)
+{
+    const struct guard_keep here = {
+        .how = GUARD_HERE, .fresh_ms = GUARD_POLICY_MS, .stale_ms = GUARD_POLICY_MS};
+    struct seen *load = begin_load("k", &caller);
+    loaded_kept(load, "row", here);
+    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    assert_false(caller.waiter.result.stored);
+    struct seen *release = expect(CORE_RELEASE);
+    assert_false(release->action.shares);
+    reply_code(release, 1);
+    go_away();
+    is_kept("row");
+}
+
+/* ---- in the background ---- */
+
+static void refresh_kept(void)
+{
+    const struct core_key key = {"k", 1, "k", 1};
+    core_refresh_kept(bench.core, bench.now_us, &key, &bench.policy, false);
+    drain();
+}
+
+TEST(it_is_refreshed_without_a_lease_while_it_goes_on_answering)
+{
+    go_away();
+    loaded(load_alone(&caller), "row");
+    guard_value_unref(&caller.waiter.result.value);
+    pass(SPAN_MS - SPAN_MS / 10);
+    refresh_kept();
+    struct seen *load = expect(CORE_LOAD);
+    refresh_kept(); /* one is enough */
+    sent_nothing();
+    loaded(load, "newer");
+    sent_nothing();
+    pass(SPAN_MS / 2);
+    is_kept("newer");
+    assert_int_equal(stats_of().refresh_started, 1);
+    assert_int_equal(stats_of().lease_acquired, 0);
+}
+
+TEST(a_refresh_that_fails_leaves_what_is_there)
+{
+    go_away();
+    loaded(load_alone(&caller), "row");
+    guard_value_unref(&caller.waiter.result.value);
+    refresh_kept();
+    load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
+    is_kept("row");
+}
+
+TEST(it_is_behind_those_that_users_wait_for)
+{
+    static struct caller users[3];
+    go_away();
+    get("a", &users[0]);
+    struct seen *running = expect(CORE_LOAD);
+    get("b", &users[1]);
+    struct seen *other = expect(CORE_LOAD);
+    refresh_kept();
+    get("c", &users[2]);
+    sent_nothing();
+    load_is_absent(running);
+    struct seen *next = expect(CORE_LOAD);
+    assert_string_equal(next->key, "c");
+    load_is_absent(other);
+    assert_string_equal(expect(CORE_LOAD)->key, "k");
+    load_is_absent(next);
+}
+
+TEST(a_refresh_that_redis_does_not_answer_loads_all_the_same)
+{
+    refresh_kept();
+    reply_kind(expect(CORE_ACQUIRE), REPLY_UNKNOWN);
+    struct seen *load = expect(CORE_LOAD);
+    loaded(load, "row");
+    go_away();
+    is_kept("row");
+}
+
+/* Redis is back: it is asked, and has it, or whoever wants it loads. */
+TEST(a_refresh_that_redis_answers_is_over)
+{
+    refresh_kept();
+    reply_fresh(expect(CORE_ACQUIRE), "row");
+    sent_nothing();
+    pass(1000);
+    refresh_kept();
+    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
+    expect(CORE_RELEASE);
+    sent_nothing();
+}
+
+TEST_GROUP(.before = outage_up, .end = outage_close);
