@@ -66,6 +66,16 @@ static struct guard_kind *new_kind(struct guard *guard, const struct guard_polic
     return NULL;
 }
 
+/* Also of a policy that is set later. */
+static void say_unkept(struct guard *guard, const struct guard_policy *policy)
+{
+    bool has_one = guard->config.mode == GUARD_MODE_FLEET || guard->config.mode == GUARD_MODE_LOCAL;
+    if (has_one && guard->near == NULL && policy->outage_ms > 0)
+        say(&guard->say, SAY_CALLER, SAY_BAD,
+            "guard_config.near_bytes is 0, so nothing is kept for an outage: while Redis is away answers are "
+            "loaded again and again; set near_bytes, or outage_ms to 0");
+}
+
 enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy *given,
                                  struct guard_kind **out, struct guard_error *error)
 {
@@ -85,6 +95,8 @@ enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy 
         *out = kind;
     else
         kind_free(kind);
+    if (status == GUARD_OK)
+        say_unkept(guard, &policy);
     return status;
 }
 
@@ -144,6 +156,8 @@ enum guard_status guard_kind_set(struct guard_kind *kind, const struct guard_pol
     pthread_mutex_lock(&guard->mutex);
     status = change_policy(kind, &policy, error);
     pthread_mutex_unlock(&guard->mutex);
+    if (status == GUARD_OK)
+        say_unkept(guard, &policy);
     return status;
 }
 

@@ -769,6 +769,7 @@ TEST(what_cannot_change_in_a_policy_is_refused_by_name)
     struct guard_policy wrong[WRONG];
     static const char *const FIELDS[WRONG] = {"policy.loader", "batch_loader", "context", "tagged",
                                               "policy.name",   "fresh_ms",     "near_ms"};
+    fleet.config.near_bytes = 0;
     fleet_open(1);
     for (size_t i = 0; i < WRONG; i++)
         guard_kind_get(fleet.kinds[0], &wrong[i]);

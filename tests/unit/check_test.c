@@ -189,7 +189,7 @@ TEST(each_number_of_a_policy_has_its_limits)
         POLICY(fresh_ms, 1, 86400000),   POLICY(absent_ms, 1, 86400000),  POLICY(failure_ms, 1, 60000),
         POLICY(jitter_percent, 0, 90),   POLICY(lease_ms, 750, 30000),    POLICY(max_hold_ms, 10000, 3600000),
         POLICY(load_limit_ms, 1, 30000), POLICY(deadline_ms, 1, 3600000), POLICY(early_percent, 0, 10000),
-        POLICY(reserved, 0, 0),
+        POLICY(outage_ms, 0, 3600000),
     };
     for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
         policy_gives(&NUMBERS[i], NUMBERS[i].least, GUARD_OK);
@@ -245,6 +245,7 @@ TEST(a_near_time_without_a_near_cache_is_refused)
     struct guard_config config = good_config();
     struct guard_policy policy = good_policy();
     struct guard_error error;
+    config.near_bytes = 0;
     policy.near_ms = 1;
     assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
     assert_non_null(strstr(error.text, "near_ms"));

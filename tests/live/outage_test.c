@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * outage_test.c - whole guards while Redis is killed, stopped or cut off: what they go on answering, and what not.
+ *
+ * outage_ms is ten minutes, so that it is never the reason why an answer is loaded; how long it lasts is unit/outage_test's.
+ */
+#include "guard_rig.h"
+#include "load/stack/proxy.h"
+
+enum { LONG_MS = 600000, REDIS_LIMIT_MS = 2000 };
+
+static struct stack_redis redis; /* of the test */
+static struct proxy *proxy;
+
+static void outage_init(void)
+{
+    fleet_init();
+    fleet.config.redis_limit_ms = REDIS_LIMIT_MS;
+    fleet.policy.outage_ms = fleet.policy.fresh_ms = fleet.policy.absent_ms = LONG_MS;
+}
+
+static bool outage_before(void)
+{
+    redis = (struct stack_redis){.pid = 0};
+    if (!stack_redis_start(&redis, NULL))
+        return false;
+    outage_init();
+    fleet.config.redis_url = redis.url;
+    return true;
+}
+
+static bool outage_after(void)
+{
+    stack_redis_stop(&redis);
+    if (proxy != NULL)
+        proxy_close(&proxy);
+    return true;
+}
+
+static unsigned loads(void)
+{
+    return atomic_load(&fleet.source.begun);
+}
+
+static struct guard_stats stats_of_first(void)
+{
+    return stats_of(fleet.guards[0]);
+}
+
+/* Redis is gone, and the first guard knows. */
+static void kill_redis(void)
+{
+    stack_redis_kill(&redis);
+    WAIT_UNTIL(stats_of_first().redis_state != GUARD_REDIS_UP &&
+               stats_of_first().wake_state != GUARD_REDIS_UP);
+}
+
+static void restart_redis(void)
+{
+    assert_true(stack_redis_restart(&redis));
+    WAIT_UNTIL(is_up(fleet.guards[0]));
+}
+
+static void expect_kept(size_t i, const char *key, const char *row)
+{
+    struct guard_result result = expect_row(i, key, row);
+    assert_int_equal(result.source, GUARD_FROM_KEPT);
+    assert_false(result.stored);
+}
+
+/* ---- away for all ---- */
+
+TEST(what_was_answered_is_answered_while_redis_is_away_and_not_after)
+{
+    struct guard_result result;
+    fleet_open(1);
+    expect_row(0, "loaded", "loaded v1");
+    expect_row(0, "found", "found v1");
+    expect_row(0, "found", "found v1");
+    kill_redis();
+    assert_int_equal(now_of(0, "found", &result), GUARD_NOW); /* no thread, no flight */
+    assert_row(&result, "found v1");
+    assert_int_equal(result.source, GUARD_FROM_KEPT);
+    assert_in_range(result.age_ms + result.left_ms, LONG_MS - 2, LONG_MS);
+    guard_value_unref(&result.value);
+    for (int i = 0; i < 100; i++)
+        expect_kept(0, i % 2 == 0 ? "loaded" : "found", i % 2 == 0 ? "loaded v1" : "found v1");
+    assert_int_equal(loads(), 2);
+    assert_int_equal(stats_of_first().kept, 101);
+    assert_int_equal(stats_of_first().hit, 1);
+    atomic_store(&fleet.source.version, 2);
+    restart_redis();
+    assert_int_not_equal(expect_row(0, "found", "found v2").source, GUARD_FROM_KEPT);
+    assert_int_not_equal(expect_row(0, "loaded", "loaded v2").source, GUARD_FROM_KEPT);
+    assert_int_equal(stats_of_first().near_cleared, 2);
+}
+
+TEST(what_was_not_there_is_loaded_once)
+{
+    fleet_open(1);
+    kill_redis();
+    expect_row(0, "k", "k v1");
+    for (int i = 0; i < 100; i++)
+        expect_kept(0, "k", "k v1");
+    assert_int_equal(loads(), 1);
+}
+
+/* All that wait while it runs, though they came after its query began. */
+TEST(who_comes_during_that_load_needs_no_other)
+{
+    static struct ask first, asks[20];
+    fleet_open(1);
+    kill_redis();
+    source_shut(&fleet.source);
+    ask_start(0, &first, "k");
+    WAIT_UNTIL(loads() == 1);
+    for (size_t i = 0; i < 20; i++)
+        ask_start(0, &asks[i], "k");
+    WAIT_UNTIL(stats_of_first().waiters == 21);
+    source_open(&fleet.source);
+    expect_answer(&first, "k v1");
+    for (size_t i = 0; i < 20; i++)
+        expect_answer(&asks[i], "k v1");
+    assert_int_equal(loads(), 1);
+    assert_int_equal(stats_of_first().kept, 20);
+}
+
+TEST(an_absent_row_is_kept_and_a_failure_is_not)
+{
+    fleet.policy.failure_ms = 1;
+    fleet_open(1);
+    kill_redis();
+    fleet.source.verdict = SOURCE_ABSENT;
+    expect(0, "absent", GUARD_ABSENT);
+    assert_int_equal(expect(0, "absent", GUARD_ABSENT).source, GUARD_FROM_KEPT);
+    fleet.source.verdict = SOURCE_FAIL;
+    expect(0, "failed", GUARD_FAILED);
+    unsigned before = loads();
+    fleet.source.verdict = SOURCE_ROW;
+    struct guard_result result;
+    WAIT_UNTIL((result = get_of(0, "failed"), result.status == GUARD_OK));
+    assert_row(&result, "failed v1");
+    guard_value_unref(&result.value);
+    assert_true(loads() > before);
+}
+
+TEST(with_no_span_every_answer_is_a_load_as_it_is_without_memory)
+{
+    for (int i = 0; i < 2; i++) {
+        if (i == 0)
+            fleet.policy.outage_ms = 0;
+        else
+            fleet.config.near_bytes = 0;
+        fleet_open(1);
+        expect_row(0, "k", "k v1");
+        kill_redis();
+        for (unsigned load = 1; load <= 3; load++)
+            assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_LOAD);
+        fleet_close();
+        assert_true(stack_redis_restart(&redis));
+        outage_init();
+        fleet.config.redis_url = redis.url;
+    }
+    fleet_open(1);
+}
+
+static void note_unkept(void *context, const char *text, bool good)
+{
+    if (!good && strstr(text, "near_bytes is 0") != NULL)
+        atomic_fetch_add((atomic_uint *)context, 1);
+}
+
+TEST(without_memory_for_it_the_log_says_so)
+{
+    static atomic_uint said;
+    fleet.config.log = note_unkept;
+    fleet.config.log_context = &said;
+    fleet_open(1);
+    assert_int_equal(said, 0);
+    fleet.config.near_bytes = 0;
+    fleet_add();
+    assert_int_equal(said, 1);
+    fleet.policy.outage_ms = 0;
+    fleet_add();
+    assert_int_equal(said, 1);
+}
+
+TEST(another_span_counts_from_the_next_request_on)
+{
+    struct guard_policy policy;
+    fleet_open(1);
+    kill_redis();
+    expect_row(0, "k", "k v1");
+    expect_kept(0, "k", "k v1");
+    guard_kind_get(fleet.kinds[0], &policy);
+    policy.outage_ms = 0;
+    assert_int_equal(guard_kind_set(fleet.kinds[0], &policy, NULL), GUARD_OK);
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_LOAD);
+}
+
+/* ---- hung ---- */
+
+/* Which is not known before half of the limit, and then at once. */
+TEST(a_hung_redis_costs_half_of_its_limit_and_no_load)
+{
+    static struct ask asks[5];
+    fleet_open(1);
+    for (size_t i = 0; i < 5; i++)
+        expect_row(0, "k", "k v1");
+    stack_redis_pause(&redis);
+    uint64_t begun_ms = rig_now_ms();
+    for (size_t i = 0; i < 5; i++)
+        ask_start(0, &asks[i], "k");
+    for (size_t i = 0; i < 5; i++) {
+        ask_wait(&asks[i]);
+        assert_int_equal(asks[i].result.source, GUARD_FROM_KEPT);
+        assert_row(&asks[i].result, "k v1");
+        ask_clear(&asks[i]);
+    }
+    assert_true(rig_now_ms() - begun_ms >= REDIS_LIMIT_MS / 2 - 10);
+    WAIT_UNTIL(stats_of_first().redis_state != GUARD_REDIS_UP);
+    expect_kept(0, "k", "k v1");
+    assert_int_equal(loads(), 1);
+    stack_redis_resume(&redis);
+    WAIT_UNTIL(is_up(fleet.guards[0]));
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_CACHE);
+}
+
+/* It is late, and says in the end that there is nothing: that is its word. */
+TEST(what_redis_says_counts_also_if_it_is_late)
+{
+    static struct ask ask;
+    fleet_open(1);
+    stack_redis_pause(&redis);
+    ask_start(0, &ask, "k"); /* nothing is kept of it */
+    WAIT_UNTIL(stats_of_first().redis_round_trips > 0);
+    stack_redis_resume(&redis);
+    expect_answer(&ask, "k v1");
+    assert_int_equal(stats_of_first().kept, 0);
+}
+
+/* ---- cut off, while another process is not ---- */
+
+static void cut_off(bool cut)
+{
+    proxy_set(proxy, 0, cut ? PROXY_RESET : PROXY_NONE, 0);
+}
+
+/* The first guard comes through the proxy, the second does not. */
+static void open_two(void)
+{
+    static char url[64];
+    assert_true(proxy_open_to(redis.port, &proxy));
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
+    fleet.config.redis_url = url;
+    fleet_add();
+    fleet.config.redis_url = redis.url;
+    fleet_open(2);
+    for (size_t i = 0; i < 2; i++) {
+        expect_row(i, "k", "k v1");
+        expect_row(i, "k", "k v1");
+    }
+    cut_off(true);
+    WAIT_UNTIL(stats_of_first().redis_state != GUARD_REDIS_UP &&
+               stats_of_first().wake_state != GUARD_REDIS_UP);
+}
+
+static void confirm(size_t i)
+{
+    struct guard_invalidated invalidated;
+    atomic_fetch_add(&fleet.source.version, 1);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[i], KEY_CHANGE("k", RIG_LIMIT_MS), &invalidated),
+                     GUARD_OK);
+}
+
+TEST(an_edit_that_another_process_confirmed_shows_when_it_is_back)
+{
+    open_two();
+    confirm(1);
+    expect_kept(0, "k", "k v1"); /* the price */
+    expect_row(1, "k", "k v2");
+    cut_off(false);
+    WAIT_UNTIL(is_up(fleet.guards[0]));
+    for (int i = 0; i < 20; i++)
+        expect_row(0, "k", "k v2");
+}
+
+/* Unconfirmed as it is. */
+TEST(an_invalidation_by_this_process_shows_at_once)
+{
+    struct guard_invalidated invalidated;
+    struct guard_cleared cleared;
+    open_two();
+    atomic_store(&fleet.source.version, 2);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", 50), &invalidated),
+                     GUARD_UNKNOWN);
+    expect_row(0, "k", "k v2");
+    expect_kept(0, "k", "k v2");
+    atomic_store(&fleet.source.version, 3);
+    assert_int_equal(guard_clear_wait(fleet.guards[0], 50, &cleared), GUARD_UNKNOWN);
+    expect_row(0, "k", "k v3");
+    expect_kept(0, "k", "k v3");
+    cut_off(false);
+    WAIT_UNTIL(is_up(fleet.guards[0]));
+}
+
+static void load_tagged(struct guard_load *load, void *context)
+{
+    assert_int_equal(guard_load_tag(load, "group"), GUARD_OK);
+    source_load(load, context);
+}
+
+TEST(so_does_one_of_a_tag)
+{
+    struct guard_invalidated invalidated;
+    fleet.policy.tagged = true;
+    fleet.policy.loader = load_tagged;
+    open_two();
+    expect_kept(0, "k", "k v1");
+    atomic_store(&fleet.source.version, 2);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("group", 50), &invalidated),
+                     GUARD_UNKNOWN);
+    expect_row(0, "k", "k v2");
+    expect_kept(0, "k", "k v2");
+    cut_off(false);
+    WAIT_UNTIL(is_up(fleet.guards[0]));
+}
+
+/* ---- who asks ---- */
+
+TEST(a_peek_may_have_it_and_says_so_and_a_revalidation_loads)
+{
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    kill_redis();
+    struct guard_result peeked = get_as(0, "k", GUARD_PEEK);
+    assert_row(&peeked, "k v1");
+    assert_int_equal(peeked.source, GUARD_FROM_KEPT);
+    guard_value_unref(&peeked.value);
+    assert_int_equal(get_as(0, "other", GUARD_PEEK).status, GUARD_UNKNOWN);
+    atomic_store(&fleet.source.version, 2);
+    struct guard_result revalidated = get_as(0, "k", GUARD_REVALIDATE);
+    assert_row(&revalidated, "k v2");
+    assert_int_equal(revalidated.source, GUARD_FROM_LOAD);
+    guard_value_unref(&revalidated.value);
+    expect_kept(0, "k", "k v2");
+}
+
+static enum guard_source inner_source;
+
+/* "outer" is made of "k". */
+static void load_outer(struct guard_load *load, void *context)
+{
+    struct guard_result inner;
+    if (strcmp(guard_load_key(load), "outer") != 0) {
+        source_load(load, context);
+        return;
+    }
+    guard_load_get(load, &(struct guard_request){.kind = fleet.kinds[0], .key = "k"}, &inner);
+    atomic_fetch_add(&fleet.accepted[0], 1); /* a get like any other */
+    atomic_fetch_add(&fleet.answered, 1);
+    inner_source = inner.source;
+    guard_load_done(load, inner.value->body, inner.value->body_bytes, NULL);
+    guard_value_unref(&inner.value);
+}
+
+/* What it makes of that could be stored for the fleet when Redis is back. */
+TEST(a_loader_loads)
+{
+    fleet.policy.loader = load_outer;
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    kill_redis();
+    atomic_store(&fleet.source.version, 2);
+    expect_row(0, "outer", "k v2");
+    assert_int_equal(inner_source, GUARD_FROM_LOAD);
+}
+
+TEST(of_many_each_has_its_own_and_at_once_only_if_all_are_there)
+{
+    static const char *const keys[] = {"a", "b", "c"};
+    struct guard_result results[3];
+    fleet_open(1);
+    expect_row(0, "a", "a v1");
+    expect_row(0, "b", "b v1");
+    kill_redis();
+    struct guard_request request = {.kind = fleet.kinds[0], .keys = keys, .count = 3};
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(guard_get_wait(fleet.guards[0], &request, results), GUARD_OK);
+        for (size_t i = 0; i < 3; i++) {
+            assert_int_equal(results[i].status, GUARD_OK);
+            assert_int_equal(results[i].source == GUARD_FROM_KEPT, i < 2 || round == 1);
+            guard_value_unref(&results[i].value);
+        }
+        atomic_fetch_add(&fleet.accepted[0], 3);
+        atomic_fetch_add(&fleet.answered, 3);
+    }
+    request.answered = now_unasked;
+    assert_int_equal(guard_get(fleet.guards[0], &request, results, NULL), GUARD_NOW);
+    atomic_fetch_add(&fleet.accepted[0], 3);
+    atomic_fetch_add(&fleet.answered, 3);
+    for (size_t i = 0; i < 3; i++)
+        guard_value_unref(&results[i].value);
+    assert_int_equal(loads(), 3);
+}
+
+TEST(in_modes_without_an_answer_from_the_cache_nothing_is_kept)
+{
+    static const enum guard_mode MODES[] = {GUARD_MODE_OFF, GUARD_MODE_SHADOW};
+    for (size_t i = 0; i < 2; i++) {
+        fleet.config.mode = MODES[i];
+        fleet_open(1);
+        expect_row(0, "k", "k v1");
+        kill_redis();
+        for (int load = 0; load < 3; load++)
+            assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_LOAD);
+        assert_int_equal(stats_of_first().kept, 0);
+        fleet_close();
+        assert_true(stack_redis_restart(&redis));
+        outage_init();
+        fleet.config.redis_url = redis.url;
+    }
+    fleet.config.mode = GUARD_MODE_LOCAL;
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    kill_redis();
+    expect_kept(0, "k", "k v1");
+}
+
+TEST_GROUP(.before = outage_before, .after = outage_after, .end = fleet_close);
