@@ -324,11 +324,17 @@ static const struct setting table[] = {
            "client connections at a time"),
     NUMBER("MAX_VALUE_BYTES", guard.max_value_bytes, "1048576", 1, 64 << 20, "bytes",
            "larger documents are answered but not cached"),
-    NUMBER("NEAR_BYTES", guard.near_bytes, "0", 0, UINT32_MAX, "bytes",
-           "values also kept in this process's memory; 0: none, otherwise at least 65536"),
-    NUMBER("NEAR_MS", policy.near_ms, "1000", 1, 60000, "ms",
+    NUMBER(
+        "NEAR_BYTES", guard.near_bytes, "8388608", 0, UINT32_MAX, "bytes",
+        "values also kept in this process's memory, for NEAR_MS and OUTAGE_MS; 0: none, otherwise at least "
+        "65536"),
+    NUMBER("NEAR_MS", policy.near_ms, "0", 0, 60000, "ms",
            "such a value is answered without asking Redis for this long; a change by another process may be "
-           "seen this late"),
+           "seen this late; 0: never"),
+    NUMBER(
+        "OUTAGE_MS", policy.outage_ms, "5000", 0, HOUR_MS, "ms",
+        "while Redis cannot be asked, such a value is answered for this long after it was known to be right; "
+        "a change that another process confirmed meanwhile may be seen this late; 0: never"),
     NUMBER("PUSH_BYTES", guard.push_bytes, "16384", 0, 1 << 20, "bytes",
            "cache entries up to this size travel with the message that wakes other processes' requests; 0: "
            "none"),
@@ -355,9 +361,9 @@ static const struct setting table[] = {
 enum { SETTING_COUNT = sizeof(table) / sizeof(table[0]), SETTING_NONE = SETTING_COUNT };
 
 /* May change while the process runs: numbers of the policy that no lease and no statement limit was made from. */
-static const char *const while_running[] = {"FRESH_MS",       "STALE_MS",    "SOFT_MS",
-                                            "EARLY_PERCENT",  "ABSENT_MS",   "FAILURE_MS",
-                                            "JITTER_PERCENT", "DEADLINE_MS", "NEAR_MS"};
+static const char *const while_running[] = {"FRESH_MS",  "STALE_MS",   "SOFT_MS",        "EARLY_PERCENT",
+                                            "ABSENT_MS", "FAILURE_MS", "JITTER_PERCENT", "DEADLINE_MS",
+                                            "NEAR_MS",   "OUTAGE_MS"};
 enum { WHILE_RUNNING_COUNT = sizeof(while_running) / sizeof(while_running[0]) };
 
 /* ---- the rules between settings ---- */
@@ -447,7 +453,7 @@ static const struct rule rules[] = {
      "at least three times REDIS_LIMIT_MS, or a permit runs out during one slow renewal", false},
     {"MAX_WAITERS", "MAX_CONNECTIONS", 1, NULL,
      "at most MAX_CONNECTIONS, because a waiting request holds a connection", true},
-    {"NEAR_BYTES", "NEAR_MS", 0, near_is_useful, "0 (no near cache) or at least 65536", false},
+    {"NEAR_BYTES", "NEAR_MS", 0, near_is_useful, "0 (nothing is kept) or at least 65536", false},
     {"SHELF_BYTES", "SERVER_LOOPS", 0, shelf_is_useful, "0 (no prepared answers) or at least 65536", false},
     {"WRITE_LOCK_MS", "WRITE_LIMIT_MS", 1, NULL, "at most WRITE_LIMIT_MS, which ends every write", true},
     {"OPS_LISTEN", "OPS_TOKEN_FILE", 0, operations_are_guarded,

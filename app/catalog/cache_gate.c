@@ -32,9 +32,11 @@ static uint64_t life_ms(const struct settings *settings)
 {
     const uint64_t value_ms = (uint64_t)settings->policy.fresh_ms + settings->policy.stale_ms;
     const uint64_t entry_ms = value_ms > settings->policy.absent_ms ? value_ms : settings->policy.absent_ms;
-    const uint64_t near_ms = settings->guard.near_bytes > 0 ? settings->policy.near_ms : 0;
+    const bool is_kept = settings->guard.near_bytes > 0;
+    const uint64_t near_ms = is_kept ? settings->policy.near_ms : 0;
+    const uint64_t outage_ms = is_kept ? settings->policy.outage_ms : 0;
 
-    return settings->policy.max_hold_ms + entry_ms + near_ms;
+    return settings->policy.max_hold_ms + entry_ms + (near_ms > outage_ms ? near_ms : outage_ms);
 }
 
 void cache_gate_init(struct cache_gate *gate, const struct settings *settings, struct guard *guard)
@@ -119,12 +121,14 @@ bool cache_gate_is_open(struct cache_gate *gate)
 
 bool cache_gate_pass(struct cache_gate *gate, struct guard_load *load)
 {
-    /* No invalidation need reach a cache that is not registered, so what it is told of is not shared either. */
-    static const struct guard_keep nowhere = {.how = GUARD_STORE, .fresh_ms = 0, .stale_ms = 0};
+    /* No invalidation need reach a cache that is not registered, so what it is told of is not shared either. This process
+     * may keep it: OUTAGE_MS bounds what it answers with that. */
+    static const struct guard_keep here = {
+        .how = GUARD_HERE, .fresh_ms = GUARD_POLICY_MS, .stale_ms = GUARD_POLICY_MS};
 
     if (cache_gate_is_open(gate))
         return true;
-    guard_load_keep(load, &nowhere);
+    guard_load_keep(load, &here);
     atomic_fetch_add(&gate->unstored, 1);
     return false;
 }

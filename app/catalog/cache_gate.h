@@ -65,7 +65,8 @@ void cache_gate_registered(struct cache_gate *gate, const char *id, uint64_t sil
 bool cache_gate_set_life(struct cache_gate *gate, const struct settings *settings, uint32_t limit_ms);
 /* The cache in use is registered. Ask before the query. */
 bool cache_gate_is_open(struct cache_gate *gate);
-/* False, and the load will not be stored: the gate is not open. Before its query. */
+/* False, and the load will not be stored, only kept in this process for an outage: the gate is not open. Before its
+ * query. */
 bool cache_gate_pass(struct cache_gate *gate, struct guard_load *load);
 
 #endif

@@ -189,7 +189,7 @@ static bool probe_open(struct probe *probe, const struct settings *settings)
     config.log_context = &probe->said;
     policy.loader = load;
     policy.tagged = true;
-    policy.stale_ms = policy.soft_ms = policy.near_ms = 0;
+    policy.stale_ms = policy.soft_ms = policy.near_ms = policy.outage_ms = 0;
     policy.name = "check";
     if (guard_open(&config, &probe->guard, &error) == GUARD_OK &&
         guard_kind_add(probe->guard, &policy, &probe->kind, &error) == GUARD_OK)

@@ -73,7 +73,7 @@ static const struct answer_refusal PROBLEMS[PROBLEM_COUNT] = {
 static const char *const SOURCES[] = {
     [GUARD_FROM_NOWHERE] = "",        [GUARD_FROM_CACHE] = "; hit",       [GUARD_FROM_STALE] = "; fwd=stale",
     [GUARD_FROM_LOAD] = "; fwd=miss", [GUARD_FROM_FLIGHT] = "; fwd=miss", [GUARD_FROM_FLEET] = "; fwd=miss",
-    [GUARD_FROM_NEAR] = "; hit",
+    [GUARD_FROM_NEAR] = "; hit",      [GUARD_FROM_KEPT] = "; hit",
 };
 
 static bool was_collapsed(enum guard_source source)
@@ -199,6 +199,8 @@ static const char *cache_detail(const struct guard_result *result)
     case GUARD_ABSENT:
         if (result->source == GUARD_FROM_NEAR)
             return "near";
+        if (result->source == GUARD_FROM_KEPT)
+            return "outage";
         return result->source == GUARD_FROM_FLEET ? "fleet" : NULL;
     case GUARD_SHED:
     case GUARD_TIMEOUT:
@@ -214,13 +216,19 @@ static const char *cache_detail(const struct guard_result *result)
     return NULL;
 }
 
+/* Kept for an outage it may be, too. */
+static bool is_stale(const struct guard_result *result)
+{
+    return result->source == GUARD_FROM_STALE || (result->source == GUARD_FROM_KEPT && result->left_ms == 0);
+}
+
 struct answer_seconds answer_seconds(const struct guard_result *result, uint32_t fresh_ms)
 {
     const uint32_t over_ms = result->age_ms > fresh_ms ? result->age_ms - fresh_ms : 0;
 
     return (struct answer_seconds){
         .age = result->age_ms / 1000,
-        .ttl = (result->source == GUARD_FROM_STALE ? over_ms : result->left_ms) / 1000,
+        .ttl = (is_stale(result) ? over_ms : result->left_ms) / 1000,
     };
 }
 
@@ -237,9 +245,11 @@ static void set_cache_status(const struct guard_result *result, uint32_t fresh_m
         append(text, size, "; stored");
     if (was_collapsed(result->source))
         append(text, size, "; collapsed");
-    if (is_entry && result->source == GUARD_FROM_STALE)
+    const bool is_cached = result->source == GUARD_FROM_CACHE || result->source == GUARD_FROM_KEPT;
+
+    if (is_entry && is_stale(result))
         append(text, size, ANSWER_TTL "-%" PRIu32, ttl);
-    else if (is_entry && (result->stored || result->source == GUARD_FROM_CACHE))
+    else if (is_entry && (result->stored || is_cached))
         append(text, size, ANSWER_TTL "%" PRIu32, ttl);
     if (detail != NULL)
         append(text, size, "; detail=%s", detail);

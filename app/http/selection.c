@@ -68,7 +68,8 @@ bool selection_is_hit(const struct selection *selection)
 
     for (uint32_t i = 0; i < selection->ids.count; i++)
         is_hit = is_hit && (selection->results[i].source == GUARD_FROM_CACHE ||
-                            selection->results[i].source == GUARD_FROM_NEAR);
+                            selection->results[i].source == GUARD_FROM_NEAR ||
+                            selection->results[i].source == GUARD_FROM_KEPT);
     return is_hit;
 }
 
@@ -90,8 +91,8 @@ static const struct guard_result *first_problem(const struct selection *selectio
 static unsigned way_of(enum guard_source source)
 {
     static const unsigned WAYS[] = {
-        [GUARD_FROM_NOWHERE] = 0, [GUARD_FROM_NEAR] = 1,  [GUARD_FROM_CACHE] = 2, [GUARD_FROM_STALE] = 3,
-        [GUARD_FROM_FLIGHT] = 4,  [GUARD_FROM_FLEET] = 5, [GUARD_FROM_LOAD] = 6};
+        [GUARD_FROM_NOWHERE] = 0, [GUARD_FROM_NEAR] = 1,   [GUARD_FROM_CACHE] = 2, [GUARD_FROM_STALE] = 3,
+        [GUARD_FROM_KEPT] = 4,    [GUARD_FROM_FLIGHT] = 5, [GUARD_FROM_FLEET] = 6, [GUARD_FROM_LOAD] = 7};
 
     return WAYS[source];
 }

@@ -369,8 +369,9 @@ void shelf_expect(const struct shelf *shelf, const struct route *route)
 
 struct prepared *shelf_find(struct shelf *shelf, const struct shelf_wish *wish)
 {
-    if (shelf->bytes_max == 0 || wish->result->value->body_bytes > shelf->bytes_max / SHELF_VALUE_SHARE ||
-        !is_open(shelf))
+    /* What is kept for an outage turns stale while it stands. */
+    if (shelf->bytes_max == 0 || wish->result->source == GUARD_FROM_KEPT ||
+        wish->result->value->body_bytes > shelf->bytes_max / SHELF_VALUE_SHARE || !is_open(shelf))
         return NULL;
     struct prepared *item = find(shelf, wish);
     if (item != NULL)

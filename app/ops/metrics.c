@@ -107,7 +107,8 @@ static const struct family {
     const char *numbers;
 } FAMILIES[] = {
     {"gets", "outcome", "Requests to the guard, each counted once, by how it was answered.",
-     "hit near:near_hit stale absent_hit failed_hit loaded collapsed_process collapsed_fleet failed shed "
+     "hit near:near_hit kept stale absent_hit failed_hit loaded collapsed_process collapsed_fleet failed "
+     "shed "
      "timeout:timed_out cancelled closed missed"},
     {"loads_started", NULL, NULL, "load_started"},
     {"loads", "result", "Loads of this process, by how they ended.",

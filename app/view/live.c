@@ -10,7 +10,7 @@
 
 /* The guard's numbers by their names here (stat_list.h). */
 static const char ANSWERS[] =
-    "near:near_hit cache:hit stale absent:absent_hit failed_before:failed_hit load:loaded "
+    "near:near_hit cache:hit kept stale absent:absent_hit failed_before:failed_hit load:loaded "
     "flight:collapsed_process "
     "fleet:collapsed_fleet failed shed timeout:timed_out cancelled closing:closed missed";
 static const char LOADS[] =

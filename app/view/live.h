@@ -21,8 +21,8 @@
  * gauges. A histogram counts per bucket, not cumulatively; about.bounds_us are the upper bounds, the last bucket has none.
  *
  *     about     pid, version, namespace, mode (fleet, local, off, shadow), address (of LISTEN), every_ms, bounds_us,
- *               max_loads, load_permits (0: no limit), near_bytes (0: there is no near cache)
- *     answers   without a load: near, cache, stale, absent (no such row, remembered), failed_before (a failure, remembered)
+ *               max_loads, load_permits (0: no limit), near_bytes (0: nothing is kept in this process)
+ *     answers   without a load: near, cache, kept (while Redis was away), stale, absent (no such row, remembered), failed_before (a failure, remembered)
  *               by a load:      load (its own), flight (another request's of this process), fleet (of another process)
  *               otherwise:      failed, shed, timeout, cancelled, closing, missed (only the cache was asked)
  *     loads     started; how they ended: ok, absent, unchanged, failed, cancelled; of those started: uncached (without a

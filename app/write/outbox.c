@@ -288,7 +288,8 @@ static bool note_beat(struct outbox *outbox, const char *id, bool is_new, uint32
     return !was_registered;
 }
 
-/* While Redis is away its cache is not said to be in use: this process can neither read nor fill it. True: from now on
+/* While Redis is away its cache is not said to be in use: this process can neither read nor fill it, and what it answers
+ * meanwhile of its own has OUTAGE_MS, or NEAR_MS, for that. True: from now on
  * debts can be paid that could not before. */
 static bool beat(struct outbox *outbox)
 {

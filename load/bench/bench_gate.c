@@ -201,7 +201,7 @@ static bool count_calls(struct asked *asked, enum errand errand, struct gate *ga
 static bool watch_service(struct bench *bench, struct gate *gate, const char *tool, bool is_near)
 {
     struct asked asked = {.bench = bench, .first = bench_cold_products(bench, KEYS)};
-    const char *const settings[] = {is_near ? "NEAR_BYTES=67108864" : "NEAR_BYTES=0", NULL};
+    const char *const settings[] = {is_near ? "NEAR_MS=60000" : "NEAR_MS=0", "NEAR_BYTES=67108864", NULL};
     const bool calls = strcmp(tool, "strace") == 0;
     bool good = watched_start(bench, &asked.watched, tool, settings);
     for (size_t i = 0; good && i < REPETITIONS; i++) {

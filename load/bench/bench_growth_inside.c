@@ -67,6 +67,7 @@ static bool open_host(struct host *host, const struct bench *bench, struct rows 
     struct guard_policy policy = policy_of(rows, load_row);
     policy.tagged = rows->tags > 0;
     policy.near_ms = is_near ? NEAR_MS : 0;
+    policy.outage_ms = 0;
     config.near_bytes = is_near ? UINT32_MAX : 0;
     config.redis_url = bench->redis.url;
     rows->value = malloc(rows->value_bytes + 1);

@@ -102,8 +102,8 @@ static bool start(struct bench *bench, struct contest *contest)
 {
     char fresh[32], delay[32], stale[32];
     const char *const guard[] = {"SERVER_LOOPS=1", "JITTER_PERCENT=0", stale, fresh, delay, NULL};
-    const char *const near[] = {
-        "SERVER_LOOPS=1", "JITTER_PERCENT=0", stale, fresh, delay, "NEAR_BYTES=67108864", NULL};
+    const char *const near[] = {"SERVER_LOOPS=1",      "JITTER_PERCENT=0", stale, fresh, delay,
+                                "NEAR_BYTES=67108864", "NEAR_MS=1000",     NULL};
     const char *const off[] = {"GUARD_MODE=off", "FRESH_MS=1", "JITTER_PERCENT=0", delay, NULL};
     struct service_pair *nginx = &contest->sides[NGINX].pair, *varnish = &contest->sides[VARNISH].pair;
     snprintf(fresh, sizeof fresh, "FRESH_MS=%d", TTL_MS);

@@ -211,7 +211,8 @@ static bool read_copies(const char *folder, double all_bytes, struct copy *copie
 
 static bool count_copies(struct bench *bench, struct contest *contest, bool is_near)
 {
-    const char *const settings[] = {is_near ? NEAR_SETTING : "NEAR_BYTES=0", NULL};
+    const char *const settings[] = {is_near ? NEAR_SETTING : "NEAR_BYTES=0", is_near ? "NEAR_MS=60000" : NULL,
+                                    NULL};
     const double all_bytes = (double)COPY_REQUESTS * (double)contest->body_bytes[COPIED];
     struct watched watched = {.folder = ""};
     bool good = watched_start(bench, &watched, "copies", settings);

@@ -25,8 +25,8 @@ bool watched_start(const struct bench *bench, struct watched *watched, const cha
                    const char *const *settings)
 {
     static char program[256], folder[PROC_PATH_BYTES + 16], tool_text[32];
-    const char *all[SETTINGS_MAX + 1] = {program, folder, tool_text, "SERVER_LOOPS=1", "NEAR_MS=60000"};
-    for (size_t i = 0, count = 5; settings[i] != NULL && count < SETTINGS_MAX; i++)
+    const char *all[SETTINGS_MAX + 1] = {program, folder, tool_text, "SERVER_LOOPS=1"};
+    for (size_t i = 0, count = 4; settings[i] != NULL && count < SETTINGS_MAX; i++)
         all[count++] = settings[i];
     if (!proc_folder("watch", NULL, watched->folder))
         return false;

@@ -163,7 +163,7 @@ static bool plan(struct site *site)
         return false;
     site->owns_redis = given("REDIS_URL") == NULL;
     site->owns_postgres = given("DATABASE_URL") == NULL;
-    site->has_near = strtoul(setting("NEAR_BYTES"), NULL, 10) > 0;
+    site->has_near = strtoul(setting("NEAR_MS"), NULL, 10) > 0;
     if (!site->owns_redis)
         snprintf(scenario->redis_url, sizeof scenario->redis_url, "%s", given("REDIS_URL"));
     if (!site->owns_postgres)

@@ -392,7 +392,7 @@ TEST(with_the_log_on_every_answer_has_an_id_and_the_line_has_it_too)
 {
     struct said said;
     char word[96];
-    start("ACCESS_LOG=combined", "NEAR_BYTES=1000000");
+    start("ACCESS_LOG=combined", "NEAR_MS=1000");
     for (unsigned i = 0; i < 3; i++)
         ask(NULL, "/products/1", "X-Request-Id: \"\r\n", &said);
     assert_made(&said);

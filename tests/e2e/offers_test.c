@@ -155,7 +155,7 @@ static void assert_each_gets_its_own(const char *mode, const char *near)
 
 TEST(clients_who_ask_at_once_never_get_each_others_offers)
 {
-    assert_each_gets_its_own("GUARD_MODE=fleet", "NEAR_BYTES=1000000");
+    assert_each_gets_its_own("GUARD_MODE=fleet", "NEAR_MS=1000");
 }
 
 TEST(nor_do_they_when_nobody_waits_for_another_process)

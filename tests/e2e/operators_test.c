@@ -214,7 +214,7 @@ TEST(everything_is_dropped_if_the_namespace_is_named)
 {
     static const char *const wrong[] = {"?namespace=catalog", "?namespace=", "",
                                         "?namespace=fleet&really=yes"};
-    assert_true(fleet_start(PROCESSES, (const char *const[]){LONG, "NEAR_BYTES=1000000", NULL}));
+    assert_true(fleet_start(PROCESSES, (const char *const[]){LONG, "NEAR_MS=1000", NULL}));
     struct said said;
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(fleet_ask_status(i, cold), 200);
@@ -248,7 +248,7 @@ TEST(no_cache_asks_past_the_cache_with_the_token_and_not_without)
     file_write(token_file, "0123456789abcdef\n");
     assert_int_equal(chmod(token_file, 0600), 0);
     snprintf(setting, sizeof setting, "REVALIDATE_TOKEN_FILE=%s", token_file);
-    assert_true(fleet_start(PROCESSES, (const char *const[]){LONG, "NEAR_BYTES=1000000", setting, NULL}));
+    assert_true(fleet_start(PROCESSES, (const char *const[]){LONG, "NEAR_MS=1000", setting, NULL}));
     struct said said = ask(0, cold, "Cache-Control: no-cache\r\n");
     assert_from(&said, "fwd=miss");
     fleet_mark();

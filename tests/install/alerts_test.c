@@ -27,7 +27,7 @@ static struct http_answer metrics; /* of a process with everything on */
 
 static bool start(void)
 {
-    return fleet_start(1, writes_settings((const char *const[]){"NEAR_BYTES=1048576", "LOAD_PERMITS=4",
+    return fleet_start(1, writes_settings((const char *const[]){"NEAR_MS=1000", "LOAD_PERMITS=4",
                                                                 "PERMIT_MS=15000", NULL})) &&
            fleet_wait_registered(0) && fleet_ask_ops(0, NULL, "/metrics", &metrics);
 }
