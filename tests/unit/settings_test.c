@@ -428,7 +428,7 @@ TEST(what_may_change_is_told_with_its_value)
     uint32_t value = 0;
     read_settings(nothing, LIST("ABSENT_MS=77"));
     const size_t count = settings_changeable(&reading.settings, 0, &name, &value);
-    assert_int_equal(count, 9);
+    assert_int_equal(count, 10);
     assert_string_equal(name, "FRESH_MS");
     assert_int_equal(value, 60000);
     settings_changeable(&reading.settings, 4, &name, &value);
