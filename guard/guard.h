@@ -82,8 +82,8 @@ struct guard_error {
     char text[256];
 };
 
-/* Starts the guard's threads. Does not wait for Redis: while Redis is away the guard works uncached, with one load per key
- * and process; it joins the fleet when Redis comes. guard_connected_wait() waits, before requests come. INVALID, NO_MEMORY. */
+/* Starts the guard's threads. Does not wait for Redis: while Redis is away the guard goes on by itself ("outage"), and joins
+ * the fleet when Redis comes. guard_connected_wait() waits, before requests come. INVALID, NO_MEMORY. */
 GUARD_API enum guard_status guard_open(const struct guard_config *config, struct guard **out,
                                        struct guard_error *error);
 /* Declares a kind of data, at most GUARD_KINDS_MAX. The policy is copied, and checked against the guard's limits: INVALID
@@ -140,8 +140,8 @@ GUARD_API void guard_value_unref(const struct guard_value **value);
 
 struct guard_change;      /* {.key} is enough: see "changing" */
 struct guard_invalidated; /* its .status is what is returned */
-/* Call after COMMIT, until it returns OK: a get that starts after that never sees an older row, in any process. For a thread
- * that can block; not from a callback. */
+/* Call after COMMIT, until it returns OK: a get that starts after that never sees an older row, in any process, but for what
+ * "the near cache" and "outage" allow others. For a thread that can block; not from a callback. */
 GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const struct guard_change *change,
                                                   struct guard_invalidated *result);
 
@@ -198,12 +198,12 @@ struct guard_request {
 
 /*
  * PEEK        Looks, and does not load, wait or refresh: what is in the cache, fresh or stale, or MISS. UNKNOWN: Redis could
- *             not be asked. Answered within redis_limit_ms, twice that where tags have to be looked at, and five times
- *             where one was expired, whatever its deadline is. In mode SHADOW MISS.
+ *             not be asked, and nothing is kept for an outage. Answered within redis_limit_ms, twice that where tags have to
+ *             be looked at, and five times where one was expired, whatever its deadline is. In mode SHADOW MISS.
  * REVALIDATE  Only a load that begins after this request answers it, in another process one whose lease was granted after
- *             its first lookup: no near value, no cached one, no stale one, no load that was running. Such requests
- *             collapse among themselves. The value that is there stays, and answers others, until the new one is stored;
- *             where it is near in another process, until the message arrives, and for near_ms at the most.
+ *             its first lookup: no near value, none of an outage, no cached one, no stale one, no load that was running.
+ *             Such requests collapse among themselves. The value that is there stays, and answers others, until the new
+ *             one is stored; where it is near in another process, until the message arrives, and for near_ms at the most.
  *             A remembered failure still answers FAILED within failure_ms. Beside such a load another one of the key may
  *             run in this process, for requests that do not revalidate, if neither has a lease.
  */
@@ -358,7 +358,7 @@ struct guard_config {
     uint32_t max_value_ms;    /* likewise, for fresh_ms + stale_ms and absent_ms */
     guard_log *log;           /* NULL: to stderr; guard_log_none: nothing is said */
     void *log_context;        /* lent until guard_close() has returned */
-    uint32_t near_bytes;      /* bound of the near cache, its overhead included; 0 = there is none */
+    uint32_t near_bytes;      /* of near values and what is kept for an outage, overhead included; 0 = none */
     uint32_t push_bytes;      /* entries up to this size travel with wake-ups: see "push_bytes"; 0 = none */
     uint32_t load_permits; /* S: loads at a time in the whole namespace: see "permits"; 0 = no such limit */
     uint32_t permit_ms;    /* a dead process keeps its permits for so long; likewise the same for all */
@@ -503,6 +503,8 @@ GUARD_API enum guard_status guard_load_unchanged(struct guard_load *load);
  *        most half of the places that may queue. An invalidation removes the mark, and so does expiry. A load that
  *        began without a lease leaves no mark; requests that wait for it load by themselves at once. A load that fails is
  *        nobody's secret: its failure answers all.
+ * HERE   As STORE with two zeros: it is not stored. But this process keeps it for an outage ("outage"), with fresh_ms and
+ *        stale_ms as if it were.
  */
 enum guard_how { GUARD_STORE = 0, GUARD_SHARE, GUARD_PASS, GUARD_HERE };
 
@@ -583,7 +585,8 @@ GUARD_API enum guard_status guard_load_tag(struct guard_load *load, const char *
  *           without a lease (uncached), which leads back to a key of its own chain. Any nested request for a key that
  *           another process loads that slowly pays with a load of its own. With load_permits it is 200 ms, because
  *           the other process may be waiting for the permit that this load holds.
- * Fresh     Never from the near cache: what a loader makes of the value is stored for all, and longer than near_ms.
+ * Fresh     Never from the near cache, nor of what is kept for an outage: what a loader makes of the value is stored for all,
+ *           and longer.
  */
 enum { GUARD_NESTED_MAX = 8 };
 
@@ -627,7 +630,8 @@ GUARD_API enum guard_status guard_invalidate(struct guard *guard, const struct g
  * From now on the entry is stale, not gone. A load that runs is voided as by an invalidation. Where the entry has no stale
  * time it is an invalidation. A get that starts after OK was reported gets a value that was loaded after it, or an older
  * one that is marked GUARD_FROM_STALE, for no longer than the entry's own stale time; in another process also a near
- * value, until the message arrives and for near_ms at the most. value_dropped: there was one, and it is stale or gone.
+ * value, until the message arrives and for near_ms at the most, or one of an outage. value_dropped: there was one, and it is
+ * stale or gone.
  * Repeated, refused and reported as guard_invalidate(). Where Redis's clock steps back, an expired value may be fresh
  * again for as long. Of a key whose slot of the Cluster moves it is an invalidation.
  *
@@ -736,7 +740,34 @@ GUARD_API bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1
  * there: no Redis, no callback (GUARD_NOW), no allocation. OK and ABSENT only; never in the modes OFF and SHADOW.
  *
  * What it costs in freshness: the process that invalidates, or stores a newer value, sees it at once, others when the message
- * arrives, and after near_ms at the latest. While the subscription is down nothing is kept.
+ * arrives, and after near_ms at the latest. While the subscription is down nothing is near.
+ */
+
+/*
+ * ---- outage ----
+ *
+ * While this process cannot ask Redis, an answer that it has serves requests for up to outage_ms after an instant at which it
+ * was known to be right: so a key whose answer is there costs no query, and any other key one in each process, and one more
+ * in each outage_ms. GUARD_FROM_KEPT says so, and guard_stats.kept counts it, as no hit.
+ *
+ * Price      An invalidation that Redis confirmed to another process while this one was cut off shows here after the longer of
+ *            outage_ms and near_ms at the latest, counted from the invalidation. Where Redis is away for all, none can be
+ *            confirmed meanwhile, and there is no price. One by this process shows at once, confirmed or not; and once the
+ *            subscription is back nothing is served that is older than a confirmed one. outage_ms 0: no price.
+ * What       What lookups have found and what loads have brought, OK and ABSENT, fresh or within its stale time; in kinds
+ *            without near_ms, too. Not failures, nor what is shared or for one request. near_bytes is the memory for it; with 0
+ *            a line in the log says that there is none. The modes OFF and SHADOW keep nothing.
+ * Known      From when its lookup was sent, or its query began; of a near value also from the last moment at which all messages
+ *            are known to have been heard, no longer than it is near (not in a Cluster). The end comes by up to a twentieth
+ *            of outage_ms sooner, by lot. In the last tenth (a third, if its load is slow) a request that gets it has it
+ *            loaded in the background, behind users; of a stale one, too, whatever soft_ms says.
+ * When       Only in place of Redis: a lookup could not be sent, was refused, or had no answer within half of redis_limit_ms.
+ *            Where that is known beforehand, GUARD_NOW if there is room for results. A get that Redis has answered loads,
+ *            and so do REVALIDATE, guard_refresh() and what a loader asks for.
+ * Gone       All of it when the subscription is up again, when another master reigns, and when a server says that it is none or
+ *            has lost its replicas; a key or a tag when this process invalidates it, or hears of that.
+ * Bounds     fresh_ms and stale_ms, its own or the policy's. A load that takes longer than outage_ms, a value above a 64th of
+ *            near_bytes, and a failure cost one query after another.
  */
 
 /*

@@ -23,6 +23,7 @@
  *   hit                 an answer that was there: in the near cache, or found by one lookup
  *   lookup              reading what Redis has of a key
  *   near cache          values of this process, which answer without a lookup
+ *   kept                said of what this process has and answers with only while Redis cannot be asked
  *   fresh               younger than its policy's fresh_ms: answers every request
  *   stale               older, but still there for stale_ms more: may answer while it is refreshed
  *   flight              one key of one process while it is looked up, waited for, loaded and stored

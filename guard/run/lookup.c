@@ -22,7 +22,6 @@
 #include "../wire/envelope.h"
 #include "callback.h"
 #include "expire.h"
-#include "loop.h"
 #include "mailbox.h"
 #include "many.h"
 #include "tag_batch.h"
@@ -543,11 +542,17 @@ static void note_heard(const struct lookup *lookup)
                              memory_order_relaxed);
 }
 
+void lookup_hears_no_master(struct guard *guard)
+{
+    if (guard->near != NULL && !atomic_exchange(&guard->masterless, true))
+        near_reign_ended(guard->near);
+}
+
 static void take_error(struct lookup *lookup, const struct redisReply *reply)
 {
     enum redis_error_class class = redis_error_classify(reply->str, reply->len);
     if (class == REDIS_ERROR_FENCED || class == REDIS_ERROR_READONLY)
-        loop_hears_no_master(lookup->loop->guard);
+        lookup_hears_no_master(lookup->loop->guard);
     if (!lookup->again && lookup->gets != NULL && is_refused(class) && all_have_time(lookup, 1)) {
         lookup->again = true;
         look_up(lookup);
@@ -565,7 +570,7 @@ static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl
     lookup->unanswered = outcome == REDIS_UNKNOWN;
     lookup->told = outcome == REDIS_REPLIED && reply->type != REDIS_REPLY_ERROR;
     if (lookup->told)
-        loop_hears_master(loop->guard);
+        lookup_hears_master(loop->guard);
     else if (outcome == REDIS_REPLIED)
         take_error(lookup, reply);
     if (found && atomic_load_explicit(&loop->guard->doubts, memory_order_relaxed))

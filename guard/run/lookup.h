@@ -39,4 +39,12 @@ void lookup_send(void *context);
 /* Likewise: its timer `late`. */
 void lookup_late(void *context);
 
+/* A server has said that it is no master, or none that works: what is kept goes, once until one does. On any thread. */
+void lookup_hears_no_master(struct guard *guard);
+static inline void lookup_hears_master(struct guard *guard)
+{
+    if (atomic_load_explicit(&guard->masterless, memory_order_relaxed))
+        atomic_store(&guard->masterless, false);
+}
+
 #endif

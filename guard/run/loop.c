@@ -4,7 +4,6 @@
 #include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
-#include "../core/near.h"
 #include "../wire/scripts.h"
 #include "callback.h"
 #include "defer.h"
@@ -179,21 +178,15 @@ static void on_mail(void *context)
         close_parts(loop);
 }
 
-void loop_hears_no_master(struct guard *guard)
-{
-    if (guard->near != NULL && !atomic_exchange(&guard->masterless, true))
-        near_reign_ended(guard->near);
-}
-
 static void redis_state(void *context, enum guard_redis_state state, const char *text)
 {
     struct loop *loop = context;
     bool good = state == GUARD_REDIS_UP && redis_is_whole(loop->redis);
     loop->redis_state = state;
     if (state == GUARD_REDIS_FENCED || state == GUARD_REDIS_REPLICA)
-        loop_hears_no_master(loop->guard);
+        lookup_hears_no_master(loop->guard);
     else if (state == GUARD_REDIS_UP)
-        loop_hears_master(loop->guard);
+        lookup_hears_master(loop->guard);
     loop->away = redis_is_away(loop->redis);
     if (is_own_loop(loop))
         atomic_store(&loop->guard->away, loop->away);

@@ -22,14 +22,6 @@ void loop_close(struct loop *loop, void (*detached)(void *context), void *contex
 /* Takes the guard's side of a connection's settings; hooks and seed are the caller's. */
 void loop_redis_config(struct guard *guard, struct redis_config *config);
 
-/* A server has said that it is no master, or none that works: what is kept goes, once until one does. On any thread. */
-void loop_hears_no_master(struct guard *guard);
-static inline void loop_hears_master(struct guard *guard)
-{
-    if (atomic_load_explicit(&guard->masterless, memory_order_relaxed))
-        atomic_store(&guard->masterless, false);
-}
-
 /* Accepts it: it will be called back once. */
 void loop_accept(struct loop *loop, struct get *get);
 /* With the guard's mutex held. A get that is answered already stays so. */
