@@ -18,7 +18,7 @@ static struct canary canary_of_mine(void)
     return canary;
 }
 
-static bool mine_back(struct canary *canary)
+static uint64_t mine_back(struct canary *canary)
 {
     static const char SUBJECT[] = "11111111-1111-4111-8111-111111111111 1";
     return canary_back(canary, SUBJECT, sizeof SUBJECT - 1);
@@ -55,6 +55,19 @@ TEST(a_canary_that_came_back_is_alive_and_the_next_one_counts_anew)
     canary_sent(&canary, 5000);
     assert_false(canary_late(&canary, 5000 + LIMIT_US - 1));
     assert_true(canary_late(&canary, 5000 + LIMIT_US));
+}
+
+TEST(a_canary_that_came_back_says_when_it_was_sent_once_and_of_itself_alone)
+{
+    static const char FIFTH[] = "11111111-1111-4111-8111-111111111111 5";
+    struct canary canary = canary_of_mine();
+    canary_sent(&canary, 1000);
+    for (int i = 0; i < 4; i++) /* the fifth has the place of the first, which is not back yet */
+        canary_sent(&canary, 2000);
+    assert_int_equal(canary_back(&canary, FIFTH, sizeof FIFTH - 1), 0);
+    assert_true(canary_late(&canary, 1000 + LIMIT_US));
+    assert_int_equal(mine_back(&canary), 1000);
+    assert_int_equal(mine_back(&canary), 0);
 }
 
 TEST(the_canary_of_another_process_says_nothing)
