@@ -12,6 +12,7 @@
  *   sim_permits.c  the three scripts of the load permits, and what must be true of them
  *   sim_tags.c     tags: their scripts in that Redis, and the commands about them that go beside others
  *   sim_fault.c    the disasters, by kind and count
+ *   sim_outage.c   Redis away, for one process or for all; in worlds of their own
  *   sim_check.c    the oracle: what must be true at every event and at the end
  *   sim_wish.h     what loaders, requests and operators may wish beyond that, in worlds of their own
  *   sim_names.c    names of faults, mutants and answers; sim_simulator.c: the simulator as the program sees it
@@ -20,7 +21,7 @@
  *
  * Over several masters (sim shards) keys, tags and permits have one each, and processes connections to each; masters fail
  * separately, and keys move between them. Seeds from SIM_OF_SHARDS on are these worlds; those from SIM_OF_WISHES on have
- * wishes (sim wishes).
+ * wishes (sim wishes), those from SIM_OF_OUTAGES on outages (sim outages).
  *
  * A run goes through chaos (requests, writes and faults), healing (no faults; everything under way ends),
  * probes (every process must then see the newest row of every key) and the end (every core comes to rest).
@@ -34,6 +35,7 @@
 #include "course.h"
 #include "guard/core/core.h"
 #include "guard/core/near.h"
+#include "sim_outage.h"
 #include "sim_wish.h"
 
 #include <stdbool.h>
@@ -98,6 +100,9 @@ enum fault {
     FAULT_REDIS_WAKES, /* a master is stopped until another is one, and goes on as if it still were */
     FAULT_TWO_FENCED, /* two are masters at once, and one of them has lost its replicas: it answers no hits */
     FAULT_TWO_UNFENCED, /* or does not need any: it answers, and takes writes */
+    FAULTS_OF_SHARDS,   /* those above without an outage; these are in the worlds of sim_outage.h alone */
+    FAULT_CUT_OFF = FAULTS_OF_SHARDS, /* one process, and not the others */
+    FAULT_REDIS_AWAY,                 /* from all */
     FAULTS,
 };
 
@@ -247,6 +252,10 @@ enum event_kind {
     EVENT_PUSH_CHECKED,
     EVENT_CHANGE,   /* an operator's wish; key */
     EVENT_DEFERRED, /* process, load: see sim_defer.c */
+    EVENT_OUTAGE,
+    EVENT_CANARY,       /* process: it is time for one */
+    EVENT_CANARY_HEARD, /* its number; Redis has it */
+    EVENT_CANARY_BACK,  /* process, its number */
     EVENT_KINDS,
 };
 
@@ -575,6 +584,7 @@ struct process {
     bool sweep_due;                /* near_sweep() has something to do */
     uint32_t near_floor[SIM_KEYS]; /* no near hit may be older */
     uint64_t voided_us[SIM_KEYS];  /* nor of a lookup that was sent before */
+    struct outage_of_process outage;
 };
 
 /* ---- parameters of a run ---- */
@@ -602,8 +612,10 @@ struct params {
     uint32_t spite; /* writes and gets at the worst moments, one in so many; 0: none */
     uint64_t chaos_us;
     bool replays;
-    uint32_t outage_ms; /* after a failover; 0: short */
+    uint32_t failover_ms; /* how long Redis is away then; 0: short */
     bool sentinels;     /* say where the master is; otherwise one that wakes finds out by itself, soon */
+    uint32_t outages, canary_ms;
+    uint32_t kept_ms; /* what is known to be right answers for so long where Redis does not; 0: nothing is kept */
 };
 
 enum phase { PHASE_CHAOS, PHASE_HEAL, PHASE_PROBE, PHASE_END };
@@ -636,6 +648,8 @@ struct sim {
 #define SIM_OF_SHARDS (UINT64_C(1) << 40)
 /* Those from here on have wishes. */
 #define SIM_OF_WISHES (UINT64_C(1) << 41)
+/* Those from here on have outages. */
+#define SIM_OF_OUTAGES (UINT64_C(1) << 42)
 
 /* Runs one seed; true: nothing was found. */
 bool sim_run(struct sim *sim, uint64_t seed, enum mutant mutant, bool trace);
@@ -791,6 +805,8 @@ struct tags_clock tags_born(const struct sim *sim, const struct core_action *act
 
 void fault_next(struct sim *sim);
 void fault_recover(struct sim *sim, enum fault fault, uint32_t shard);
+/* This master is killed, and will come back empty. */
+void fault_empty(struct sim *sim, uint32_t shard);
 /* The replica of this shard gets all that its master has. */
 void fault_replicate(struct sim *sim, uint32_t shard);
 void fault_heal(struct sim *sim);

@@ -68,7 +68,7 @@ static void end_reign(struct sim *sim, uint32_t shard)
     net_redis_gone(sim, shard);
 }
 
-static void restart_empty(struct sim *sim, uint32_t shard)
+void fault_empty(struct sim *sim, uint32_t shard)
 {
     for (uint32_t key = 0; key < SIM_KEYS; key++) {
         if (shard_of_key(sim, key) != shard)
@@ -85,6 +85,11 @@ static void restart_empty(struct sim *sim, uint32_t shard)
         sim->redis.tags = sim->redis.tags_replica = (struct stored_tags){.clock = {.there = false}};
     sim->redis.oom = sim->redis.readonly = sim->redis.server[shard].hung = false;
     end_reign(sim, shard);
+}
+
+static void restart_empty(struct sim *sim, uint32_t shard)
+{
+    fault_empty(sim, shard);
     recover_after(sim, FAULT_REDIS_EMPTY, shard, 10, 1500);
 }
 
@@ -124,7 +129,7 @@ static void fail_over(struct sim *sim, uint32_t shard)
         check_tags_failover(sim);
     }
     end_reign(sim, shard);
-    recover_after(sim, FAULT_REDIS_FAILOVER, shard, sim->params.outage_ms + 1, sim->params.outage_ms + 1000);
+    recover_after(sim, FAULT_REDIS_FAILOVER, shard, sim->params.failover_ms + 1, sim->params.failover_ms + 1000);
 }
 
 enum { BEAT_US = 500000 };
@@ -383,6 +388,8 @@ static void befall(struct sim *sim, enum fault fault)
     case FAULT_REDIS_WAKES:
     case FAULT_TWO_FENCED:
     case FAULT_TWO_UNFENCED:
+    case FAULT_CUT_OFF:
+    case FAULT_REDIS_AWAY:
     case FAULTS:
         break;
     }
@@ -459,6 +466,8 @@ void fault_recover(struct sim *sim, enum fault fault, uint32_t shard)
         slot_arrives(sim, shard);
     else if (fault == FAULT_REDIS_WAKES)
         go_on(sim, shard);
+    else if (fault == FAULT_REDIS_AWAY)
+        outage_ends(sim, shard);
     else
         *state_of(sim, fault, shard) = false;
 }
@@ -468,7 +477,7 @@ static void end_of_faults(struct sim *sim, uint32_t shard)
 {
     struct server_model *server = &sim->redis.server[shard];
     server->hung = false;
-    server->down = server->down && sim->params.outage_ms > 0;
+    server->down = server->down && sim->params.failover_ms > 0;
 }
 
 void fault_heal(struct sim *sim)
@@ -477,6 +486,7 @@ void fault_heal(struct sim *sim)
     for (uint32_t shard = 0; shard < sim->params.shards; shard++)
         end_of_faults(sim, shard);
     memset(sim->redis.moving, 0, sizeof sim->redis.moving);
+    outage_heal(sim);
     for (int fault = 0; fault < FAULTS; fault++)
         sim->params.enabled[fault] = false;
 }

@@ -23,6 +23,7 @@ static void at_process(struct sim *sim, uint32_t index, uint64_t at_us, enum eve
 static void answer_at(struct sim *sim, uint32_t index, uint64_t at_us, bool answered)
 {
     uint64_t limit_us = sim->lookup[index].sent_us + (uint64_t)sim->params.redis_limit_ms * 1000;
+    at_us = outage_back_us(&sim->process[sim->request[index].process], at_us);
     bool in_time = answered && at_us < limit_us;
     at_process(sim, index, in_time ? at_us : limit_us, in_time ? EVENT_LOOKUP_REPLY : EVENT_LOOKUP_LIMIT);
 }
@@ -67,7 +68,8 @@ static bool is_away(struct sim *sim, uint32_t index)
 {
     const struct server_model *server = &sim->redis.server[sim->lookup[index].shard];
     const struct server_model *tags = sim->params.tagged ? &sim->redis.server[shard_of_tags(sim)] : server;
-    bool away = server->hung || server->down || tags->hung || tags->down || is_stopped(sim, index);
+    bool away = server->hung || server->down || tags->hung || tags->down || is_stopped(sim, index) ||
+                outage_is_cut(sim, &sim->process[sim->request[index].process]);
     if (away)
         answer_at(sim, index, 0, false);
     return away || !sim->request[index].looking;

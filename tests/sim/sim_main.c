@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * sim_main.c - the simulators as a program: of the guard, with one master or, where the first argument is "shards",
- * with two, or, where it is "wishes", with what loaders, requests and operators may wish beyond a load and its answer;
- * and, where it is "locks", of the locks.
+ * with two, or, where it is "wishes", with what loaders, requests and operators may wish beyond a load and its answer, or,
+ * where it is "outages", with Redis away for long; and, where it is "locks", of the locks.
  *
  *   sim SEEDS=100000 [FROM=1]      runs that many seeds; prints seeds/s and how often each fault happened
  *   sim SEED=4711                  runs one and prints every event
@@ -13,6 +13,7 @@
  *   sim FIND=20000                 stops at the first failure, which is what is wanted (mutants.sh)
  *   sim shards SEEDS=100000        the guard over two masters that fail separately: likewise with all of the above
  *   sim wishes SEEDS=100000        the guard with wishes (sim_wish.h): likewise
+ *   sim outages SEEDS=100000       the guard where Redis is away (sim_outage.h): likewise
  *   sim locks SEEDS=100000         the locks: likewise
  *
  * Exit status 0: what was expected; 1: a seed failed (or a mutant survived); 2: usage.
@@ -179,7 +180,7 @@ static bool choose_simulator(const char *name)
     static const struct {
         const char *name;
         const struct simulator *simulator;
-    } all[] = {{"shards", &shard_simulator}, {"wishes", &wish_simulator}, {"locks", &lock_simulator}};
+    } all[] = {{"shards", &shard_simulator}, {"wishes", &wish_simulator}, {"outages", &outage_simulator}, {"locks", &lock_simulator}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (strcmp(name, all[i].name) != 0)
             continue;
@@ -204,7 +205,7 @@ int main(int argc, char **argv)
                      (number_of(argv[i], "EACH", &each) && each != 0) || mutant_of(argv[i], &mutant);
         if (!known) {
             fprintf(stderr,
-                    "usage: sim [locks|shards|wishes] [SEEDS=n] [FROM=n] [SEED=n] [MUTANT=name] [MUTANTS=n] "
+                    "usage: sim [locks|shards|wishes|outages] [SEEDS=n] [FROM=n] [SEED=n] [MUTANT=name] [MUTANTS=n] "
                     "[FIND=n] "
                     "[COURSES=n] [EACH=n]; not: %s\n",
                     argv[i]);

@@ -132,7 +132,8 @@ const char *const fault_names[FAULTS] = {
     [FAULT_CLOCK_GONE] = "tag clock evicted",  [FAULT_MESSAGE_LATE] = "message late",
     [FAULT_REDIS_DEMOTED] = "redis demoted",   [FAULT_SLOT_MOVES] = "slot moved",
     [FAULT_REDIS_WAKES] = "redis woken",       [FAULT_TWO_FENCED] = "two masters, one fenced",
-    [FAULT_TWO_UNFENCED] = "two masters",
+    [FAULT_TWO_UNFENCED] = "two masters",      [FAULT_CUT_OFF] = "process cut off",
+    [FAULT_REDIS_AWAY] = "redis away",
 };
 
 const char *const status_names[STATUSES] = {

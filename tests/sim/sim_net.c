@@ -167,12 +167,21 @@ static void send_reply(struct sim *sim, struct process *process, uint32_t index)
     uint64_t at_us = sim->course.now_us + net_latency(sim);
     if (sim->command[index].action.kind == CORE_ACQUIRE && sim_fault(sim, FAULT_MESSAGE_FIRST, 20))
         at_us += sim_between(sim, 0, sim->params.redis_limit_ms * 500);
+    at_us = outage_back_us(process, at_us);
     if (at_us <= link->answered_until_us)
         at_us = link->answered_until_us + 1;
     link->answered_until_us = at_us;
     sim_at(sim, at_us,
            (struct event){
                .kind = EVENT_REPLY, .process = process->index, .life = process->life, .subject = index});
+}
+
+/* Its process is cut off. */
+static void come_later(struct sim *sim, const struct command *command, enum event_kind kind)
+{
+    uint64_t at_us = outage_resent_us(sim, &sim->process[command->process]);
+    if (at_us != 0)
+        sim_at(sim, at_us, (struct event){.kind = kind, .subject = (uint32_t)(command - sim->command)});
 }
 
 /* True: it does not reach Redis, or not yet. All that waits for a server that is stopped tries again at the same times, so
@@ -182,6 +191,10 @@ static bool held_up(struct sim *sim, const struct command *command, uint32_t sha
     enum { AGAIN_US = 20000 };
     const struct server_model *server = &sim->redis.server[shard];
     bool at_former = kind == EVENT_EXECUTE ? command->at_former : command->tags_at_former;
+    if (outage_is_cut(sim, &sim->process[command->process])) {
+        come_later(sim, command, kind);
+        return true;
+    }
     if (server->hung)
         sim_at(sim, (sim->course.now_us / AGAIN_US + 1) * AGAIN_US,
                (struct event){.kind = kind, .subject = (uint32_t)(command - sim->command)});
@@ -449,7 +462,7 @@ void net_check(struct sim *sim, uint32_t index)
     const struct process *process = &sim->process[command->process];
     if (process->link[shard].mute || sim_fault(sim, FAULT_REPLY_LOST, 60))
         return;
-    sim_at(sim, sim->course.now_us + net_latency(sim),
+    sim_at(sim, outage_back_us(process, sim->course.now_us + net_latency(sim)),
            (struct event){
                .kind = EVENT_CHECKED, .process = command->process, .life = command->life, .subject = index});
 }
@@ -623,7 +636,7 @@ void net_connect(struct sim *sim, struct process *process, uint32_t shard, bool 
     if (link->up)
         return;
     link->greets = elsewhere;
-    if (elsewhere || (!at_former && (server->down || server->hung))) {
+    if (elsewhere || (!at_former && (server->down || server->hung)) || outage_is_cut(sim, process)) {
         connect_after(sim, process, shard, 10000, 100000);
         return;
     }
@@ -701,7 +714,7 @@ void net_unsubscribe(struct sim *sim, struct process *process)
 void net_subscribe(struct sim *sim, struct process *process)
 {
     const struct server_model *server = &sim->redis.server[shard_heard(sim, process)];
-    if (server->down || server->hung) {
+    if (server->down || server->hung || outage_is_cut(sim, process)) {
         process->subscription += sim->params.shards - 1; /* then another one */
         sim_at(sim, sim->course.now_us + sim_between(sim, 10000, 100000),
                (struct event){.kind = EVENT_SUBSCRIBE, .process = process->index, .life = process->life});
@@ -733,7 +746,7 @@ static void publish_to(struct sim *sim, struct process *process, uint32_t index)
         process->heard_from_us = at_us + (sim_one_in(sim, 2) ? sim_between(sim, 0, 50000) : how_late(sim));
     if (at_us < process->heard_from_us)
         at_us = process->heard_from_us;
-    sim_at(sim, at_us, event);
+    sim_at(sim, outage_in_order_us(sim, process, at_us), event);
     if (sim_fault(sim, FAULT_MESSAGE_TWICE, 10))
         sim_at(sim, sim->course.now_us + net_latency(sim) + sim_between(sim, 0, 50000), event);
 }
@@ -790,7 +803,7 @@ void net_push_check(struct sim *sim, const struct event *event)
     const struct tags_epochs epochs = tags_ask(sim, event->key);
     struct event checked = *event;
     checked.kind = EVENT_PUSH_CHECKED;
-    checked.gone = server->down || server->hung || tags_verdict_of(sim, entry, &epochs) != TAGS_GOOD ||
+    checked.gone = server->down || server->hung || outage_is_cut(sim, &sim->process[event->process]) || tags_verdict_of(sim, entry, &epochs) != TAGS_GOOD ||
                    sim_fault(sim, FAULT_REPLY_LOST, 60);
     sim_at(sim, sim->course.now_us + net_latency(sim), checked);
 }
@@ -834,7 +847,7 @@ void net_tell_permit(struct sim *sim, const char *waiter)
         if (sim_fault(sim, FAULT_MESSAGE_LOST, 6))
             return;
         sim->seen[SEEN_NAMED]++;
-        sim_at(sim, sim->course.now_us + net_latency(sim),
+        sim_at(sim, outage_back_us(process, sim->course.now_us + net_latency(sim)),
                (struct event){.kind = EVENT_PERMIT, .process = i, .life = process->life});
     }
 }

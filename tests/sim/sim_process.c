@@ -140,6 +140,7 @@ void process_start(struct sim *sim, struct process *process)
     event.key = 0;
     event.kind = EVENT_SUBSCRIBE;
     sim_at(sim, sim->course.now_us + 1, event);
+    outage_open(sim, process);
 }
 
 /* Takes apart a core whose process is gone: none of its actions happens. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* sim_simulator.c - the guard's simulator, as the program sees it: with one master, with several, and with wishes. */
+/*
+ * sim_simulator.c - the guard's simulator, as the program sees it: with one master, with several, with wishes,
+ * and with outages.
+ */
 #include "sim.h"
 #include "simulator.h"
 
@@ -23,6 +26,13 @@ static bool run_wishes(uint64_t seed, uint32_t mutant, bool trace)
     return sim_run(&sim, SIM_OF_WISHES + seed, of_wishes, trace);
 }
 
+/* No bug is sown into the model there. */
+static bool run_outages(uint64_t seed, uint32_t mutant, bool trace)
+{
+    (void)mutant;
+    return sim_run(&sim, SIM_OF_OUTAGES + seed, MUTANT_NONE, trace);
+}
+
 _Static_assert((int)SEENS <= (int)TALLY_MOST && (int)FAULTS <= (int)TALLY_MOST, "room for the tallies");
 
 const struct simulator guard_simulator = {
@@ -40,7 +50,7 @@ const struct simulator shard_simulator = {
     .run = run_shards,
     .mutant_names = shard_mutant_names,
     .mutants = 1 + MUTANTS_OF_SHARDS - MUTANTS_OF_ONE,
-    .tallies = {{"faults", fault_names, sim.hit, FAULTS, true},
+    .tallies = {{"faults", fault_names, sim.hit, FAULTS_OF_SHARDS, true},
                 {"answers", status_names, sim.answers, STATUSES, false},
                 {"seen", seen_names, sim.seen, SEENS_OF_SHARDS, true}},
 };
@@ -54,4 +64,14 @@ const struct simulator wish_simulator = {
                 {"answers", status_names, sim.answers, STATUSES, false},
                 {"seen", seen_names, sim.seen, SEENS, false},
                 {"wishes", wish_names, sim.wishes.count, WISHES, true}},
+};
+
+const struct simulator outage_simulator = {
+    .course = &sim.course,
+    .run = run_outages,
+    .mutant_names = mutant_names,
+    .mutants = 1,
+    .tallies = {{"faults", fault_names, sim.hit, FAULTS, false},
+                {"answers", status_names, sim.answers, STATUSES, false},
+                {"seen", seen_names, sim.seen, SEENS, false}},
 };

@@ -48,7 +48,7 @@ TEST(no_seed_finds_anything)
 TEST(nor_does_one_of_several_masters)
 {
     enum { SEEDS = 3000 };
-    assert_all_good(SIM_OF_SHARDS + 1, SEEDS, FAULTS, SEENS_OF_SHARDS);
+    assert_all_good(SIM_OF_SHARDS + 1, SEEDS, FAULTS_OF_SHARDS, SEENS_OF_SHARDS);
 }
 
 TEST(nor_does_one_with_wishes)

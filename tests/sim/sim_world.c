@@ -184,7 +184,7 @@ static void choose_near(struct sim *sim)
  * is remembered while the old master answers. */
 static void choose_shards(struct sim *sim)
 {
-    enum { FRESH_MS = 4000, WRITES = 30, DISASTERS = 60, FEW = 20, OUTAGE_MS = 31000 };
+    enum { FRESH_MS = 4000, WRITES = 30, DISASTERS = 60, FEW = 20, AWAY_MS = 31000 };
     struct params *params = &sim->params;
     if (params->shards == 1)
         return;
@@ -192,12 +192,12 @@ static void choose_shards(struct sim *sim)
         params->enabled[FAULT_CLOCK_BACK] = false;
     params->replays = sim->course.seed % 2 == 1;
     if (sim->course.seed % 8 == 5 && !params->calm) {
-        params->outage_ms = OUTAGE_MS;
+        params->failover_ms = AWAY_MS;
         params->disasters = FEW;
         params->enabled[FAULT_REDIS_FAILOVER] = true;
     }
     params->enabled[FAULT_SLOT_MOVES] = !params->calm && sim->course.seed / 2 % 2 == 0;
-    if (!params->tagged || params->calm || params->outage_ms > 0 || sim->course.seed % 3 != 1)
+    if (!params->tagged || params->calm || params->failover_ms > 0 || sim->course.seed % 3 != 1)
         return;
     memset(params->enabled, 0, sizeof params->enabled);
     params->enabled[FAULT_REDIS_FAILOVER] = true;
@@ -228,7 +228,7 @@ static void choose_former(struct sim *sim)
 /* Some worlds with wishes have several masters, too. */
 static bool has_shards(uint64_t seed)
 {
-    enum { WORLDS = 5 };
+    enum { WORLDS = 5 }; /* and with outages */
     return seed >= SIM_OF_WISHES ? seed % WORLDS == 0 : seed >= SIM_OF_SHARDS;
 }
 
@@ -261,6 +261,7 @@ static void choose_params(struct sim *sim)
     choose_near(sim);
     choose_shards(sim);
     choose_former(sim);
+    outage_choose(sim);
     wishes_choose(sim);
 }
 
@@ -310,6 +311,7 @@ static void schedule(struct sim *sim)
          at_us += sim_between(sim, 20000, 500000))
         sim_at(sim, at_us, (struct event){.kind = EVENT_REPLICATE, .key = some_shard(sim)});
     wishes_schedule(sim);
+    outage_schedule(sim);
 }
 
 static void prepare(struct sim *sim, uint64_t seed, enum mutant mutant, bool trace)
@@ -363,6 +365,8 @@ static bool is_of_process(uint32_t kind)
     case EVENT_CHECKED:
     case EVENT_PUSH_CHECKED:
     case EVENT_DEFERRED:
+    case EVENT_CANARY:
+    case EVENT_CANARY_BACK:
         return true;
     case EVENT_COMPANION:
     case EVENT_CHECK:
@@ -378,6 +382,8 @@ static bool is_of_process(uint32_t kind)
     case EVENT_RESTART:
     case EVENT_REPLICATE:
     case EVENT_CHANGE:
+    case EVENT_OUTAGE:
+    case EVENT_CANARY_HEARD:
     case EVENT_KINDS:
         break;
     }
@@ -442,6 +448,9 @@ static void arrive_at(struct sim *sim, struct process *process, const struct eve
     case EVENT_UNHEARD:
         sim_near_unheard(sim, process);
         break;
+    case EVENT_CANARY_BACK:
+        outage_canary_back(process, event);
+        break;
     case EVENT_PERMIT:
         permit_message(sim, process);
         break;
@@ -482,6 +491,9 @@ static void happen_to(struct sim *sim, struct process *process, const struct eve
         break;
     case EVENT_DEFERRED:
         defer_happens(sim, process, event);
+        break;
+    case EVENT_CANARY:
+        outage_canary(sim, process);
         break;
     default:
         arrive_at(sim, process, event);
@@ -533,6 +545,12 @@ static void happen(struct sim *sim, const struct event *event)
         break;
     case EVENT_CHANGE:
         change_happens(sim, event);
+        break;
+    case EVENT_OUTAGE:
+        outage_happens(sim, event);
+        break;
+    case EVENT_CANARY_HEARD:
+        outage_canary_heard(sim, event);
         break;
     default:
         break;
