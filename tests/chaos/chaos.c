@@ -35,12 +35,14 @@ static const struct check_rules rules = {
     .deadline_ms = SCENE_DEADLINE_MS,
     .slack_ms = 1500, /* two cores do all of this */
     .load_limit_ms = SCENE_LOAD_LIMIT_MS,
-    .memory_ms = SCENE_REDIS_LIMIT_MS,     /* a grant that took longer is not used */
+    .memory_ms = SCENE_REDIS_LIMIT_MS, /* a grant that took longer is not used */
+    .kept_ms = SCENE_OUTAGE_MS,
+    .redis_late_ms = SCENE_REDIS_LIMIT_MS / 2,
     .tail_ms = SCENE_LOAD_LIMIT_MS + 2000, /* loads begun in it, and the longest pause of the breaker */
 };
 
 struct totals {
-    uint64_t gets, edits, confirmed, unconfirmed, loads, overlapping, allowed;
+    uint64_t gets, edits, confirmed, unconfirmed, loads, overlapping, allowed, kept, kept_old;
     uint32_t statuses[STATUS_MAX], outcomes[HTTP_BAD + 1], faults[FAULT_KINDS];
     uint32_t violations[CHECK_KINDS];
     uint64_t stalls;
@@ -212,6 +214,8 @@ static void add_up(struct totals *totals, const struct history *history, const s
     totals->loads += history->loads.count;
     totals->overlapping += report->overlapping;
     totals->allowed += report->allowed;
+    totals->kept += report->kept;
+    totals->kept_old += report->kept_old;
     if (report->allowed_late_ms > totals->allowed_late_ms)
         totals->allowed_late_ms = report->allowed_late_ms;
     if (report->most_at_a_time > totals->most_at_a_time)
@@ -353,6 +357,10 @@ static void print_totals(const struct chaos *chaos)
                 "stale    %" PRIu64 " within what a lost master is allowed, the last begun %" PRIu32
                 " ms after the other one was there\n",
                 totals->allowed, totals->allowed_late_ms);
+    fprintf(out,
+            "kept     %" PRIu64 " answers while Redis was away, %" PRIu64
+            " of them without what another process had changed\n",
+            totals->kept, totals->kept_old);
     fprintf(out,
             "loads    %" PRIu64 ", %" PRIu64 " beside another of their key, at most %" PRIu32 " at a time\n",
             totals->loads, totals->overlapping, totals->most_at_a_time);

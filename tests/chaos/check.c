@@ -17,7 +17,7 @@
 static const char *const names[CHECK_KINDS] = {
     [CHECK_STALE] = "stale",     [CHECK_UNWRITTEN] = "unwritten", [CHECK_WRONG_ROW] = "wrong row",
     [CHECK_STATUS] = "status",   [CHECK_LATE] = "late",           [CHECK_UNANSWERED] = "unanswered",
-    [CHECK_OVERLAP] = "overlap",
+    [CHECK_OVERLAP] = "overlap", [CHECK_KEPT] = "kept",
 };
 
 const char *check_name(enum check_kind kind)
@@ -119,37 +119,48 @@ static bool may_be_lost(const struct history *history, const struct history_inva
     return false;
 }
 
+/* Another process was told, and not long before: what is kept may be from before that. */
+static bool may_be_unheard(const struct check_rules *rules, const struct history_invalidation *one,
+                           const struct history_get *get)
+{
+    return get->kept && one->process != get->process &&
+           get->begin_us < one->end_us + (uint64_t)rules->kept_ms * 1000;
+}
+
 /* Every invalidation that the stale answer lacks. */
-static bool is_allowed(const struct history *history, const struct history_get *get, uint64_t *late_us)
+static bool is_allowed(const struct history *history, const struct check_rules *rules,
+                       const struct history_get *get, uint64_t *late_us)
 {
     for (size_t i = 0; i < history->invalidations.count; i++) {
         const struct history_invalidation *one = &history->invalidations.items[i];
         if (one->end_us >= get->begin_us)
             break;
         if (one->confirmed && one->key == get->key && one->version > get->version &&
-            !may_be_lost(history, one, get, late_us))
+            !may_be_unheard(rules, one, get) && !may_be_lost(history, one, get, late_us))
             return false;
     }
     return true;
 }
 
-static void judge_stale(const struct history *history, const struct history_get *get, uint64_t floor,
-                        struct check_report *report)
+static void judge_stale(const struct history *history, const struct check_rules *rules,
+                        const struct history_get *get, uint64_t floor, struct check_report *report)
 {
     uint64_t late_us = 0;
-    if (!is_allowed(history, get, &late_us)) {
+    if (!is_allowed(history, rules, get, &late_us)) {
         report_add(report, CHECK_STALE,
-                   "key %" PRIu32 " from process %u begun at %" PRIu64 ": version %" PRIu64 " after %" PRIu64
-                   " was confirmed",
-                   get->key, (unsigned)get->process, get->begin_us, get->version, floor);
+                   "key %" PRIu32 " from process %u begun at %" PRIu64 ": version %" PRIu64
+                   "%s after %" PRIu64 " was confirmed",
+                   get->key, (unsigned)get->process, get->begin_us, get->version, get->kept ? ", kept," : "",
+                   floor);
         return;
     }
-    report->allowed++;
+    report->kept_old += get->kept;
+    report->allowed += !get->kept;
     if (late_us / 1000 > report->allowed_late_ms)
         report->allowed_late_ms = (uint32_t)(late_us / 1000);
 }
 
-static void check_fresh(struct history *history, struct check_report *report)
+static void check_fresh(struct history *history, const struct check_rules *rules, struct check_report *report)
 {
     struct numbers floor = numbers_new(history);
     size_t next = 0;
@@ -165,7 +176,7 @@ static void check_fresh(struct history *history, struct check_report *report)
                 floor.of[one->key] = one->version;
         }
         if (has_row_or_absence(get) && get->version < floor.of[get->key])
-            judge_stale(history, get, floor.of[get->key], report);
+            judge_stale(history, rules, get, floor.of[get->key], report);
     }
     free(floor.of);
 }
@@ -284,6 +295,12 @@ static void check_answered(const struct history *history, const struct check_rul
 {
     uint64_t limit_us = ((uint64_t)rules->deadline_ms + rules->slack_ms) * 1000;
     uint64_t took_us = get->end_us - get->begin_us;
+    bool is_judged = is_in_calm(history, get) && !met_stall(history, rules, get);
+    report->kept += get->kept;
+    if (get->kept && is_judged && took_us < (uint64_t)rules->redis_late_ms * 1000)
+        report_add(report, CHECK_KEPT,
+                   "key %" PRIu32 " from process %u begun at %" PRIu64 ": what is kept, after %" PRIu64 " us",
+                   get->key, (unsigned)get->process, get->begin_us, took_us);
     if (!status_allowed(history, rules, get, report))
         report_add(report, CHECK_STATUS, "key %" PRIu32 " from process %u begun at %" PRIu64 ": %u", get->key,
                    (unsigned)get->process, get->begin_us, (unsigned)get->status);
@@ -408,7 +425,7 @@ bool check_history(struct history *history, const struct check_rules *rules, str
 {
     *report = (struct check_report){.violation_count = 0};
     check_written(history, report);
-    check_fresh(history, report);
+    check_fresh(history, rules, report);
     check_gets(history, rules, report);
     check_overlap(history, rules, report);
     return report->violation_count == 0;

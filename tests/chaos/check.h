@@ -10,10 +10,12 @@
  *     LATE         answered, but not within the deadline (plus slack, plus the time its process was stopped or a
  *                  processor stood still)
  *     UNANSWERED   no answer from a process that was not killed meanwhile, to a client that did not leave
+ *     KEPT         once all is calm: an answer from what its process keeps for an outage, sooner than Redis is late
  *     OVERLAP      more loads of one key at a time than its faults and invalidations excuse
  *
- * Freshness has no excuses but one: what a fault may lose with a master (fault_may_lose()). Such answers are counted,
- * with how long after the fault the last of them began. The loads of a key that run at one instant may be
+ * Freshness has no excuses but two. What a fault may lose with a master (fault_may_lose()): such answers are counted,
+ * with how long after the fault the last of them began. And what a process answers from what it keeps for an outage may
+ * lack what another process has had confirmed less than kept_ms before the request began; never what it was told itself. The loads of a key that run at one instant may be
  *
  *     1 + invalidations of the key + sum of fault_further_loads() + P if there was a stall
  *       + queries given up in stalls
@@ -39,6 +41,8 @@ struct check_rules {
     uint32_t deadline_ms, slack_ms;
     uint32_t load_limit_ms;
     uint32_t memory_ms, tail_ms;
+    uint32_t kept_ms;       /* for so long what is kept for an outage answers */
+    uint32_t redis_late_ms; /* a lookup that takes longer is not waited for, where something is kept */
 };
 
 enum check_kind {
@@ -48,6 +52,7 @@ enum check_kind {
     CHECK_STATUS,
     CHECK_LATE,
     CHECK_UNANSWERED,
+    CHECK_KEPT,
     CHECK_OVERLAP,
     CHECK_KINDS
 };
@@ -61,6 +66,7 @@ struct check_report {
     uint32_t overlapping;                      /* loads that began while another of their key ran */
     uint32_t allowed;                          /* stale, and a fault may have lost all that they lack */
     uint32_t allowed_late_ms;                  /* after the end of their fault, the last of them */
+    uint32_t kept, kept_old;                   /* answers from what is kept; those that lack something */
     uint32_t answered_in_calm, judged_calm;    /* requests; the second without those that met a stall */
     char texts[CHECK_TEXTS][CHECK_TEXT_BYTES]; /* the first ones, in words */
 };

@@ -5,10 +5,12 @@
  *
  * A history is a text of events, BEGIN END and what else there is, in whole milliseconds from 0, of one key and process 0:
  *
+ *     kept 5 9 1          a row of that version, from what its process keeps for an outage
  *     got 5 9 1           a row of that version             refused 5 9 503    a status without one
  *     reset, unconnected, timeout 5 9 [LIMIT]               no answer; the client would have left after 5000
  *     edit 5 9 2          committed; 0: its fate is unknown
  *     confirmed 5 9 2     an invalidation                   unconfirmed 5 9 2
+ *     elsewhere 5 9 2     one that process 1 was told of, confirmed
  *     load 5 9            load+ 5 9                         of another key
  *     FAULT 5 9           one of fault.h, of everybody      FAULT 5 9 1       of that process
  *     stall 5 9           calm 5 9                          settled from 5 on, calm from 9
@@ -29,6 +31,8 @@ static const struct check_rules rules = {
     .load_limit_ms = 500,
     .memory_ms = 50,
     .tail_ms = 200,
+    .kept_ms = 300,
+    .redis_late_ms = 50,
 };
 
 enum { KEY = 7, CLIENT_LIMIT_MS = 5000 };
@@ -71,7 +75,8 @@ static void add_get(const struct event *event)
                               .end_us = ms(event->end_ms),
                               .key = KEY,
                               .limit_ms = CLIENT_LIMIT_MS};
-    if (is_called(event, "got")) {
+    get.kept = is_called(event, "kept");
+    if (is_called(event, "got") || get.kept) {
         get.body_key = KEY;
         get.version = event->number;
         get.status = 200;
@@ -99,7 +104,8 @@ static void add_change(const struct event *event)
                                  &(struct history_invalidation){.begin_us = ms(event->begin_ms),
                                                                 .end_us = ms(event->end_ms),
                                                                 .key = KEY,
-                                                                .confirmed = is_called(event, "confirmed"),
+                                                                .process = is_called(event, "elsewhere"),
+                                                                .confirmed = !is_called(event, "unconfirmed"),
                                                                 .version = event->number});
 }
 
@@ -118,8 +124,8 @@ static void add_fault(const struct event *event)
 
 static void add_event(const struct event *event)
 {
-    static const char gets[] = "got refused reset unconnected timeout ",
-                      changes[] = "edit confirmed unconfirmed ";
+    static const char gets[] = "got kept refused reset unconnected timeout ",
+                      changes[] = "edit confirmed unconfirmed elsewhere ";
     char name[sizeof event->name + 1];
     snprintf(name, sizeof name, "%s ", event->name);
     if (strstr(gets, name) != NULL) {
@@ -205,6 +211,33 @@ TEST(a_row_is_as_new_as_what_was_confirmed_before_it_was_asked_for)
         {CHANGED "got 22 31 2", "got 1 9 2, got 1 50 3", CHECK_UNWRITTEN, 2},
         /* an edit of unknown fate may have happened */
         {"edit 10 20 0, got 5 11 2, got 30 40 1", "", CHECK_UNWRITTEN, 0},
+    };
+    EXPECT_STORIES(stories);
+}
+
+TEST(what_is_kept_may_lack_what_another_process_has_had_confirmed_for_so_long_and_no_longer)
+{
+    static const struct story stories[] = {
+        {"edit 10 20 2, elsewhere 21 30 2, kept 31 40 1, kept 329 340 1", "kept 330 340 1", CHECK_STALE, 1},
+        {NULL, CHANGED "kept 31 40 1", CHECK_STALE, 1},                         /* its own process has */
+        {NULL, "edit 10 20 2, elsewhere 21 30 2, got 31 40 1", CHECK_STALE, 1}, /* it is not kept */
+    };
+    struct check_report report;
+    EXPECT_STORIES(stories);
+    history_clear(&history);
+    history_init(&history);
+    add_events("edit 10 20 2, elsewhere 21 30 2, kept 31 40 1, kept 31 40 2");
+    assert_true(check_history(&history, &rules, &report));
+    assert_int_equal(report.kept, 2);
+    assert_int_equal(report.kept_old, 1);
+    assert_int_equal(report.allowed, 0);
+}
+
+TEST(nothing_that_is_kept_answers_in_the_calm_before_redis_is_late)
+{
+    static const struct story stories[] = {
+        {"calm 100 100, kept 90 110 1, kept 100 150 1", "kept 100 149 1", CHECK_KEPT, 1},
+        {"calm 100 100, stall 110 120, kept 100 149 1", "", CHECK_KEPT, 0},
     };
     EXPECT_STORIES(stories);
 }
@@ -365,8 +398,8 @@ TEST(what_was_written_is_read_again_and_judged_alike)
     char path[] = "/tmp/check_test.XXXXXX";
     struct history copy;
     struct check_report report, again;
-    add_events(CHANGED
-               "got 31 40 1, reset 50 99, load 10 20, load 11 20, link-cut 5000 5001 2, stall 6100 6400, "
+    add_events("edit 10 20 2, elsewhere 21 30 2, got 31 40 1, kept 31 40 1, reset 50 99, load 10 20, load 11 "
+               "20, link-cut 5000 5001 2, stall 6100 6400, "
                "calm 5900 6000");
     file_make(path, "");
     history_init(&copy);
@@ -381,6 +414,7 @@ TEST(what_was_written_is_read_again_and_judged_alike)
     assert_false(check_history(&history, &rules, &report));
     assert_false(check_history(&copy, &rules, &again));
     assert_memory_equal(&report, &again, sizeof report);
+    assert_int_equal(again.kept_old, 1);
     history_clear(&copy);
 }
 

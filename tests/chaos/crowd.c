@@ -99,6 +99,13 @@ static void read_page(const struct http_answer *answer, const struct scene_page 
     get->body_key = get->key;
 }
 
+static bool is_kept(const struct http_answer *answer)
+{
+    char status[128];
+    http_header(answer, "Cache-Status", status, sizeof status);
+    return strstr(status, "detail=outage") != NULL;
+}
+
 static void write_path(const struct crowd *crowd, uint32_t key, char path[static 64])
 {
     const struct scene_page *page = page_of(crowd, key);
@@ -133,6 +140,7 @@ static bool ask(struct member *member)
     get.end_us = clock_us();
     get.outcome = answer.outcome;
     get.status = answer.status;
+    get.kept = answer.outcome == HTTP_ANSWERED && is_kept(&answer);
     if (answer.status == 200 && page_of(crowd, get.key) != NULL)
         read_page(&answer, page_of(crowd, get.key), &get);
     else if (answer.status == 200)
@@ -203,7 +211,8 @@ static bool invalidate(struct member *member, uint32_t key, uint64_t version)
     struct http_answer answer;
     const uint32_t process = chance_below(member, SCENE_PROCESSES);
     uint16_t port = atomic_load(&crowd->options.scene->ops_port[process]);
-    struct history_invalidation done = {.begin_us = clock_us(), .key = key, .version = version};
+    struct history_invalidation done = {
+        .begin_us = clock_us(), .key = key, .version = version, .process = (uint8_t)process};
     if (port == 0)
         return false;
     const struct scene_page *page = page_of(crowd, key);

@@ -22,6 +22,8 @@ enum fault_kind {
     FAULT_REDIS_AHEAD, /* its wall clock an hour ahead, and back */
     FAULT_REDIS_BEHIND,
     FAULT_REDIS_FULL, /* every connection cut, and none accepted beyond one */
+    FAULT_REDIS_AWAY, /* SIGKILL, and an empty one, longer than anything is kept for it */
+    FAULT_REDIS_FAR,  /* from one process alone, as long: its connections are cut, and new ones are */
     FAULT_POSTGRES_KILL,
     FAULT_POSTGRES_STOP,
     FAULT_POSTGRES_RESTART,   /* in order, as an operator does it */
@@ -88,7 +90,7 @@ bool fault_find(const char *name, enum fault_kind *out);
  *     Redis emptied                   1    every lease is lost once
  *     Redis' clock stepped            2    leases end at once, on the way out and on the way back
  *     Redis gone for everybody        P    each process loads for itself
- *     Redis gone for one process      1
+ *     Redis gone for one process      1    however long
  *     PostgreSQL out of sight         1 for each attempt given up meanwhile: its query may still run;
  *                                     P if Redis cannot tell them of each other, which is a fault of its own
  */

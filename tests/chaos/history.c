@@ -103,18 +103,19 @@ void history_add_stall(struct history *history, const struct history_stall *stal
 
 static void write_gets(const struct history *history, FILE *out)
 {
-    fprintf(out, "# get begin_us end_us key status version body_key process outcome limit_ms\n");
+    fprintf(out, "# get begin_us end_us key status version body_key process outcome limit_ms kept\n");
     for (size_t i = 0; i < history->gets.count; i++) {
         const struct history_get *get = &history->gets.items[i];
-        fprintf(out, "get %" PRIu64 " %" PRIu64 " %" PRIu32 " %u %" PRIu64 " %" PRIu32 " %u %d %" PRIu32 "\n",
+        fprintf(out,
+                "get %" PRIu64 " %" PRIu64 " %" PRIu32 " %u %" PRIu64 " %" PRIu32 " %u %d %" PRIu32 " %d\n",
                 get->begin_us, get->end_us, get->key, (unsigned)get->status, get->version, get->body_key,
-                (unsigned)get->process, (int)get->outcome, get->limit_ms);
+                (unsigned)get->process, (int)get->outcome, get->limit_ms, get->kept);
     }
 }
 
 static void write_writes(const struct history *history, FILE *out)
 {
-    fprintf(out, "# edit, invalidate: begin_us end_us key version known\n");
+    fprintf(out, "# edit, invalidate: begin_us end_us key version known; invalidate: process\n");
     for (size_t i = 0; i < history->edits.count; i++) {
         const struct history_edit *edit = &history->edits.items[i];
         fprintf(out, "edit %" PRIu64 " %" PRIu64 " %" PRIu32 " %" PRIu64 " %d\n", edit->begin_us,
@@ -122,8 +123,8 @@ static void write_writes(const struct history *history, FILE *out)
     }
     for (size_t i = 0; i < history->invalidations.count; i++) {
         const struct history_invalidation *one = &history->invalidations.items[i];
-        fprintf(out, "invalidate %" PRIu64 " %" PRIu64 " %" PRIu32 " %" PRIu64 " %d\n", one->begin_us,
-                one->end_us, one->key, one->version, one->confirmed);
+        fprintf(out, "invalidate %" PRIu64 " %" PRIu64 " %" PRIu32 " %" PRIu64 " %d %u\n", one->begin_us,
+                one->end_us, one->key, one->version, one->confirmed, (unsigned)one->process);
     }
 }
 
@@ -162,11 +163,13 @@ static bool read_get(struct history *history, const char *line)
 {
     struct history_get get;
     unsigned status, process;
-    int outcome;
-    if (sscanf(line, "get %" SCNu64 " %" SCNu64 " %" SCNu32 " %u %" SCNu64 " %" SCNu32 " %u %d %" SCNu32,
+    int outcome, kept;
+    if (sscanf(line,
+               "get %" SCNu64 " %" SCNu64 " %" SCNu32 " %u %" SCNu64 " %" SCNu32 " %u %d %" SCNu32 " %d",
                &get.begin_us, &get.end_us, &get.key, &status, &get.version, &get.body_key, &process, &outcome,
-               &get.limit_ms) != 9)
+               &get.limit_ms, &kept) != 10)
         return false;
+    get.kept = kept != 0;
     get.status = (uint16_t)status;
     get.process = (uint8_t)process;
     get.outcome = (enum http_outcome)outcome;
@@ -190,9 +193,11 @@ static bool read_invalidation(struct history *history, const char *line)
 {
     struct history_invalidation one;
     int known;
-    if (sscanf(line, "invalidate %" SCNu64 " %" SCNu64 " %" SCNu32 " %" SCNu64 " %d", &one.begin_us,
-               &one.end_us, &one.key, &one.version, &known) != 5)
+    unsigned process;
+    if (sscanf(line, "invalidate %" SCNu64 " %" SCNu64 " %" SCNu32 " %" SCNu64 " %d %u", &one.begin_us,
+               &one.end_us, &one.key, &one.version, &known, &process) != 6)
         return false;
+    one.process = (uint8_t)process;
     one.confirmed = known != 0;
     history_add_invalidation(history, &one);
     return true;

@@ -28,6 +28,7 @@ struct history_get {
     uint32_t body_key; /* the row's own id, as the body has it */
     uint16_t status;   /* 0: no answer */
     uint8_t process;
+    bool kept; /* its process answered from what it keeps for an outage of Redis, and said so */
     enum http_outcome outcome;
 };
 
@@ -43,7 +44,8 @@ struct history_edit {
 struct history_invalidation {
     uint64_t begin_us, end_us;
     uint32_t key;
-    bool confirmed; /* 200 */
+    uint8_t process; /* that was told */
+    bool confirmed;  /* 200 */
     uint64_t version;
 };
 

@@ -81,8 +81,22 @@ static void choose_target(struct planner *planner, struct fault *fault)
         return;
     fault->side = chance_below(planner, 3) == 0 || planner->topology != FAULT_ONE_REDIS ? FAULT_OF_POSTGRES
                                                                                         : FAULT_OF_REDIS;
-    if (chance_below(planner, 5) != 0)
+    if (fault->kind == FAULT_REDIS_FAR)
+        fault->side = FAULT_OF_REDIS;
+    if (chance_below(planner, 5) != 0 || fault->kind == FAULT_REDIS_FAR)
         fault->process = (uint8_t)chance_below(planner, SCENE_PROCESSES);
+}
+
+/* Of what may take a hundred times as long, the short ones are as frequent as the long ones. */
+static uint32_t choose_span_ms(struct planner *planner, const struct fault_trait *trait)
+{
+    enum { DOUBLED_MOST = 7, MANY_TIMES = 100 };
+    uint32_t most_ms = trait->longest_ms;
+    if (trait->longest_ms >= trait->shortest_ms * MANY_TIMES)
+        most_ms = trait->shortest_ms << (1 + chance_below(planner, DOUBLED_MOST));
+    if (most_ms > trait->longest_ms)
+        most_ms = trait->longest_ms;
+    return trait->shortest_ms + chance_below(planner, most_ms - trait->shortest_ms + 1);
 }
 
 static uint32_t choose_amount(struct planner *planner, enum fault_kind kind)
@@ -115,8 +129,7 @@ static bool try_entry(struct planner *planner, uint32_t now_ms, struct nemesis_e
     choose_target(planner, &entry->fault);
     entry->amount_ms = choose_amount(planner, entry->fault.kind);
     entry->begin_ms = now_ms;
-    entry->end_ms =
-        now_ms + trait->shortest_ms + chance_below(planner, trait->longest_ms - trait->shortest_ms + 1);
+    entry->end_ms = now_ms + choose_span_ms(planner, trait);
     uint32_t *slots = slots_of(&planner->free_ms, &entry->fault, &count);
     for (size_t i = 0; i < count; i++) {
         if (slots[i] > now_ms)
@@ -361,6 +374,7 @@ static const enum proxy_fault of_link[FAULT_KINDS] = {
     [FAULT_LINK_FREEZE_REQUESTS] = PROXY_FREEZE_REQUESTS,
     [FAULT_LINK_FREEZE_REPLIES] = PROXY_FREEZE_REPLIES,
     [FAULT_LINK_LATE] = PROXY_LATE,
+    [FAULT_REDIS_FAR] = PROXY_RESET,
 };
 
 static void set_links(struct run *run, const struct fault *fault, enum proxy_fault link, uint32_t amount_ms)
@@ -415,6 +429,8 @@ static const struct {
     [FAULT_REDIS_AHEAD] = {redis_step, redis_step_back},
     [FAULT_REDIS_BEHIND] = {redis_step, redis_step_back},
     [FAULT_REDIS_FULL] = {redis_fill, redis_make_room},
+    [FAULT_REDIS_AWAY] = {redis_kill, redis_start},
+    [FAULT_REDIS_FAR] = {link_break, link_mend},
     [FAULT_POSTGRES_KILL] = {postgres_kill, postgres_start},
     [FAULT_POSTGRES_STOP] = {postgres_stop, postgres_go_on},
     [FAULT_POSTGRES_RESTART] = {postgres_start, leave},

@@ -46,6 +46,7 @@ enum {
     SCENE_CONNECTIONS = 60,   /* PostgreSQL's */
     SCENE_LOAD_DELAY_MS = 20, /* every load takes at least this long */
     SCENE_FRESH_MS = 700,
+    SCENE_OUTAGE_MS = 1000,
     SCENE_FAILURE_MS = 200,
     SCENE_LEASE_MS = 900,
     SCENE_REDIS_LIMIT_MS = 250,

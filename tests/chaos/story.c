@@ -27,6 +27,8 @@ static const struct check_rules rules = {
     .slack_ms = 1500,
     .load_limit_ms = SCENE_LOAD_LIMIT_MS,
     .memory_ms = SCENE_REDIS_LIMIT_MS,
+    .kept_ms = SCENE_OUTAGE_MS,
+    .redis_late_ms = SCENE_REDIS_LIMIT_MS / 2,
     .tail_ms = SCENE_LOAD_LIMIT_MS + 2000,
 };
 

@@ -613,9 +613,10 @@ struct params {
     uint64_t chaos_us;
     bool replays;
     uint32_t failover_ms; /* how long Redis is away then; 0: short */
-    bool sentinels;     /* say where the master is; otherwise one that wakes finds out by itself, soon */
+    bool sentinels;       /* say where the master is; otherwise one that wakes finds out by itself, soon */
     uint32_t outages, canary_ms;
-    uint32_t kept_ms; /* what is known to be right answers for so long where Redis does not; 0: nothing is kept */
+    uint32_t
+        kept_ms; /* what is known to be right answers for so long where Redis does not; 0: nothing is kept */
 };
 
 enum phase { PHASE_CHAOS, PHASE_HEAL, PHASE_PROBE, PHASE_END };

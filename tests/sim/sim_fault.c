@@ -129,7 +129,8 @@ static void fail_over(struct sim *sim, uint32_t shard)
         check_tags_failover(sim);
     }
     end_reign(sim, shard);
-    recover_after(sim, FAULT_REDIS_FAILOVER, shard, sim->params.failover_ms + 1, sim->params.failover_ms + 1000);
+    recover_after(sim, FAULT_REDIS_FAILOVER, shard, sim->params.failover_ms + 1,
+                  sim->params.failover_ms + 1000);
 }
 
 enum { BEAT_US = 500000 };

@@ -180,7 +180,10 @@ static bool choose_simulator(const char *name)
     static const struct {
         const char *name;
         const struct simulator *simulator;
-    } all[] = {{"shards", &shard_simulator}, {"wishes", &wish_simulator}, {"outages", &outage_simulator}, {"locks", &lock_simulator}};
+    } all[] = {{"shards", &shard_simulator},
+               {"wishes", &wish_simulator},
+               {"outages", &outage_simulator},
+               {"locks", &lock_simulator}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (strcmp(name, all[i].name) != 0)
             continue;
@@ -205,7 +208,8 @@ int main(int argc, char **argv)
                      (number_of(argv[i], "EACH", &each) && each != 0) || mutant_of(argv[i], &mutant);
         if (!known) {
             fprintf(stderr,
-                    "usage: sim [locks|shards|wishes|outages] [SEEDS=n] [FROM=n] [SEED=n] [MUTANT=name] [MUTANTS=n] "
+                    "usage: sim [locks|shards|wishes|outages] [SEEDS=n] [FROM=n] [SEED=n] [MUTANT=name] "
+                    "[MUTANTS=n] "
                     "[FIND=n] "
                     "[COURSES=n] [EACH=n]; not: %s\n",
                     argv[i]);

@@ -803,8 +803,8 @@ void net_push_check(struct sim *sim, const struct event *event)
     const struct tags_epochs epochs = tags_ask(sim, event->key);
     struct event checked = *event;
     checked.kind = EVENT_PUSH_CHECKED;
-    checked.gone = server->down || server->hung || outage_is_cut(sim, &sim->process[event->process]) || tags_verdict_of(sim, entry, &epochs) != TAGS_GOOD ||
-                   sim_fault(sim, FAULT_REPLY_LOST, 60);
+    checked.gone = server->down || server->hung || outage_is_cut(sim, &sim->process[event->process]) ||
+                   tags_verdict_of(sim, entry, &epochs) != TAGS_GOOD || sim_fault(sim, FAULT_REPLY_LOST, 60);
     sim_at(sim, sim->course.now_us + net_latency(sim), checked);
 }
 

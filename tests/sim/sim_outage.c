@@ -127,7 +127,9 @@ static void go_away(struct sim *sim, uint64_t span_us)
     enum { KILLED, HUNG, EMPTY, WAYS };
     uint64_t way = sim_between(sim, 0, WAYS - 1);
     sim_trace(sim, "    *** redis is away for %llu us: %s", (unsigned long long)span_us,
-              way == HUNG ? "hung" : way == EMPTY ? "killed, back empty" : "killed");
+              way == HUNG    ? "hung"
+              : way == EMPTY ? "killed, back empty"
+                             : "killed");
     for (uint32_t shard = 0; shard < sim->params.shards; shard++) {
         struct server_model *server = &sim->redis.server[shard];
         if (way == EMPTY)
@@ -244,8 +246,8 @@ void outage_canary_heard(struct sim *sim, const struct event *event)
     if (process->life != event->life || sim->redis.server[0].down)
         return;
     if (outage_is_cut(sim, process) || sim->redis.server[0].hung) {
-        uint64_t again_us = sim->redis.server[0].hung ? sim->course.now_us + AGAIN_US
-                                                      : outage_resent_us(sim, process);
+        uint64_t again_us =
+            sim->redis.server[0].hung ? sim->course.now_us + AGAIN_US : outage_resent_us(sim, process);
         if (again_us != 0 && process->link[0].up)
             sim_at(sim, again_us, back);
         return;

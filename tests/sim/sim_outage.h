@@ -19,9 +19,9 @@ enum { OUTAGE_KEYS = 3, OUTAGE_CANARIES = 8 };
 
 /* Of a process. */
 struct outage_of_process {
-    uint64_t cut_until_us;      /* nothing goes to Redis before, and nothing comes from there */
-    uint64_t messages_until_us; /* on their way: none overtakes another */
-    uint64_t canaries;          /* sent so far */
+    uint64_t cut_until_us;             /* nothing goes to Redis before, and nothing comes from there */
+    uint64_t messages_until_us;        /* on their way: none overtakes another */
+    uint64_t canaries;                 /* sent so far */
     uint64_t sent_us[OUTAGE_CANARIES]; /* each of the last ones; 0: it is back, or forgotten */
     uint64_t touch_us;                 /* when the last one that is back was sent, by the world's clock */
 };

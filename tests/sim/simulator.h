@@ -28,6 +28,7 @@ struct simulator {
     struct tally tallies[TALLIES];
 };
 
-extern const struct simulator guard_simulator, shard_simulator, wish_simulator, outage_simulator, lock_simulator;
+extern const struct simulator guard_simulator, shard_simulator, wish_simulator, outage_simulator,
+    lock_simulator;
 
 #endif
