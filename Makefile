@@ -23,7 +23,7 @@
 #                     Needs root: SECONDS=60
 #   make soak         the same for long, at a gentler pace; everything must end flat: MINUTES=60 SEED=1
 #   make sim          the cores, the guard's and that of the locks, in a simulated fleet under faults: SEEDS=100000.
-#                     The first ones must run as tests/sim/courses, shard_, wish_ and lock_courses have it
+#                     The first ones must run as tests/sim/courses, shard_, wish_, outage_ and lock_courses have it
 #   make swarm        ten million schedules of them on all cores: SWARM=10000000 FROM=1
 #   make golden       writes tests/golden/*.txt anew, after a change that means to change what others rely on
 #   make courses      writes these four anew, after a change that means to change what a core does
@@ -447,17 +447,19 @@ chaos soak hundred: $(CHAOS)
 
 # A course is a hash of what happened in a seed and when. Code that only moves leaves every one of them as it is. The
 # files have a line for each 25 seeds.
-# The guard's simulator, a fifth as many seeds of it over several masters and with wishes, then that of the locks.
+# The guard's simulator, a fifth as many seeds of it over several masters and with wishes, a tenth with outages, then that
+# of the locks.
 sim: $(BUILD)/sim
-	@for of in "" shards wishes locks; do \
-	    one=$${of%s}; one=$${one%e}; file=tests/sim/$${one:+$${one}_}courses; \
+	@for of in "" shards wishes outages locks; do \
+	    case $$of in wishes) one=wish ;; *) one=$${of%s} ;; esac; file=tests/sim/$${one:+$${one}_}courses; \
 	    $(BUILD)/sim $$of COURSES=$$((25 * $$(wc -l <$$file))) | diff $$file - >$(BUILD)/courses.diff || \
 	    { first=$$(sed -n '2s/^[<>] \([0-9]*\) .*/\1/p' $(BUILD)/courses.diff); \
 	        echo "$$of SEED=$$first to SEED=$$((first + 24)): the first of $$(grep -c '^>' $(BUILD)/courses.diff)" \
 	        "groups of seeds that take another course than in $$file. If that is meant, say why in the commit and run" \
 	        "make courses. If not, run $(BUILD)/sim $$of FROM=$$first COURSES=25 EACH=1 before and after the" \
 	        "change to see which seed differs, then $(BUILD)/sim $$of SEED= of it to see where"; exit 1; } >&2; \
-	    case $$of in shards | wishes) seeds=$$((($(SEEDS) + 4) / 5)) ;; *) seeds=$(SEEDS) ;; esac; \
+	    case $$of in shards | wishes) seeds=$$((($(SEEDS) + 4) / 5)) ;; outages) seeds=$$((($(SEEDS) + 9) / 10)) ;; \
+	        *) seeds=$(SEEDS) ;; esac; \
 	    $(BUILD)/sim $$of SEEDS=$$seeds || exit 1; \
 	done
 
@@ -469,6 +471,7 @@ courses: $(BUILD)/sim
 	@$(BUILD)/sim COURSES=2000 >tests/sim/courses
 	@$(BUILD)/sim shards COURSES=500 >tests/sim/shard_courses
 	@$(BUILD)/sim wishes COURSES=500 >tests/sim/wish_courses
+	@$(BUILD)/sim outages COURSES=250 >tests/sim/outage_courses
 	@$(BUILD)/sim locks COURSES=500 >tests/sim/lock_courses
 
 # Are sown bugs found? In the model Redis, and in the core.
@@ -476,6 +479,7 @@ mutants: $(BUILD)/sim
 	@$(BUILD)/sim MUTANTS=20000
 	@$(BUILD)/sim shards MUTANTS=20000
 	@$(BUILD)/sim wishes MUTANTS=20000
+	@$(BUILD)/sim outages MUTANTS=20000
 	@CC=$(CC) sh tests/sim/mutants.sh 100000 '' $(PARTS)
 
 # By the simulator and by real servers: the matrix.

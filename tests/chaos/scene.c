@@ -139,6 +139,7 @@ static void describe(const struct scene *scene, size_t process, char texts[][SET
     } numbers[] = {
         {"STALE_MS", scene->options.stale_ms},
         {"FRESH_MS", scene->options.fresh_ms},
+        {"OUTAGE_MS", SCENE_OUTAGE_MS},
         {"FAILURE_MS", SCENE_FAILURE_MS},
         {"LEASE_MS", SCENE_LEASE_MS},
         {"MAX_HOLD_MS", SCENE_LOAD_LIMIT_MS * 2},

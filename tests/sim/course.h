@@ -27,6 +27,7 @@ struct event {
     uint32_t subscription; /* MESSAGE: what is on its way when one ends is lost with it */
     bool gone;
     bool filled;      /* MESSAGE */
+    uint64_t lease;   /* MESSAGE, filled: the number of its tag */
     bool of_tag;      /* MESSAGE: key is that of a tag, subject the command */
     uint16_t version; /* MESSAGE: nothing older is in Redis */
 };

@@ -7,7 +7,7 @@
 #                                                     exit status 1 if one survives
 #
 # The mutants are those of tests/mutants/table that name it. Those in guard/locks/ and lock_model.c are for that of the
-# locks, others for one master, then for several; "sim:wishes" in the table, for the worlds with wishes only.
+# locks, others for one master, then for several; "sim:wishes" and "sim:outages" in the table, for the worlds with those only.
 set -eu
 
 seeds=${1:-100000}
@@ -50,7 +50,7 @@ while IFS='|' read -r name file programs; do
     guard/core/replay.c) worlds=shards ;;
     *) worlds='one shards' ;;
     esac
-    case "$programs " in 'sim:wishes '*) worlds=wishes ;; esac
+    case "$programs " in 'sim:wishes '*) worlds=wishes ;; 'sim:outages '*) worlds=outages ;; esac
     for of in $worlds; do
         status=0
         found=$(timeout "$limit_s" "$folder/sim" ${of#one} FIND="$seeds" 2>&1) || status=$?

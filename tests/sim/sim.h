@@ -159,14 +159,17 @@ enum mutant {
     MUTANT_HITS_BY_GET,        /* which a master without its replicas answers */
     MUTANTS_OF_SHARDS,         /* those above without a wish; those of sim_wish.h follow */
     MUTANT_LAST_OF_SHARDS = MUTANTS_OF_SHARDS - 1,
-    MUTANTS_OF_WISHES(LIST_MEMBER) MUTANTS,
+    MUTANTS_OF_WISHES(LIST_MEMBER) MUTANTS_WISHED, /* those above without an outage */
+    MUTANT_LAST_WISHED = MUTANTS_WISHED - 1,
+    OUTAGE_MUTANTS(LIST_MEMBER) MUTANTS,
 };
 
 extern const char *const mutant_names[MUTANTS];
 extern const char *const shard_mutant_names[1 + MUTANTS_OF_SHARDS - MUTANTS_OF_ONE];
-extern const char *const wish_mutant_names[1 + MUTANTS - MUTANTS_OF_SHARDS];
+extern const char *const wish_mutant_names[1 + MUTANTS_WISHED - MUTANTS_OF_SHARDS];
+extern const char *const outage_mutant_names[1 + MUTANTS - MUTANTS_WISHED];
 extern const char *const status_names[STATUSES];
-extern const char *const source_names[GUARD_FROM_NEAR + 1];
+extern const char *const source_names[GUARD_FROM_KEPT + 1];
 
 /* What a number of runs must have met to mean something. */
 enum seen {
@@ -210,7 +213,9 @@ enum seen {
     SEEN_SAID_TO_FORMER, /* invalidations that only the former one has confirmed */
     SEENS_OF_SHARDS,     /* those above without a wish; those of sim_wish.h follow */
     SEEN_LAST_OF_SHARDS = SEENS_OF_SHARDS - 1,
-    SEENS_OF_WISHES(LIST_MEMBER) SEENS,
+    SEENS_OF_WISHES(LIST_MEMBER) SEENS_WISHED, /* those above without an outage */
+    SEEN_LAST_WISHED = SEENS_WISHED - 1,
+    OUTAGE_SEENS(LIST_MEMBER) SEENS,
 };
 
 extern const char *const seen_names[SEENS];
@@ -256,6 +261,7 @@ enum event_kind {
     EVENT_CANARY,       /* process: it is time for one */
     EVENT_CANARY_HEARD, /* its number; Redis has it */
     EVENT_CANARY_BACK,  /* process, its number */
+    EVENT_LOOKUP_LATE,  /* request: half of the time of its lookup is over */
     EVENT_KINDS,
 };
 
@@ -461,6 +467,7 @@ struct request {
     uint32_t parent_load; /* nested: 1 + the load whose loader asks; 0: none */
     struct change_of_request change;
     struct keep_of_request keep;
+    struct outage_of_request outage;
 };
 
 /* Of the request with the same number. */
@@ -506,6 +513,7 @@ struct load_model {
     bool permit_lost;
     struct keep_of_load keep;
     struct defer_of_load defer;
+    struct outage_of_load outage;
 };
 
 struct command {
@@ -713,12 +721,15 @@ bool body_read(const char *body, uint32_t *key, uint32_t *version);
 
 /* ---- sim_lookup.c ---- */
 
+/* Its process knows that it cannot be sent. */
+bool lookup_is_cut_off(const struct sim *sim, const struct process *process, const struct request *request);
 /* False: no connection, or no time for it. */
 bool lookup_send(struct sim *sim, struct process *process, uint32_t request);
 void lookup_pttl(struct sim *sim, uint32_t request);
 void lookup_get(struct sim *sim, uint32_t request);
 void lookup_reply(struct sim *sim, struct process *process, uint32_t request);
 void lookup_limit(struct sim *sim, struct process *process, uint32_t request);
+void lookup_late(struct sim *sim, struct process *process, uint32_t request);
 /* Answers one that is under way: its client has left, or the process ends. */
 void lookup_end(struct sim *sim, struct request *request, enum guard_status status);
 void lookup_end_all(struct sim *sim, struct process *process);
@@ -729,7 +740,7 @@ void sim_near_open(struct sim *sim, struct process *process);
 void sim_near_close(struct sim *sim, struct process *process);
 /* True: the request is answered. */
 bool sim_near_get(struct sim *sim, struct process *process, struct request *request);
-/* A lookup has found a fresh entry, which makes this result. */
+/* A lookup has found an entry, which makes this result. */
 void sim_near_found(struct sim *sim, struct process *process, const struct request *request,
                     struct value *value, const struct guard_result *result);
 /* An invalidation that the process makes: accepted; over; carried out in Redis. */
@@ -745,6 +756,7 @@ void sim_near_lost(struct sim *sim, const struct process *process, uint64_t back
 void sim_near_unheard(struct sim *sim, struct process *process);
 void sim_near_heard(struct sim *sim, struct process *process);
 /* A failover brings back what was invalidated. */
+void sim_near_reign(struct sim *sim, struct process *process);
 void sim_near_failover(struct sim *sim, uint32_t key, uint32_t oldest);
 
 /* ---- sim_net.c ---- */

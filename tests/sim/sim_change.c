@@ -168,7 +168,8 @@ static void check_revalidated(struct sim *sim, const struct request *request, ui
     uint32_t index = (uint32_t)(request - sim->request);
     sim->seen[SEEN_REVALIDATED]++;
     sim->seen[SEEN_REVALIDATED_ELSEWHERE] += source == GUARD_FROM_FLEET;
-    if (source == GUARD_FROM_STALE || source == GUARD_FROM_NEAR || source == GUARD_FROM_CACHE)
+    if (source == GUARD_FROM_STALE || source == GUARD_FROM_NEAR || source == GUARD_FROM_CACHE ||
+        source == GUARD_FROM_KEPT)
         sim_fail(sim, "#%u of k%u revalidates and was answered by what was there", index, request->key);
     if (version < request->change.version)
         sim_fail(sim, "#%u of k%u revalidates and got v%u, but the row was v%u when it began", index,
@@ -178,8 +179,9 @@ static void check_revalidated(struct sim *sim, const struct request *request, ui
 static void check_expired(struct sim *sim, const struct request *request, uint32_t version)
 {
     bool stale = request->waiter.result.source == GUARD_FROM_STALE;
-    bool applies =
-        request->change.losses == losses_of(sim) && request->waiter.result.source != GUARD_FROM_NEAR;
+    bool is_there =
+        request->waiter.result.source == GUARD_FROM_NEAR || request->waiter.result.source == GUARD_FROM_KEPT;
+    bool applies = request->change.losses == losses_of(sim) && !is_there;
     sim->seen[SEEN_EXPIRED_STALE] += stale && version < request->change.floor;
     if (applies && !stale && version < request->change.floor)
         sim_fail(sim, "#%u of k%u got v%u as fresh, but v%u was expired in before it began",
@@ -229,6 +231,14 @@ void change_check_load(struct sim *sim, const struct load_model *load)
                  load->key, queued->key, (uint32_t)(queued - sim->request));
 }
 
+/* Or left before its lease, whose renewal it is, may have run out. */
+static bool is_late_user_of(const struct sim *sim, const struct request *request, uint32_t life)
+{
+    uint64_t lease_us = (uint64_t)sim->params.policy.lease_ms * 1000;
+    bool of_life = request->life == life && !request->waiter.refreshes;
+    return of_life && (request->open || request->over_us + lease_us > sim->course.now_us);
+}
+
 /* Its load has not begun, and nobody waits for it who does not only refresh. */
 static bool is_held_for_no_user(const struct sim *sim, const struct command *renewal)
 {
@@ -237,7 +247,7 @@ static bool is_held_for_no_user(const struct sim *sim, const struct command *ren
             return false;
     for (uint32_t i = 0; i < sim->requests; i++) {
         const struct request *request = &sim->request[i];
-        if (is_user_of(request, renewal->life) && request->key == renewal->key)
+        if (is_late_user_of(sim, request, renewal->life) && request->key == renewal->key)
             return false;
     }
     return true;

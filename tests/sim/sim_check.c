@@ -683,6 +683,7 @@ void check_load_starts(struct sim *sim, struct load_model *load)
     if (sim->process[load->process].running > sim->params.workers)
         sim_fail(sim, "p%u runs more loads than it has workers", load->process);
     wishes_check_load(sim, load);
+    outage_check_load(sim, load);
     if (sim->params.mode != GUARD_MODE_OFF)
         check_alone_in_process(sim, load);
     if (!load->leased)
@@ -710,7 +711,7 @@ void check_stats(struct sim *sim, const struct process *process)
     struct guard_stats s;
     core_stats(process->core, &s);
     uint64_t answers = s.hit + s.stale + s.absent_hit + s.failed_hit + s.loaded + s.collapsed_process +
-                       s.collapsed_fleet + s.failed + s.shed + s.timed_out + s.cancelled + s.closed;
+                       s.collapsed_fleet + s.failed + s.shed + s.timed_out + s.cancelled + s.closed + s.kept;
     uint64_t gets = (uint64_t)process->accepted + process->refused;
     if (answers != gets)
         sim_fail(sim, "p%u counted %llu answers to %llu gets", process->index, (unsigned long long)answers,

@@ -114,6 +114,11 @@ enum hit_age keep_hit_age(const struct stored_value *entry, bool is_stale)
     return entry->life.own_stale ? HIT_STALE_OWN : HIT_STALE;
 }
 
+uint32_t keep_stale_most_ms(const struct sim *sim, uint32_t policy_ms)
+{
+    return sim->wishes.may[WISH_OWN_STALE] && policy_ms < OWN_STALE_MS ? OWN_STALE_MS : policy_ms;
+}
+
 uint32_t keep_fresh_most_ms(const struct sim *sim, uint32_t policy_ms)
 {
     return sim->wishes.may[WISH_OWN_FRESH] && policy_ms < OWN_FRESH_MS ? OWN_FRESH_MS : policy_ms;

@@ -67,6 +67,8 @@ void keep_check_rest(struct sim *sim);
 enum hit_age keep_hit_age(const struct stored_value *entry, bool is_stale);
 /* The longest that an entry is fresh where the policy says so. */
 uint32_t keep_fresh_most_ms(const struct sim *sim, uint32_t policy_ms);
+/* Likewise, that it is stale. */
+uint32_t keep_stale_most_ms(const struct sim *sim, uint32_t policy_ms);
 /* A load may leave the value that it refreshes. */
 bool keep_may_not_store(const struct sim *sim);
 /* Of two loads of one key. */

@@ -5,6 +5,7 @@
  *
  * Every lookup is on its own here: two of one key may be answered in the other order, as on two loops.
  */
+#include "guard/base/load_id.h"
 #include "guard/core/hit.h"
 #include "guard/wire/envelope.h"
 #include "sim.h"
@@ -28,14 +29,20 @@ static void answer_at(struct sim *sim, uint32_t index, uint64_t at_us, bool answ
     at_process(sim, index, in_time ? at_us : limit_us, in_time ? EVENT_LOOKUP_REPLY : EVENT_LOOKUP_LIMIT);
 }
 
+bool lookup_is_cut_off(const struct sim *sim, const struct process *process, const struct request *request)
+{
+    uint32_t shard = process->map[request->key];
+    return !process->link[shard].up || (sim->params.tagged && !process->link[shard_of_tags(sim)].up);
+}
+
 bool lookup_send(struct sim *sim, struct process *process, uint32_t index)
 {
     struct request *request = &sim->request[index];
     struct lookup_model *lookup = &sim->lookup[index];
     struct core_key key = process_key(request->key);
     uint32_t shard = process->map[request->key];
-    bool has_links = process->link[shard].up && (!sim->params.tagged || process->link[shard_of_tags(sim)].up);
-    if (!has_links || request->deadline_us - request->start_us < (uint64_t)sim->params.redis_limit_ms * 1000)
+    if (lookup_is_cut_off(sim, process, request) ||
+        request->deadline_us - request->start_us < (uint64_t)sim->params.redis_limit_ms * 1000)
         return false;
     request->looking = true;
     process->looking++;
@@ -44,6 +51,9 @@ bool lookup_send(struct sim *sim, struct process *process, uint32_t index)
     lookup->tags_at_former = sim->params.tagged && process->link[shard_of_tags(sim)].loop_at_former;
     lookup->near = near_look_up(process->near, key.encoded, key.encoded_bytes, process_now_us(process));
     sim_trace(sim, "p%u  look up k%u for #%u", process->index, request->key, index);
+    if (sim->params.kept_ms > 0)
+        at_process(sim, index, sim->course.now_us + (uint64_t)sim->params.redis_limit_ms * 500,
+                   EVENT_LOOKUP_LATE);
     if (sim_fault(sim, FAULT_COMMAND_LOST, 60))
         answer_at(sim, index, 0, false);
     else
@@ -187,6 +197,7 @@ static struct guard_result result_of(const struct lookup_model *lookup, bool is_
         .age_ms = (uint32_t)((int64_t)entry->px_ms - lookup->pttl_ms),
         .left_ms = is_stale ? 0 : (uint32_t)(lookup->pttl_ms - (int64_t)entry->stale_ms),
         .stored = true,
+        .load = load_id_of_uuid(entry->filler),
     };
 }
 
@@ -227,8 +238,7 @@ static bool answer_entry(struct sim *sim, struct process *process, uint32_t inde
     struct value *value = value_of(sim, entry, index);
     struct guard_result result = result_of(lookup, is_stale);
     result.value = value != NULL && !entry->absent ? &value->public : NULL;
-    if (!is_stale)
-        sim_near_found(sim, process, request, value, &result);
+    sim_near_found(sim, process, request, value, &result);
     enum hit_verdict verdict = hit_judge(&sim->params.policy, keep_hit_age(entry, is_stale), entry->load_us,
                                          result.left_ms, &sim->course.chance);
     if (verdict == HIT_NONE) {
@@ -272,6 +282,9 @@ void lookup_reply(struct sim *sim, struct process *process, uint32_t index)
     bool outdated = verdict == TAGS_OUTDATED;
     answered = answered && verdict != TAGS_UNANSWERED;
     request->waiter.lookup_unanswered = !answered;
+    request->waiter.lookup_answered = answered && !lookup->refused;
+    if (request->waiter.lookup_answered)
+        outage_told(sim, process, request->key);
     if (answered && outdated)
         memcpy(request->waiter.refused, entry->filler, sizeof entry->filler);
     if (answered && sound && !outdated && lookup->pttl_ms > 0 && answer_entry(sim, process, index))
@@ -287,6 +300,14 @@ void lookup_limit(struct sim *sim, struct process *process, uint32_t index)
         return;
     request->waiter.lookup_unanswered = true;
     process_enter(sim, process, index);
+}
+
+/* What is kept does not wait for all of it. */
+void lookup_late(struct sim *sim, struct process *process, uint32_t index)
+{
+    struct request *request = &sim->request[index];
+    if (request->looking && outage_answers(sim, process, request))
+        is_over(process, request);
 }
 
 void lookup_end(struct sim *sim, struct request *request, enum guard_status status)

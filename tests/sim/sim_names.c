@@ -6,7 +6,7 @@
 #define WISH_MUTANT_NAME(name, text) text,
 
 const char *const mutant_names[MUTANTS] = {
-    MUTANTS_OF_WISHES(LIST_NAME) /* and */
+    MUTANTS_OF_WISHES(LIST_NAME) OUTAGE_MUTANTS(LIST_NAME) /* and */
         [MUTANT_NONE] = "none",
     [MUTANT_FILL_UNFENCED] = "fill-unfenced",
     [MUTANT_RELEASE_ANY] = "release-any",
@@ -69,12 +69,16 @@ const char *const shard_mutant_names[1 + MUTANTS_OF_SHARDS - MUTANTS_OF_ONE] = {
     OF_SHARDS(MUTANT_HITS_BY_GET) = "hits-by-get",
 };
 
-const char *const wish_mutant_names[1 + MUTANTS - MUTANTS_OF_SHARDS] = {
+const char *const outage_mutant_names[1 + MUTANTS - MUTANTS_WISHED] = {
+    "none", OUTAGE_MUTANTS(WISH_MUTANT_NAME) /* none but these */
+};
+
+const char *const wish_mutant_names[1 + MUTANTS_WISHED - MUTANTS_OF_SHARDS] = {
     "none", MUTANTS_OF_WISHES(WISH_MUTANT_NAME) /* none but these */
 };
 
 const char *const seen_names[SEENS] = {
-    SEENS_OF_WISHES(LIST_NAME) /* and */
+    SEENS_OF_WISHES(LIST_NAME) OUTAGE_SEENS(LIST_NAME) /* and */
         [SEEN_STALE] = "stale answers",
     [SEEN_SOFT] = "of them at the soft limit",
     [SEEN_EARLY] = "early refreshes",
@@ -145,8 +149,8 @@ const char *const status_names[STATUSES] = {
     [GUARD_MISS] = "miss",
 };
 
-const char *const source_names[GUARD_FROM_NEAR + 1] = {
+const char *const source_names[GUARD_FROM_KEPT + 1] = {
     [GUARD_FROM_NOWHERE] = "nowhere", [GUARD_FROM_CACHE] = "cache",   [GUARD_FROM_STALE] = "stale",
     [GUARD_FROM_LOAD] = "load",       [GUARD_FROM_FLIGHT] = "flight", [GUARD_FROM_FLEET] = "fleet",
-    [GUARD_FROM_NEAR] = "near",
+    [GUARD_FROM_NEAR] = "near",       [GUARD_FROM_KEPT] = "kept",
 };

@@ -7,9 +7,10 @@
  * Bounded      nor than one that was confirmed near_ms ago, whatever happened to messages and subscriptions
  * Looked up    after the last of these invalidations that the process knows of, begun or over; and after the last fill
  * Age          at least the real one and never beyond the end of the entry
- * Subscribed   without it there is nothing
+ * Subscribed   without it nothing is near, and when it is up again nothing is left
  * Memory       never more than its bound
  */
+#include "guard/base/load_id.h"
 #include "sim.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,10 @@ static void ask_soon(struct sim *sim, const struct process *process, uint32_t ke
 void sim_near_open(struct sim *sim, struct process *process)
 {
     uint8_t hash_key[16] = {0};
-    if (sim->params.near_ms == 0)
+    const struct params *params = &sim->params;
+    bool keeps = params->kept_ms > 0 && params->mode == GUARD_MODE_FLEET;
+    bool has_near = params->near_ms > 0 && params->mode != GUARD_MODE_OFF;
+    if (!keeps && !has_near)
         return;
     hash_key[0] = (uint8_t)process->life;
     process->near = near_new(sim->params.near_bytes, hash_key);
@@ -116,7 +120,9 @@ bool sim_near_get(struct sim *sim, struct process *process, struct request *requ
     check_span(sim, request);
     if (!process->hears)
         sim_fail(sim, "p%u has a near value of k%u without its subscription", process->index, request->key);
-    if (result->value != NULL)
+    if (outage_is_world(sim))
+        outage_check_near(sim, process, request);
+    else if (result->value != NULL)
         check_origin(sim, process, request);
     process_answered(sim, request);
     return true;
@@ -138,23 +144,37 @@ static void crowd(struct sim *sim, struct process *process)
 {
     enum { OTHERS = 1000, MOST = 40 };
     char name[16];
+    const struct near_life life = {.near_ms = sim->params.near_ms, .kept = sim->params.kept_ms > 0};
     for (uint64_t count = sim_between(sim, 0, MOST); count > 0; count--) {
         int bytes = snprintf(name, sizeof name, "other:%u", (unsigned)sim_between(sim, 0, OTHERS));
         struct near_lookup lookup = near_look_up(process->near, name, (size_t)bytes, process_now_us(process));
         struct value *value = value_new(name, (size_t)bytes, "", 0, NULL, 0);
-        near_keep(&lookup, &(struct near_life){.near_ms = sim->params.near_ms}, value,
-                  &(struct guard_result){.left_ms = 100000});
+        near_keep(&lookup, &life, value, &(struct guard_result){.left_ms = 100000});
         value_unref(&value);
     }
+}
+
+/* Behind its fresh time, or what is left of its stale one. */
+static struct near_life life_of(const struct sim *sim, const struct lookup_model *lookup,
+                                const struct guard_result *result)
+{
+    struct near_life life = {.near_ms = sim->params.near_ms, .kept = sim->params.kept_ms > 0};
+    life.load_us = lookup->entry.load_us;
+    if (sim->params.policy.stale_ms > 0)
+        life.stale_ms = (uint32_t)(result->source == GUARD_FROM_STALE ? (uint64_t)lookup->pttl_ms
+                                                                      : lookup->entry.stale_ms);
+    return life;
 }
 
 void sim_near_found(struct sim *sim, struct process *process, const struct request *request,
                     struct value *value, const struct guard_result *result)
 {
     const struct lookup_model *lookup = &sim->lookup[request - sim->request];
-    if (process->near == NULL)
+    const struct near_life life = life_of(sim, lookup, result);
+    if (process->near == NULL || (result->left_ms == 0 && !life.kept))
         return;
-    near_keep(&lookup->near, &(struct near_life){.near_ms = sim->params.near_ms}, value, result);
+    outage_found(sim, process, request, result->load);
+    near_keep(&lookup->near, &life, value, result);
     if (sim->params.near_bytes < 1 << 20) {
         crowd(sim, process);
         check_memory(sim, process);
@@ -169,11 +189,12 @@ static struct core_key name_of(const struct write *write)
     return write->of_tag ? tags_name(write->tag) : process_key(write->key);
 }
 
-static void void_lookups(const struct sim *sim, struct process *process, const struct write *write)
+static void void_lookups(struct sim *sim, struct process *process, const struct write *write)
 {
     for (uint32_t key = 0; key < SIM_KEYS; key++)
         if (tags_touched(write, key))
             process->voided_us[key] = sim->course.now_us;
+    outage_voids_written(sim, process, write);
 }
 
 void sim_near_begins(struct sim *sim, struct process *process, const struct write *write)
@@ -223,6 +244,7 @@ void sim_near_tag_message(struct sim *sim, struct process *process, const struct
         if (!tags_has(key, invalidation->key))
             continue;
         process->voided_us[key] = sim->course.now_us;
+        outage_voids(sim, process, key);
         raise_to(&process->near_floor[key], then < gone ? then : gone);
         ask_soon(sim, process, key);
     }
@@ -232,11 +254,15 @@ void sim_near_message(struct sim *sim, struct process *process, const struct eve
 {
     uint32_t key = message->key, gone = sim->row[key].gone;
     struct core_key core_key = process_key(key);
-    near_heard(process->near, message->gone || message->filled, 0, core_key.encoded, core_key.encoded_bytes);
-    if (message->gone || message->filled)
+    near_heard(process->near, message->gone || message->filled, message->lease, core_key.encoded,
+               core_key.encoded_bytes);
+    if (message->gone || (message->filled && !outage_is_own(sim, process, message)))
         process->voided_us[key] = sim->course.now_us;
+    if (message->filled)
+        outage_drops(sim, process, key);
     if (!message->gone)
         return;
+    outage_voids(sim, process, key);
     raise_to(&process->near_floor[key], message->version < gone ? message->version : gone);
     ask_soon(sim, process, key);
 }
@@ -246,8 +272,12 @@ void sim_near_replied(struct sim *sim, struct process *process, const struct com
     struct core_key key = process_key(command->key);
     if (command->action.kind != CORE_FILL && command->action.kind != CORE_TOUCH)
         return;
-    near_stored(process->near, 0, key.encoded, key.encoded_bytes);
-    process->voided_us[command->key] = sim->course.now_us;
+    bool stored = !command->answer.error && command->answer.code > 0 && !command->moved;
+    near_stored(process->near, stored ? load_id_of_tag(command->token + TOKEN_TAG_AT) : 0, key.encoded,
+                key.encoded_bytes);
+    if (!stored || !outage_is_world(sim))
+        process->voided_us[command->key] = sim->course.now_us;
+    outage_drops(sim, process, command->key);
     ask_soon(sim, process, command->key);
 }
 
@@ -256,6 +286,17 @@ void sim_near_failover(struct sim *sim, uint32_t key, uint32_t oldest)
     lower_to(&sim->row[key].gone, oldest);
     for (uint32_t i = 0; i < sim->params.processes; i++)
         lower_to(&sim->process[i].near_floor[key], oldest);
+}
+
+void sim_near_reign(struct sim *sim, struct process *process)
+{
+    if (!outage_is_world(sim))
+        return;
+    near_reign_ended(process->near);
+    process->sweep_due |= process->near != NULL;
+    outage_voids_all(sim, process);
+    for (uint32_t key = 0; key < SIM_KEYS; key++)
+        process->voided_us[key] = sim->course.now_us;
 }
 
 /* ---- the subscription ---- */
@@ -273,7 +314,7 @@ void sim_near_lost(struct sim *sim, const struct process *process, uint64_t back
 static void set_hears(struct sim *sim, struct process *process, bool hears)
 {
     process->hears = hears;
-    process->sweep_due |= process->near != NULL && !hears;
+    process->sweep_due |= process->near != NULL && hears;
     near_subscribed(process->near, hears);
     for (uint32_t key = 0; key < SIM_KEYS; key++)
         process->voided_us[key] = sim->course.now_us;
@@ -281,18 +322,30 @@ static void set_hears(struct sim *sim, struct process *process, bool hears)
 
 void sim_near_unheard(struct sim *sim, struct process *process)
 {
-    struct near_counters counters;
     sim_trace(sim, "p%u  hears nothing any more", process->index);
     set_hears(sim, process, false);
+}
+
+/* It goes on with nothing from before. */
+static void check_empty(struct sim *sim, struct process *process, uint64_t before)
+{
+    struct near_counters counters;
     near_count(process->near, &counters);
+    sim->seen[SEEN_RETURNS] += before > 0 && counters.entries == 0;
     if (counters.entries != 0)
-        sim_fail(sim, "p%u keeps %llu near values without its subscription", process->index,
+        sim_fail(sim, "p%u keeps %llu values from before it was subscribed", process->index,
                  (unsigned long long)counters.entries);
 }
 
 void sim_near_heard(struct sim *sim, struct process *process)
 {
+    struct near_counters before = {.entries = 0};
+    if (process->near != NULL)
+        near_count(process->near, &before);
     set_hears(sim, process, true);
+    if (process->near != NULL)
+        check_empty(sim, process, before.entries);
+    outage_voids_all(sim, process);
     for (uint32_t key = 0; key < SIM_KEYS; key++)
         raise_to(&process->near_floor[key], sim->row[key].gone);
 }

@@ -5,6 +5,7 @@
  * A command that is not answered within the limit breaks its connection, as the connection layer does it:
  * everything outstanding becomes unknown, and what had not reached Redis may reach it later or never.
  */
+#include "guard/base/load_id.h"
 #include "sim.h"
 #include <string.h>
 
@@ -407,6 +408,8 @@ static void answer(struct sim *sim, struct process *process, struct command *com
     command->answered = true;
     if (command->action.kind == CORE_ACQUIRE)
         reply.clock = command->clock;
+    if (command->action.kind == CORE_ACQUIRE && reply.kind <= REPLY_FREE)
+        outage_told_core(sim, command);
     command->granted =
         reply.kind == REPLY_LEASE || (reply.kind == REPLY_STALE && reply.refresher == REFRESH_OURS);
     bool false_confirm = sim->mutant == MUTANT_FALSE_CONFIRM && command->action.kind == CORE_INVALIDATE &&
@@ -627,6 +630,12 @@ static void hear_of_another(struct sim *sim, const struct process *process, uint
                           .key = shard});
 }
 
+static void change_master(struct sim *sim, struct process *process, uint32_t shard)
+{
+    sim_near_reign(sim, process);
+    core_reign(process->core, process_now_us(process), shard);
+}
+
 void net_connect(struct sim *sim, struct process *process, uint32_t shard, bool greeted)
 {
     const struct server_model *server = &sim->redis.server[shard];
@@ -643,7 +652,7 @@ void net_connect(struct sim *sim, struct process *process, uint32_t shard, bool 
     uint64_t reign = server->reign - at_former;
     link->up = true;
     if (link->reign != 0 && link->reign != reign)
-        core_reign(process->core, process_now_us(process), shard);
+        change_master(sim, process, shard);
     link->reign = reign;
     link->at_former = at_former;
     link->loop_at_former = at_former || (link->loop_at_former && sim->mutant == MUTANT_NO_GENERATION);
@@ -736,6 +745,7 @@ static void publish_to(struct sim *sim, struct process *process, uint32_t index)
     event.subscription = process->subscription;
     event.gone = command->answer.gone;
     event.filled = command->action.kind == CORE_FILL || command->action.kind == CORE_TOUCH;
+    event.lease = event.filled ? load_id_of_tag(command->token + TOKEN_TAG_AT) : 0;
     event.of_tag = command->action.of_tag;
     event.version = (uint16_t)sim->row[command->key].gone;
     event.subject = command->answer.pushed || event.of_tag ? index + 1 : 0;

@@ -128,10 +128,11 @@ void process_start(struct sim *sim, struct process *process)
         .make_token = make_token,
         .token_context = process,
     };
+    sim_near_open(sim, process);
+    config.near = outage_is_world(sim) ? process->near : NULL;
     process->core = core_new(&config);
     if (process->core == NULL)
         abort();
-    sim_near_open(sim, process);
     if (params->permits > 0)
         memcpy(process->waiter, process->last_token, TOKEN_UUID_BYTES);
     struct event event = {.kind = EVENT_CONNECT, .process = index, .life = process->life};
@@ -169,7 +170,6 @@ void process_free(struct sim *sim, struct process *process)
     uint64_t now_us = process_now_us(process);
     if (process->core == NULL)
         return;
-    sim_near_close(sim, process);
     core_close(process->core, now_us);
     discard(process);
     for (uint32_t i = 0; i < sim->commands; i++) {
@@ -192,6 +192,7 @@ void process_free(struct sim *sim, struct process *process)
     else
         core_free(&process->core);
     process->core = NULL;
+    sim_near_close(sim, process);
 }
 
 void process_crash(struct sim *sim, struct process *process)
@@ -431,6 +432,7 @@ static void start_load(struct sim *sim, struct process *process, const struct co
     load->keep.starter = action->starter;
     load->keep.flight = action->starter != NULL ? action->starter->flight : NULL;
     wishes_load_starts(sim, load);
+    outage_load_starts(sim, load);
     sim->loads++;
     if (action->lender != 0) {
         borrow_thread(sim, load, action->lender);
@@ -508,8 +510,18 @@ static bool asks_first(struct sim *sim, struct process *process, uint32_t index)
     return load->blocked;
 }
 
+/* In the worlds that ask where an answer comes from. */
+static const char *name_of_load(const struct sim *sim, uint32_t index, char name[static 16])
+{
+    name[0] = '\0';
+    if (outage_is_world(sim))
+        snprintf(name, 16, "L%u", index);
+    return name;
+}
+
 void process_load_end(struct sim *sim, uint32_t index)
 {
+    char name[16];
     struct load_model *load = &sim->load[index];
     struct process *process = &sim->process[load->process];
     const struct row *row = &sim->row[load->key];
@@ -533,7 +545,8 @@ void process_load_end(struct sim *sim, uint32_t index)
             loaded.value = value_new("", 0, "", 0, tags, strlen(tags));
     } else if (succeeds) {
         loaded.outcome = LOAD_OK;
-        loaded.value = body_value(load->key, load->version, row->too_big[load->version], "", tags);
+        loaded.value = body_value(load->key, load->version, row->too_big[load->version],
+                                  name_of_load(sim, index, name), tags);
     }
     sim_trace(sim, "p%u  loaded k%u v%u %s", process->index, load->key, load->version,
               succeeds ? "ok" : "failed");
@@ -553,6 +566,7 @@ void process_answered(struct sim *sim, struct request *request)
     request->answers++;
     request->open = false;
     request->over_us = sim->course.now_us;
+    outage_check_answer(sim, request);
     check_answer(sim, request);
     if (request->parent_load != 0) {
         sim->seen[SEEN_CIRCLES] += request->waiter.result.failure == GUARD_FAILURE_CYCLE;
@@ -617,6 +631,7 @@ void process_enter(struct sim *sim, struct process *process, uint32_t index)
     struct core_key core_key = process_key(request->key);
     if (sim->params.together_percent > 0)
         request->waiter.of_many = chance_below(&sim->course.chance, 100) < sim->params.together_percent;
+    request->outage.commands_before = sim->commands + 1;
     enum guard_status status =
         core_get(process->core, process_now_us(process), &core_key, &sim->params.policy, &request->waiter,
                  request->deadline_us + process->clock_offset_us);
@@ -647,6 +662,8 @@ void process_get(struct sim *sim, struct process *process, uint32_t key, uint64_
     if (wishes_request_begins(sim, process, request) || sim_near_get(sim, process, request))
         return;
     bool looks_up = chance_below(&sim->course.chance, 100) < sim->params.lookup_percent;
+    if (looks_up && lookup_is_cut_off(sim, process, request) && outage_answers(sim, process, request))
+        return;
     if (!looks_up || !lookup_send(sim, process, index))
         process_enter(sim, process, index);
     if (sim_fault(sim, FAULT_REQUEST_LEAVES, 8))

@@ -26,11 +26,10 @@ static bool run_wishes(uint64_t seed, uint32_t mutant, bool trace)
     return sim_run(&sim, SIM_OF_WISHES + seed, of_wishes, trace);
 }
 
-/* No bug is sown into the model there. */
 static bool run_outages(uint64_t seed, uint32_t mutant, bool trace)
 {
-    (void)mutant;
-    return sim_run(&sim, SIM_OF_OUTAGES + seed, MUTANT_NONE, trace);
+    enum mutant of_outages = mutant == 0 ? MUTANT_NONE : (enum mutant)(MUTANTS_WISHED + mutant - 1);
+    return sim_run(&sim, SIM_OF_OUTAGES + seed, of_outages, trace);
 }
 
 _Static_assert((int)SEENS <= (int)TALLY_MOST && (int)FAULTS <= (int)TALLY_MOST, "room for the tallies");
@@ -59,18 +58,18 @@ const struct simulator wish_simulator = {
     .course = &sim.course,
     .run = run_wishes,
     .mutant_names = wish_mutant_names,
-    .mutants = 1 + MUTANTS - MUTANTS_OF_SHARDS,
+    .mutants = 1 + MUTANTS_WISHED - MUTANTS_OF_SHARDS,
     .tallies = {{"faults", fault_names, sim.hit, FAULTS_OF_ONE, true},
                 {"answers", status_names, sim.answers, STATUSES, false},
-                {"seen", seen_names, sim.seen, SEENS, false},
+                {"seen", seen_names, sim.seen, SEENS_WISHED, false},
                 {"wishes", wish_names, sim.wishes.count, WISHES, true}},
 };
 
 const struct simulator outage_simulator = {
     .course = &sim.course,
     .run = run_outages,
-    .mutant_names = mutant_names,
-    .mutants = 1,
+    .mutant_names = outage_mutant_names,
+    .mutants = 1 + MUTANTS - MUTANTS_WISHED,
     .tallies = {{"faults", fault_names, sim.hit, FAULTS, false},
                 {"answers", status_names, sim.answers, STATUSES, false},
                 {"seen", seen_names, sim.seen, SEENS, false}},

@@ -65,7 +65,26 @@ TEST(nor_does_one_with_wishes)
     for (int wish = 0; wish < WISHES; wish++)
         if (wish_is_drawn((enum wish)wish) && made[wish] == 0)
             fail_msg("%s: never wished", wish_names[wish]);
-    for (int what = SEENS_OF_SHARDS; what < SEENS; what++)
+    for (int what = SEENS_OF_SHARDS; what < SEENS_WISHED; what++)
+        if (seen[what] == 0)
+            fail_msg("%s: none", seen_names[what]);
+}
+
+TEST(nor_does_one_with_outages)
+{
+    enum { SEEDS = 400 };
+    uint64_t hit[FAULTS] = {0}, seen[SEENS] = {0};
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        assert_good(SIM_OF_OUTAGES + seed);
+        for (int fault = FAULTS_OF_SHARDS; fault < FAULTS; fault++)
+            hit[fault] += sim.hit[fault];
+        for (int what = SEENS_WISHED; what < SEENS; what++)
+            seen[what] += sim.seen[what];
+    }
+    for (int fault = FAULTS_OF_SHARDS; fault < FAULTS; fault++)
+        if (hit[fault] == 0)
+            fail_msg("%s: never happened", fault_names[fault]);
+    for (int what = SEENS_WISHED; what < SEENS; what++)
         if (seen[what] == 0)
             fail_msg("%s: none", seen_names[what]);
 }
@@ -82,13 +101,16 @@ TEST(seeds_that_once_failed_no_longer_do)
     static const uint64_t of_shards[] = {66433,  93076,  113433, 318064, 348448, 465041,
                                          818457, 865984, 923296, 445653, 805837, 50433074},
                           of_wishes[] = {177,   319,   334,   1821,   17561,  509,    722,    731,     20074,
-                                         22803, 53915, 56993, 131530, 217389, 832096, 967173, 20202048};
+                                         22803, 53915, 56993, 131530, 217389, 832096, 967173, 20202048},
+                          of_outages[] = {116, 718, 4624, 7399, 8455, 8657, 8848, 9133, 9202, 10699, 46388};
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
         assert_good(seeds[i]);
     for (size_t i = 0; i < sizeof of_shards / sizeof *of_shards; i++)
         assert_good(SIM_OF_SHARDS + of_shards[i]);
     for (size_t i = 0; i < sizeof of_wishes / sizeof *of_wishes; i++)
         assert_good(SIM_OF_WISHES + of_wishes[i]);
+    for (size_t i = 0; i < sizeof of_outages / sizeof *of_outages; i++)
+        assert_good(SIM_OF_OUTAGES + of_outages[i]);
 }
 
 TEST(one_seed_is_one_run)
@@ -108,7 +130,7 @@ TEST(every_bug_sown_into_the_model_is_found)
     for (int mutant = MUTANT_NONE + 1; mutant < MUTANTS; mutant++) {
         uint64_t seed = 1, from = mutant < MUTANTS_OF_ONE ? 0 : SIM_OF_SHARDS;
         if (mutant >= MUTANTS_OF_SHARDS)
-            from = SIM_OF_WISHES;
+            from = mutant < MUTANTS_WISHED ? SIM_OF_WISHES : SIM_OF_OUTAGES;
         while (seed <= SEEDS && sim_run(&sim, from + seed, (enum mutant)mutant, false))
             seed++;
         if (seed > SEEDS)

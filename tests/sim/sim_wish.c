@@ -48,7 +48,7 @@ void wishes_choose(struct sim *sim)
 {
     enum { APART = 0x9e37 };
     sim->wishes = (struct wishes_model){.count = {0}};
-    if (sim->course.seed < SIM_OF_WISHES || outage_is_world(sim))
+    if (sim->course.seed < SIM_OF_WISHES || outage_is_without_wishes(sim))
         return;
     for (int wish = 0; wish < WISHES; wish++) {
         struct chance *chance = &sim->wishes.chance[wish];

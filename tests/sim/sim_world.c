@@ -83,6 +83,7 @@ static void choose_policy(struct sim *sim)
     struct params *params = &sim->params;
     struct guard_policy *policy = &params->policy;
     *policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
+    policy->outage_ms = 0; /* outage_choose() */
     policy->fresh_ms = between(sim, 50, 2000);
     policy->stale_ms = sim_one_in(sim, 2) ? 0 : between(sim, 100, 2000);
     policy->absent_ms = between(sim, 50, 1000);
@@ -367,6 +368,7 @@ static bool is_of_process(uint32_t kind)
     case EVENT_DEFERRED:
     case EVENT_CANARY:
     case EVENT_CANARY_BACK:
+    case EVENT_LOOKUP_LATE:
         return true;
     case EVENT_COMPANION:
     case EVENT_CHECK:
@@ -449,7 +451,7 @@ static void arrive_at(struct sim *sim, struct process *process, const struct eve
         sim_near_unheard(sim, process);
         break;
     case EVENT_CANARY_BACK:
-        outage_canary_back(process, event);
+        outage_canary_back(sim, process, event);
         break;
     case EVENT_PERMIT:
         permit_message(sim, process);
@@ -459,6 +461,9 @@ static void arrive_at(struct sim *sim, struct process *process, const struct eve
         break;
     case EVENT_LOOKUP_LIMIT:
         lookup_limit(sim, process, event->subject);
+        break;
+    case EVENT_LOOKUP_LATE:
+        lookup_late(sim, process, event->subject);
         break;
     default:
         break;

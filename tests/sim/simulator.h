@@ -8,7 +8,7 @@
 
 #include "course.h"
 
-enum { TALLIES = 4, TALLY_MOST = 64 };
+enum { TALLIES = 4, TALLY_MOST = 96 };
 
 /* Things of one kind, counted in the last run. */
 struct tally {

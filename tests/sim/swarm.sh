@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# swarm.sh - many schedules of the simulators, dealt to all cores: seven tenths of the guard's, a tenth each of it over two
-# masters, with wishes, and of the locks.
+# swarm.sh - many schedules of the simulators, dealt to all cores: six tenths of the guard's, a tenth each of it over two
+# masters, with wishes, with outages, and of the locks.
 #
 #   swarm.sh SIM SCHEDULES FROM
 #
@@ -14,7 +14,7 @@ trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$folder"' EXIT INT TERM
 
 # slice NUMBER: its share of each simulator
 slice() {
-    for share in 7: 1:shards 1:wishes 1:locks; do
+    for share in 6: 1:shards 1:wishes 1:outages 1:locks; do
         seeds=$((schedules * ${share%%:*} / 10 / cores))
         [ "$seeds" -gt 0 ] || seeds=1
         "$sim" ${share#*:} SEEDS=$seeds FROM=$((from + $1 * seeds)) || echo "slice $1 of sim ${share#*:} failed"
