@@ -367,6 +367,7 @@ void flight_settle(struct flight *flight)
     value_unref(&flight->value);
     value_unref(&flight->previous);
     flight->leased = flight->lost = flight->refreshing = flight->background = flight->unchanged = false;
+    flight->of_kept = false;
     flight->mark = flight->shares = false;
     flight->busy_tag[0] = '\0';
     flight->wanted[0] = '\0';
