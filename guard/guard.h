@@ -282,15 +282,15 @@ struct guard_policy {
     uint32_t soft_ms; /* a stale value is answered after waiting this long for a fresh one; 0 = at once; needs
                          stale_ms; at most deadline_ms */
     uint32_t early_percent;           /* XFetch's beta in percent: 100 as in the paper; 0 = never early */
-    guard_batch_loader *batch_loader; /* NULL: the keys of one request are loaded one by one */
+    guard_batch_loader *batch_loader; /* NULL: every key is a query of its own */
     uint32_t batch_max;               /* keys in one call of it; 1..GUARD_MANY_MAX */
     bool tagged;  /* loaders may name tags; a hit of a tagged entry costs Redis one command more */
     bool abandon; /* a load that nobody waits for any more, in the fleet, is cancelled */
+    bool apart;   /* keys of different requests are never one query: see "many keys at once" */
     const char
         *name; /* in numbers and events: 1..32 of [a-z0-9_], of no other kind; copied; NULL: "kind0", ... */
-    uint32_t
-        outage_ms; /* while Redis cannot be asked, what this process has answers for so long after it was known
-                           to be right: see "outage"; 0 = never */
+    uint32_t outage_ms; /* while Redis cannot be asked, what this process has answers for so long after it was
+                           known to be right: see "outage"; 0 = never */
 };
 
 /* For the defaults: C++ before C++20 cannot name a field here, and need not, because all are there in order. */
@@ -308,8 +308,8 @@ struct guard_policy {
             GUARD_FIELD(lease_ms, 3000), GUARD_FIELD(max_hold_ms, 30000), GUARD_FIELD(load_limit_ms, 10000), \
             GUARD_FIELD(deadline_ms, 15000), GUARD_FIELD(near_ms, 0), GUARD_FIELD(soft_ms, 0),               \
             GUARD_FIELD(early_percent, 0), GUARD_FIELD(batch_loader, NULL), GUARD_FIELD(batch_max, 64),      \
-            GUARD_FIELD(tagged, false), GUARD_FIELD(abandon, false), GUARD_FIELD(name, NULL),                \
-            GUARD_FIELD(outage_ms, 5000)                                                                     \
+            GUARD_FIELD(tagged, false), GUARD_FIELD(abandon, false), GUARD_FIELD(apart, false),              \
+            GUARD_FIELD(name, NULL), GUARD_FIELD(outage_ms, 5000)                                            \
     }
 
 /* ---- the guard's settings ---- */

@@ -471,10 +471,11 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
         alarms_unreserve(&core->alarms);
         return GUARD_NO_MEMORY;
     }
-    bool refused = waiter->parent_load != 0 && nested_is_refused(flight, waiter->parent_load);
     add_waiter(flight, waiter);
     set_waiter_limits(core, waiter, policy, deadline_us);
-    flight_joined(waiter, refused);
+    bool refused = waiter->parent_load != 0 && !nested_admit(flight, waiter->parent_load);
+    if (waiter->flight != NULL) /* its flight may have found no place to begin anew */
+        flight_joined(waiter, refused);
     core_end(core);
     return GUARD_OK;
 }

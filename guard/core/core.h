@@ -152,7 +152,7 @@ struct core_waiter {
     /* set by the owner */
     uint64_t start_us;      /* on the core's clock: when the request was made */
     uint64_t parent_load;   /* the load whose loader made the request; 0: none */
-    bool of_many;           /* of a request for many: may be loaded in a batch */
+    bool of_many;           /* of a request for many: waits for the others, to be loaded in a batch */
     bool passes;            /* a lookup of this get has found the mark of a pass; the core sets it, too */
     bool lookup_unanswered; /* Redis did not answer a lookup of this get in time */
     bool lookup_answered;   /* it has answered one: nothing that is kept answers this get */
@@ -371,6 +371,7 @@ struct core_loaded {
     enum guard_failure failure;
     uint64_t load_us;
     bool unwanted; /* the owner has told it to stop: a failure says nothing about the source */
+    bool as_one;   /* FAILED, and so has every load of its batch: by what was asked, REJECTED or INTERNAL */
     const struct guard_keep *keep; /* as the loader has said; lent; NULL: nothing */
 };
 
@@ -391,7 +392,8 @@ void core_deferred(struct core *core, uint64_t now_us, uint64_t load);
  * master, so the answers are about to come. One that does not come is an answer, too, once the limit of a command is
  * over; where the master is known to be away or the keys are moving, at once. That is all it waits for; never for a
  * lease that another process holds, nor for a load: so no two batches can wait for each other. No other load waits
- * for the end of a turn, and none waits for it twice.
+ * for the end of a turn, and none waits for it twice. Other loads of such a policy are in a batch if they had to wait for
+ * a worker or a permit (loads.h): nothing waits in order to be in one.
  */
 /* Something happened in this turn that makes its end worth an event. */
 bool core_turn_due(const struct core *core);

@@ -92,7 +92,9 @@ struct flight {
     /* its share of the bulkhead (loads.h) */
     enum share share;
     bool single;           /* a waiter of a request for this key alone has joined */
-    bool batched;          /* loaded in a batch, if others are there; only in SHARE_MANY */
+    bool batched;          /* waits for others of its request and is loaded in a batch; only in SHARE_MANY */
+    bool joint;            /* queued: its query may be that of others, too */
+    uint64_t half;         /* of a query that was halved: is joined only by others of it; 0: of none */
     bool acquire_counted;  /* in loads.pending_acquires */
     bool expected;         /* in loads.expected */
     uint64_t acquire_turn; /* of its last acquire */

@@ -216,6 +216,7 @@ void lease_start_load(struct flight *flight)
     }
     note_begin(flight);
     flight_move(flight, FLIGHT_LOADING);
+    flight->half = 0;
     flight_counts(flight)->load_started++;
     flight_counts(flight)->refresh_early += flight->refreshing && flight->lookup == LOOKUP_EARLY;
     flight_counts(flight)->refresh_started += flight->refreshing && flight->lookup != LOOKUP_EARLY;
@@ -325,6 +326,30 @@ static void lease_load_brought_nothing(struct flight *flight, enum load_ending e
         lease_load_failed(flight, GUARD_FAILURE_TIMEOUT);
         break;
     }
+}
+
+void lease_leave_query(struct flight *flight)
+{
+    loads_abandon(flight);
+    lease_load_in_vain(flight);
+}
+
+/* Its query failed as one: asked again with half of it. Others may have that place by now. */
+static void lease_ask_by_halves(struct flight *flight, uint64_t half)
+{
+    if (flight->lost) {
+        lease_load_in_vain(flight);
+        return;
+    }
+    if (!nested_has_berth(flight) && !flight_take_place(flight)) {
+        flight_shed(flight);
+        lease_load_in_vain(flight);
+        return;
+    }
+    flight->half = half;
+    flight_queue_load(flight);
+    if (flight->state == FLIGHT_QUEUED)
+        lease_set_alarm(flight);
 }
 
 /* At its limit a deferred load is ended, whether it has been told to stop before or not. */
@@ -566,9 +591,15 @@ void lease_load_ended(struct flight *flight, const struct core_loaded *loaded)
 {
     struct core *core = flight->core;
     enum load_ending ending = ending_of(flight->load, loaded->unwanted);
+    bool halves = loaded->as_one && flight->load->had_mates && ending == ENDED_BY_ITSELF;
+    uint64_t half = loads_half(flight->load);
     loads_free(core, flight->load);
     flight->load = NULL;
     assert(loaded->outcome != LOAD_UNCHANGED || flight->previous != NULL);
+    if (halves) {
+        lease_ask_by_halves(flight, half);
+        return;
+    }
     if (loaded->outcome == LOAD_NO_MEMORY) {
         lease_out_of_memory(flight);
         return;

@@ -13,6 +13,8 @@
  *            be read, the value is answered and not stored.
  * Kept       As the loader has said (keep.h). What is for the requests of this process alone, shared or passed is not filled
  *            in: the lease is released, and a release that shares tells those that wait for that lease what was loaded.
+ * Halved     A load whose query failed as one, by what was asked, is queued again under its lease, with half of that
+ *            query (loads.h). That is no failure of its key, until the key has failed alone.
  * Failure    Written into the release, so that the whole fleet tries no sooner than after failure_ms. Without a lease
  *            this process alone remembers it (COOLING). That this process has no thread or no memory is no failure: the lease
  *            goes back, and others may load.
@@ -41,6 +43,8 @@ void lease_doubt(struct flight *flight);
 
 /* Ends a flight whose waiters have been answered: its lease, if it has one, is released. */
 void lease_drop(struct flight *flight);
+/* Its load is one of a query that waits for what waits for it: it begins anew, apart. */
+void lease_leave_query(struct flight *flight);
 /* A queued refresh gives up its place and its lease. */
 void lease_yield(struct flight *flight);
 void lease_release(struct flight *flight, enum guard_failure failure, bool too_big);

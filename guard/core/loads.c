@@ -82,14 +82,34 @@ static enum queue queue_of(const struct flight *flight)
     return loads_is_for_user(flight) ? QUEUE_USERS : QUEUE_REFRESHES;
 }
 
+/* It may leave in one query with others that have to wait as well. */
+static bool may_be_joint(const struct flight *flight)
+{
+    const struct guard_policy *policy = flight->policy;
+    bool can = policy->batch_loader != NULL && policy->batch_max > 1;
+    bool apart = policy->apart || flight->passing || flight->nested_waiters > 0 ||
+                 flight->core->config.mode == GUARD_MODE_OFF;
+    return flight->batched || (can && !apart);
+}
+
+static void count_joint(struct flight *flight, bool joint)
+{
+    struct loads *loads = &flight->core->loads;
+    loads->joint_queued += joint;
+    loads->joint_queued -= flight->joint;
+    loads->users_joint += joint && flight->queue == QUEUE_USERS;
+    loads->users_joint -= flight->joint && flight->queue == QUEUE_USERS;
+    flight->joint = joint;
+}
+
 static void join_queue(struct flight *flight)
 {
     struct loads *loads = &flight->core->loads;
     enum queue queue = flight->queue = queue_of(flight);
     DL_APPEND2(loads->queues[queue][flight->share], flight, queue_prev, queue_next);
     loads->users_queued += queue == QUEUE_USERS;
-    loads->users_batched += queue == QUEUE_USERS && flight->batched;
     loads->batched_queued += flight->batched;
+    count_joint(flight, may_be_joint(flight));
     loads->passing_parts[flight->share] += flight->passing ? flight->place_parts : 0;
 }
 
@@ -98,9 +118,9 @@ static void leave_queue(struct flight *flight)
     struct loads *loads = &flight->core->loads;
     DL_DELETE2(loads->queues[flight->queue][flight->share], flight, queue_prev, queue_next);
     loads->users_queued -= flight->queue == QUEUE_USERS;
-    loads->users_batched -= flight->queue == QUEUE_USERS && flight->batched;
     loads->batched_queued -= flight->batched;
     loads->passing_parts[flight->share] -= flight->passing ? flight->place_parts : 0;
+    count_joint(flight, false);
     flight->queue = QUEUE_NONE;
 }
 
@@ -141,6 +161,8 @@ static void single_out(struct flight *flight)
 void loads_requeue(struct flight *flight)
 {
     bool queued = flight->queue != QUEUE_NONE, singles = is_to_be_single(flight);
+    if (queued)
+        count_joint(flight, may_be_joint(flight));
     if (!singles && (!queued || flight->queue == queue_of(flight)))
         return;
     if (queued)
@@ -181,19 +203,19 @@ static uint32_t queries_free(const struct core *core)
     return smaller(room_for_queries(core), threads_free(core));
 }
 
-static uint32_t queries_wanted(const struct core *core, uint32_t queued, uint32_t batched)
+static uint32_t queries_wanted(const struct core *core, uint32_t queued, uint32_t joint)
 {
-    return smaller(queries_free(core), queued - batched + (batched > 0)); /* a batch at a time */
+    return smaller(queries_free(core), queued - joint + (joint > 0)); /* a batch at a time */
 }
 
 uint32_t loads_wanted(const struct core *core, uint32_t more)
 {
-    return queries_wanted(core, core->loads.queued + more, core->loads.batched_queued);
+    return queries_wanted(core, core->loads.queued + more, core->loads.joint_queued);
 }
 
 uint32_t loads_wanted_by_users(const struct core *core, uint32_t more)
 {
-    return queries_wanted(core, core->loads.users_queued + more, core->loads.users_batched);
+    return queries_wanted(core, core->loads.users_queued + more, core->loads.users_joint);
 }
 
 void loads_expect(struct flight *flight, bool likely)
@@ -227,9 +249,20 @@ static bool is_batch_complete(const struct flight *flight)
            core->loads.turn - flight->acquire_turn >= LOADS_TURNS;
 }
 
+/* Its other half may still be coming back. */
+static bool is_query_over(const struct flight *flight)
+{
+    const struct load *load = flight->half != 0 ? flight->core->loads.running : NULL;
+    while (load != NULL && load->batch != flight->half >> 1)
+        load = load->next;
+    return load == NULL;
+}
+
 static bool may_start_load(const struct flight *flight, bool turn_over)
 {
     const struct core *core = flight->core;
+    if (!is_query_over(flight))
+        return false;
     uint64_t replied_turn = core->loads.replied_turn[flight->acquire_turn % LOADS_TURNS];
     bool in_time = turn_over || (flight->queued_turn != core->loads.turn && replied_turn != core->loads.turn);
     return !flight->batched || (in_time && is_batch_complete(flight));
@@ -293,27 +326,43 @@ static bool is_load_of_key(const struct load *load, const struct core_key *key)
     return load->key_bytes == key->encoded_bytes && memcmp(load->key, key->encoded, load->key_bytes) == 0;
 }
 
-/* The keys of a batch differ, but in mode OFF. Only loads that pass may be several of one key. */
+/* The keys of a batch differ, but in mode OFF. Only loads that pass, or one that revalidates and one that does not, may be
+ * several of one key. */
 static bool has_key_in_batch(const struct flight *flight)
 {
     const struct core *core = flight->core;
-    bool differ = core->loads.passing > 0 && core->config.mode != GUARD_MODE_OFF;
-    const struct load *load = differ ? core->loads.running : NULL;
-    while (load != NULL && (load->batch != core->loads.batch || !is_load_of_key(load, &flight->key)))
-        load = load->next;
-    return load != NULL;
+    bool differ = core->config.mode != GUARD_MODE_OFF && (core->loads.passing > 0 || core->by_key[true] != NULL);
+    const struct load *last = differ ? core->loads.batch_last : NULL, *load = last;
+    bool found = last != NULL && is_load_of_key(last, &flight->key);
+    while (last != NULL && !found && load->mate_prev != last) {
+        load = load->mate_prev;
+        found = is_load_of_key(load, &flight->key);
+    }
+    return found;
 }
 
-/* The oldest flights of the policy in the queue, `most` at the most; `next` stays valid, for starting moves only
- * the flight itself, at most to the end of a queue. Returns how many. */
-static uint32_t start_batch_of_queue(struct core *core, const struct guard_policy *policy, enum queue queue,
-                                     uint32_t most)
+/* Which flights may be one query. */
+struct joint {
+    const struct guard_policy *policy;
+    uint64_t half;
+};
+
+static bool is_one_of(const struct flight *flight, const struct joint *joint)
+{
+    bool waits = flight->batched && !is_batch_complete(flight);
+    return flight->joint && flight->policy == joint->policy && flight->half == joint->half && !waits &&
+           !has_key_in_batch(flight);
+}
+
+/* The oldest of them in this queue, `most` at the most; `next` stays valid, for starting moves only the flight itself, at
+ * most to the end of a queue. Returns how many. */
+static uint32_t start_batch_of_queue(const struct joint *joint, struct flight *first, uint32_t most)
 {
     uint32_t count = 0;
     struct flight *next = NULL;
-    for (struct flight *at = core->loads.queues[queue][SHARE_MANY]; at != NULL && count < most; at = next) {
+    for (struct flight *at = first; at != NULL && count < most; at = next) {
         next = at->queue_next;
-        if (!at->batched || at->policy != policy || !is_batch_complete(at) || has_key_in_batch(at))
+        if (!is_one_of(at, joint))
             continue;
         start_queued(at);
         count++;
@@ -321,23 +370,40 @@ static uint32_t start_batch_of_queue(struct core *core, const struct guard_polic
     return count;
 }
 
-static void start_batch(struct core *core, const struct guard_policy *policy)
+/* The oldest that may start, and what may go with it: users first, in each class its own share first. */
+static void start_batch(struct core *core, const struct flight *oldest)
 {
+    const struct joint joint = {oldest->policy, oldest->half};
+    const enum share own = oldest->share, shares[SHARES] = {own, own == SHARE_MANY ? SHARE_SINGLE : SHARE_MANY};
+    static const enum queue classes[] = {QUEUE_USERS, QUEUE_REFRESHES};
+    uint32_t left = joint.policy->batch_max;
     core->loads.batch = ++core->last_id;
-    uint32_t users = start_batch_of_queue(core, policy, QUEUE_USERS, policy->batch_max);
-    start_batch_of_queue(core, policy, QUEUE_REFRESHES, policy->batch_max - users);
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < SHARES; j++)
+            left -= start_batch_of_queue(&joint, core->loads.queues[classes[i]][shares[j]], left);
     core->loads.batch = 0;
     core->loads.batch_last = NULL;
+}
+
+/* It may take others with it: they have come together, or not all that are queued could start now. */
+static bool is_joined(const struct flight *flight, uint32_t may_start)
+{
+    const struct loads *loads = &flight->core->loads;
+    uint32_t queries = loads->queued - loads->batched_queued + (loads->batched_queued > 0);
+    return flight->joint && loads->joint_queued > 1 && (flight->batched || queries > may_start);
 }
 
 static void start_queries(struct core *core, bool turn_over)
 {
     while (queries_free(core) > 0) {
         struct flight *flight = next_to_start(core, turn_over);
-        if (flight == NULL || (permits_exist(core) && !permits_allow(core)))
+        uint32_t may_start = queries_free(core);
+        if (flight != NULL && permits_exist(core))
+            may_start = smaller(may_start, permits_allow(core));
+        if (flight == NULL || may_start == 0)
             return;
-        if (flight->batched)
-            start_batch(core, flight->policy);
+        if (is_joined(flight, may_start))
+            start_batch(core, flight);
         else
             start_queued(flight);
     }
@@ -391,6 +457,8 @@ static void join_batch(struct core *core, struct load *load)
     core->loads.batch_last = load;
     if (last == NULL)
         return;
+    last->had_mates = load->had_mates = true;
+    load->in_second = !last->in_second; /* whatever their number is, the halves are as large */
     load->mate_prev = last;
     load->mate_next = last->mate_next;
     last->mate_next->mate_prev = load;
@@ -409,19 +477,30 @@ static bool is_alone(const struct load *load)
     return load->mate_next == load;
 }
 
+/* From here on its own: a query keeps one place of its share at the most, whatever its flights had. */
+static void take_over_place(struct core *core, struct load *load, struct flight *flight)
+{
+    uint32_t room = load->share == flight->share ? PLACE_PARTS - core->loads.query_parts : 0;
+    load->place_parts = smaller(flight->place_parts, room);
+    core->loads.query_parts += load->place_parts;
+    free_parts(core, flight->share, flight->place_parts - load->place_parts);
+    flight->place_parts = 0;
+}
+
 /* Its query is one that runs already, or begins with it. */
 static void begin_query(struct core *core, struct load *load, struct flight *flight)
 {
     const struct load *other = is_alone(load) ? NULL : load->mate_prev;
-    load->share = core->loads.served = flight->share;
+    load->share = core->loads.served = other != NULL ? other->share : flight->share;
     load->on_thread = true;
     core->loads.queries[load->share] += other == NULL;
     core->loads.threads_used += other == NULL;
     if (permits_exist(core))
         load->permit = other != NULL ? other->permit : permits_use(core);
     flight_counts(flight)->loads_running++;
-    load->place_parts = flight->place_parts; /* from here on its own */
-    flight->place_parts = 0;
+    if (other == NULL)
+        core->loads.query_parts = 0;
+    take_over_place(core, load, flight);
 }
 
 struct load *loads_new(struct flight *flight, uint64_t deadline_us)
@@ -532,6 +611,11 @@ void loads_abandon(struct flight *flight)
     flight->load = NULL;
     if (load->deferred)
         defer_given_up(flight->core, load);
+}
+
+uint64_t loads_half(const struct load *load)
+{
+    return load->batch << 1 | load->in_second;
 }
 
 bool loads_runs_key(const struct flight *flight)

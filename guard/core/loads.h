@@ -16,10 +16,19 @@
  *            lease back after lease_ms. The permits of the fleet are requested when a worker is free, at the earliest
  *            beside the lease (permits.h).
  * Batches    Flights of many start in batches, after the turn of the loop in which they were queued, and not
- *            while an acquire of the same turn as theirs has no answer. A batch is one query: it occupies one
- *            worker until its last load is over, and batch_max of its flights, queued, share one place.
+ *            while an acquire of the same turn as theirs has no answer. batch_max of its flights, queued, share one place.
+ *            Other flights never wait for company. But what has to wait for a worker or a permit anyway leaves together:
+ *            the oldest that may start takes with it what is queued of the same policy, up to batch_max, whatever
+ *            requests it is for; users first, so refreshes fill what they leave free. Alone it is no batch.
+ *            A batch is one query. It has one worker, one permit and at most one place until its last load is over,
+ *            and counts for the share of the flight that it began with. No key is in it twice, but in mode OFF.
+ *            It is one query, and no transaction: each load ends for itself. Where all fail because of what was asked,
+ *            nobody knows which key that is about: the query goes on as two halves, each of which joins no other flight,
+ *            until a key stands alone.
+ * Apart      Never with others, but for those of its request for many: what passes, what another load waits for (what it
+ *            needs may wait for a neighbour), what the policy says, and everything in mode OFF.
  * Passing    Loads of which each is for one request (pass.h) queue for at most half of the places that may queue, so
- *            that other keys find one. Of one key there may be many; no two of them are in one batch.
+ *            that other keys find one. Of one key there may be many.
  * Shares     Single and many: what at least one waiter asked for by itself, and what was only asked for in a get of
  *            many. Each share has as many places and waiters as the configuration says, so neither is refused for
  *            what the other holds. A free worker goes to the share with fewer queries running, alternately if they
@@ -60,12 +69,14 @@ struct load {
     struct load *prev, *next;
     struct load *id_prev, *id_next, *key_prev, *key_next; /* in the slots of loads.by_id and by_key */
     struct load *mate_prev, *mate_next;                   /* a ring: those of its batch, and itself */
+    bool had_mates;                                       /* it began with others */
+    bool in_second;                                       /* which half of its batch it is in */
     uint64_t deadline_us;
     uint64_t hold_until_us; /* deferred: its place and its permit come back then, whatever happens */
     struct alarm hold;
     uint64_t batch; /* one query with those of the same; 0: a query of its own */
-    enum share share;
-    uint32_t place_parts;  /* 0: nested, it has no place */
+    enum share share;      /* of its query */
+    uint32_t place_parts;  /* 0: nested, or its query has a place without it */
     struct permit *permit; /* of its query; NULL: it runs without, or in another load's place */
     bool on_thread;        /* of loads.threads_used; one of a batch stands for all of it */
     bool deferred;
@@ -81,6 +92,8 @@ struct load {
     bool cut_short;                 /* the outer one's or the lender's deadline comes before its own */
     uint64_t visit;                 /* the last search that came by */
     struct load *visit_next;
+    struct load *visit_from;        /* that waits for it, or whose mate does; NULL: the search began here */
+    bool visit_by_mate;
     size_t key_bytes;
     char key[]; /* owned: encoded, and behind it the plain one and NUL */
 };
@@ -101,11 +114,13 @@ struct loads {
     uint32_t nested_waiters;
     uint32_t queued;         /* flights */
     uint32_t batched_queued; /* queued flights that are batched */
+    uint32_t joint_queued;   /* queued flights that are joint */
     uint32_t users_queued;   /* flights in QUEUE_USERS */
-    uint32_t users_batched;  /* of those, batched */
+    uint32_t users_joint;    /* of those, joint */
     uint32_t expected;       /* flights that are not queued yet, but may be soon */
     uint64_t batch;          /* of the loads that are being started; 0: none */
     struct load *batch_last; /* of those, the last that was */
+    uint32_t query_parts;    /* of a place that the query has which began last */
     uint64_t turn;           /* of the owner's loop, counted */
     bool turn_due;
     uint32_t pending_acquires[LOADS_TURNS]; /* of batched flights, by the turn they were sent in */
@@ -156,6 +171,8 @@ void loads_free(struct core *core, struct load *load);
 void loads_cancel(struct core *core, struct load *load, bool unwanted);
 /* The flight gives its load up: cancelled, and whatever it brings is dropped. */
 void loads_abandon(struct flight *flight);
+/* The half of its batch that a load is in, for flight->half. */
+uint64_t loads_half(const struct load *load);
 /* Another load of this flight's key runs under a live lease. One that revalidates is no other's, and no other its. */
 bool loads_runs_key(const struct flight *flight);
 

@@ -2,6 +2,7 @@
 /* nested.c - see nested.h. */
 #include "nested.h"
 #include "flight.h"
+#include "lease.h"
 #include <utlist.h>
 
 /* ---- waiting ---- */
@@ -43,47 +44,68 @@ static bool wait_as_one(const struct load *one, const struct load *other)
            (one->batch != 0 && one->batch == other->batch && !one->deferred && !other->deferred);
 }
 
-/* Appends to the search the loads that this one waits for itself. */
-static struct load *visit_awaited(const struct load *load, uint64_t visit, struct load *last)
+/* Appends to the search the loads that this one waits for itself; it came to it from `at`. */
+static struct load *visit_awaited(struct load *at, const struct load *load, struct load *last)
 {
     const struct core_waiter *waiter = load->blocked_on;
     for (; waiter != NULL; waiter = waiter->nested_next) {
         struct load *awaited = waiter->flight->load;
-        if (awaited == NULL || awaited->visit == visit)
+        if (awaited == NULL || awaited->visit == at->visit)
             continue;
-        awaited->visit = visit;
+        awaited->visit = at->visit;
         awaited->visit_next = NULL;
+        awaited->visit_from = at;
+        awaited->visit_by_mate = load != at;
         last = last->visit_next = awaited;
     }
     return last;
 }
 
-/* Breadth first: a deferred load may wait for several keys. */
-static bool waits_for(struct core *core, struct load *first, const struct load *goal)
+/* Breadth first: a deferred load may wait for several keys. Where the way from a load to what it waits for, in the end, comes to
+ * this goal; over_mates: waiting also for what its mates wait for. NULL: it does not. */
+static struct load *find_way(struct core *core, struct load *first, const struct load *goal, bool over_mates)
 {
     struct load *last = first;
     first->visit = ++core->loads.visit;
-    first->visit_next = NULL;
-    for (const struct load *at = first; at != NULL; at = at->visit_next) {
-        if (wait_as_one(at, goal))
-            return true;
+    first->visit_next = first->visit_from = NULL;
+    for (struct load *at = first; at != NULL; at = at->visit_next) {
+        if (at == goal || (over_mates && wait_as_one(at, goal)))
+            return at;
         const struct load *mate = at;
         do {
-            if (wait_as_one(at, mate))
-                last = visit_awaited(mate, first->visit, last);
+            if (at == mate || (over_mates && wait_as_one(at, mate)))
+                last = visit_awaited(at, mate, last);
             mate = mate->mate_next;
         } while (mate != at);
     }
-    return false;
+    return NULL;
 }
 
-bool nested_is_refused(const struct flight *flight, uint64_t parent_load)
+/* On that way back, the first that waits for nothing itself: a mate of it does. There is one. */
+static struct load *neighbour_on_way(struct load *at, const struct load *goal)
 {
-    const struct load *parent = loads_find(flight->core, parent_load);
+    bool by_mate = at != goal;
+    while (!by_mate) {
+        by_mate = at->visit_by_mate;
+        at = at->visit_from;
+    }
+    return at;
+}
+
+bool nested_admit(struct flight *flight, uint64_t parent_load)
+{
+    struct core *core = flight->core;
+    const struct load *parent = loads_find(core, parent_load);
     if (parent == NULL)
+        return true;
+    if (parent->depth >= GUARD_NESTED_MAX)
         return false;
-    bool circle = flight->load != NULL && waits_for(flight->core, flight->load, parent);
-    return circle || parent->depth >= GUARD_NESTED_MAX;
+    while (flight->load != NULL && find_way(core, flight->load, parent, true) != NULL) {
+        if (find_way(core, flight->load, parent, false) != NULL)
+            return false;
+        lease_leave_query(neighbour_on_way(find_way(core, flight->load, parent, true), parent)->flight);
+    }
+    return true;
 }
 
 /* ---- berths ---- */

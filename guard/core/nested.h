@@ -15,7 +15,8 @@
  *            that is over is kept until nothing runs in it any more. It has the time of its outer load at most, and of the
  *            load whose thread it runs on.
  * Circles    What is left to wait for is a load of this process, where a circle is refused at the moment it would close,
- *            or one of another process, for a limited time (alone_us).
+ *            or one of another process, for a limited time (alone_us). Loads that are one query end together, so each waits
+ *            for what the others wait for. That is no reason to refuse anything: a neighbour leaves the query.
  */
 #ifndef GUARD_CORE_NESTED_H
 #define GUARD_CORE_NESTED_H
@@ -29,9 +30,10 @@ void nested_block(struct core_waiter *waiter);
 void nested_unblock(struct core_waiter *waiter);
 /* The load is over: what it still waits for is no business of its. */
 void nested_forget_waiters(struct load *load);
-/* If that load waited for the flight it would wait for itself, because what the flight waits for waits for it; or it is
- * nested too deep. */
-bool nested_is_refused(const struct flight *flight, uint64_t parent_load);
+/* That load is about to wait for the flight. False: it would wait for itself, because what the flight waits for waits for
+ * it; or it is nested too deep. Where only a query stands between, because one of its keys waits and the others end with it,
+ * those leave it which are waited for: they have waited for nothing, and are loaded by themselves. */
+bool nested_admit(struct flight *flight, uint64_t parent_load);
 
 /* A load of this flight may begin in the place of one that waits for it. */
 bool nested_has_berth(const struct flight *flight);

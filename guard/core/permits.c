@@ -182,10 +182,10 @@ static void give_back_what_ran_out(struct core *core)
     }
 }
 
-bool permits_allow(struct core *core)
+uint32_t permits_allow(struct core *core)
 {
     give_back_what_ran_out(core);
-    return !permits_apply(core) || core->permits.in_state[PERMIT_READY] > 0 || core->permits.spared > 0;
+    return permits_apply(core) ? core->permits.in_state[PERMIT_READY] + core->permits.spared : UINT32_MAX;
 }
 
 struct permit *permits_use(struct core *core)

@@ -88,8 +88,8 @@ bool permits_idle(const struct core *core);
 
 /* ---- only if permits_exist() ---- */
 
-/* A queued load may start as far as the fleet is concerned. */
-bool permits_allow(struct core *core);
+/* So many queries may start as far as the fleet is concerned. */
+uint32_t permits_allow(struct core *core);
 /* For the query that begins now, after permits_allow(). NULL: it runs without. */
 struct permit *permits_use(struct core *core);
 /* Its query is over: to the next one, or back. */

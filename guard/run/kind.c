@@ -125,7 +125,7 @@ static bool is_equal(const struct guard_policy *a, const struct guard_policy *b)
 {
     size_t bytes = offsetof(struct guard_policy, batch_loader) - offsetof(struct guard_policy, fresh_ms);
     return memcmp(&a->fresh_ms, &b->fresh_ms, bytes) == 0 && a->batch_max == b->batch_max &&
-           a->abandon == b->abandon && a->outage_ms == b->outage_ms;
+           a->abandon == b->abandon && a->apart == b->apart && a->outage_ms == b->outage_ms;
 }
 
 /* Under the mutex. */

@@ -366,6 +366,20 @@ static void fail_unfinished(struct running_load *load, bool thread_ends)
     settle(load, &failed, NULL);
 }
 
+/* With the mutex held. All that is still wanted has failed by what was asked for, so nobody knows which key that is about. */
+static bool failed_as_one(const struct running_load *first)
+{
+    bool failed = true;
+    for (const struct running_load *load = first; load != NULL && failed; load = load->mate) {
+        const struct core_loaded *loaded = &load->result.loaded;
+        bool by_itself = load->doomed || (loaded->outcome == LOAD_FAILED &&
+                                          (loaded->failure == GUARD_FAILURE_REJECTED ||
+                                           loaded->failure == GUARD_FAILURE_INTERNAL));
+        failed = load->cancelled || (load->verdict == VERDICT_HERE && by_itself);
+    }
+    return failed && first->mate != NULL;
+}
+
 /* The first is told what the guard must know of a batch first. */
 struct returned {
     struct finished_load *over;
@@ -373,14 +387,13 @@ struct returned {
 };
 
 /* With the mutex held. */
-static void sort_returned(struct running_load *load, bool thread_ends, struct returned *out)
+static void sort_returned(struct running_load *load, bool as_one, struct returned *out)
 {
     bool deferred = load->stage == LOAD_DEFERRED;
-    if (!deferred && load->verdict == VERDICT_NONE)
-        fail_unfinished(load, thread_ends);
     load->thread = NULL;
     load->parent = load->mate = NULL;
     if (load->verdict == VERDICT_HERE) {
+        load->result.loaded.as_one = as_one;
         retire_into(&out->over, load);
         return;
     }
@@ -429,9 +442,13 @@ void load_returned(struct running_load *first, bool thread_ends)
     desk_lock();
     if (first->parent == NULL)
         first->thread->first = NULL;
+    for (struct running_load *load = first; load != NULL; load = load->mate)
+        if (load->stage != LOAD_DEFERRED && load->verdict == VERDICT_NONE)
+            fail_unfinished(load, thread_ends);
+    bool as_one = failed_as_one(first);
     for (struct running_load *load = first, *next = NULL; load != NULL; load = next) {
         next = load->mate;
-        sort_returned(load, thread_ends, &returned);
+        sort_returned(load, as_one, &returned);
     }
     desk_unlock();
     hand_in(desk, returned.over);

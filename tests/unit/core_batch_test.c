@@ -161,6 +161,8 @@ TEST(what_waits_for_a_worker_is_loaded_in_batches_of_the_size_allowed)
 
 TEST(a_key_asked_for_alone_waits_for_no_turn)
 {
+    bench.config.max_loads = 2;
+    bench_open();
     static struct caller many, single;
     get_of_many("k0", &many);
     struct seen *acquire = expect(CORE_ACQUIRE);
@@ -341,6 +343,7 @@ TEST(keys_that_are_one_query_take_one_place)
 
 TEST(a_queued_key_that_is_asked_for_alone_too_leaves_its_batch)
 {
+    bench.policy.apart = true;
     open_shares(1, 1, KEYS);
     static struct caller first, callers[KEYS], single, last;
     struct seen *acquires[KEYS], *load = begin_load("first", &first);
