@@ -410,4 +410,380 @@ TEST(without_a_batch_loader_many_keys_are_many_queries_of_their_own_share)
     drop_values(callers, KEYS);
 }
 
+/* ---- what has to wait leaves together ---- */
+
+/* Singles, queued behind a load that has the only worker. */
+static struct seen *queue_singles(struct caller *first, struct caller callers[KEYS])
+{
+    struct seen *load = begin_load("first", first);
+    for (size_t i = 0; i < KEYS; i++)
+        line_up_alone(singles[i], &callers[i]);
+    sent_nothing();
+    return load;
+}
+
+/* The next loads are these, in this order, as one query; nothing else begins. */
+static void expect_query(struct seen *loads[], const char *const names[], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        loads[i] = expect_load(names[i]);
+        assert_int_equal(loads[i]->action.batch, loads[0]->action.batch);
+    }
+    assert_true(count == 1 || loads[0]->action.batch != 0);
+    sent_nothing();
+}
+
+static void finish_all(struct seen *loads[], size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        finish_load(loads[i], "v");
+}
+
+TEST(single_gets_that_wait_for_a_worker_are_one_query)
+{
+    static struct caller first, callers[KEYS];
+    struct seen *load = queue_singles(&first, callers), *loads[KEYS];
+    finish_load(load, "v");
+    expect_query(loads, singles, KEYS);
+    finish_all(loads, KEYS);
+    for (size_t i = 0; i < KEYS; i++)
+        answered_value(&callers[i], "v", GUARD_FROM_LOAD);
+    drop_values(&first, 1);
+}
+
+TEST(whoever_need_not_wait_is_a_query_of_its_own)
+{
+    open_shares(KEYS, 10, KEYS);
+    static struct caller callers[KEYS];
+    for (size_t i = 0; i < KEYS; i++)
+        assert_int_equal(begin_load(singles[i], &callers[i])->action.batch, 0);
+}
+
+TEST(whoever_is_alone_in_the_queue_is_no_batch)
+{
+    static struct caller first, second;
+    struct seen *load = begin_load("first", &first);
+    line_up_alone(singles[0], &second);
+    finish_load(load, "v");
+    assert_int_equal(expect_load(singles[0])->action.batch, 0);
+    drop_values(&first, 1);
+}
+
+TEST(a_query_of_singles_is_no_larger_than_its_policy_says_and_takes_the_oldest)
+{
+    open_shares(1, 10, 3);
+    static struct caller first, callers[KEYS];
+    struct seen *load = queue_singles(&first, callers), *loads[KEYS];
+    finish_load(load, "v");
+    expect_query(loads, singles, 3);
+    finish_all(loads, 3);
+    assert_string_equal(expect_load(singles[3])->key, "s3");
+    drop_values(&first, 1);
+    drop_values(callers, KEYS);
+}
+
+TEST(singles_and_keys_of_many_are_one_query_of_the_share_whose_turn_it_is)
+{
+    static const char *const order[] = {"k0", "k1", "s0", "s1"};
+    static struct caller first, callers[4];
+    struct seen *load = begin_load("first", &first), *loads[4];
+    for (size_t i = 0; i < 2; i++) {
+        line_up_alone(singles[i], &callers[2 + i]);
+        line_up_together(keys[i], &callers[i]);
+    }
+    finish_load(load, "v"); /* of the singles' share: now it is the others' turn */
+    expect_query(loads, order, 4);
+    finish_all(loads, 4);
+    drop_values(&first, 1);
+    drop_values(callers, 4);
+}
+
+TEST(a_policy_may_keep_them_apart)
+{
+    bench.policy.apart = true;
+    static struct caller first, callers[KEYS];
+    struct seen *load = queue_singles(&first, callers);
+    for (size_t i = 0; i < KEYS; i++) {
+        finish_load(load, "v");
+        load = expect_load(singles[i]);
+        assert_int_equal(load->action.batch, 0);
+        sent_nothing();
+    }
+    drop_values(&first, 1);
+    drop_values(callers, KEYS);
+}
+
+TEST(without_a_guard_each_request_is_a_query_of_its_own)
+{
+    bench.config.mode = GUARD_MODE_OFF;
+    bench_open();
+    static struct caller callers[3];
+    struct seen *load = begin_load("s0", &callers[0]);
+    for (size_t i = 1; i < 3; i++)
+        line_up_alone("s0", &callers[i]);
+    loaded(load, "v");
+    reply_code(expect(CORE_FILL), 1);
+    expect_load("s0");
+    sent_nothing();
+    drop_values(callers, 1);
+}
+
+/* A refresh fills what users leave free, and never takes a user with it. */
+TEST(users_are_one_query_before_refreshes_and_with_them_where_there_is_room)
+{
+    static const char *const refreshes[] = {"r0", "r1", "r2"}, *const order[] = {"s0", "s1", "r0"};
+    open_shares(1, 10, 3);
+    static struct caller first, callers[2];
+    struct seen *load = begin_load("first", &first), *loads[3];
+    for (size_t i = 0; i < 3; i++) {
+        core_refresh(bench.core, bench.now_us, &(struct core_key){refreshes[i], 2, refreshes[i], 2},
+                     &bench.policy, NULL, false);
+        drain();
+        reply_stale(expect(CORE_ACQUIRE), REFRESH_OURS, "old");
+    }
+    for (size_t i = 0; i < 2; i++)
+        line_up_alone(singles[i], &callers[i]);
+    finish_load(load, "v");
+    expect_query(loads, order, 3);
+    finish_all(loads, 3);
+    expect_query(loads, &refreshes[1], 2);
+    drop_values(&first, 1);
+    drop_values(callers, 2);
+}
+
+TEST(a_query_of_singles_has_one_place_and_one_worker_until_its_last_load_is_over)
+{
+    open_shares(1, KEYS, KEYS);
+    static struct caller first, callers[KEYS], further[KEYS + 1];
+    static const char *const more[] = {"m0", "m1", "m2", "m3"};
+    struct seen *load = queue_singles(&first, callers), *loads[KEYS];
+    get("one more", &further[KEYS]);
+    is_shed(&further[KEYS]); /* one runs, and four wait */
+    finish_load(load, "v");
+    expect_query(loads, singles, KEYS);
+    for (size_t i = 0; i < KEYS; i++)
+        line_up_alone(more[i], &further[i]);
+    get("one more", &further[KEYS]);
+    is_shed(&further[KEYS]);
+    finish_all(loads, KEYS - 1);
+    sent_nothing();
+    finish_load(loads[KEYS - 1], "v");
+    expect_query(loads, more, KEYS);
+    drop_values(&first, 1);
+    drop_values(callers, KEYS);
+}
+
+TEST(what_nobody_waits_for_any_more_is_in_no_query)
+{
+    static const char *const order[] = {"s0", "s2"};
+    static struct caller first, callers[KEYS];
+    struct seen *load = queue_singles(&first, callers), *loads[KEYS];
+    cancel(&callers[1]);
+    cancel(&callers[3]);
+    reply_code(expect(CORE_RELEASE), 1);
+    reply_code(expect(CORE_RELEASE), 1);
+    finish_load(load, "v");
+    expect_query(loads, order, 2);
+    finish_all(loads, 2);
+    drop_values(&first, 1);
+    drop_values(callers, KEYS);
+}
+
+/* It holds the worker on, and the others are answered. */
+TEST(one_of_a_query_of_singles_can_be_given_up)
+{
+    bench.policy.max_hold_ms = bench.policy.lease_ms;
+    bench.policy.load_limit_ms = bench.policy.lease_ms;
+    static struct caller first, callers[KEYS], later;
+    struct seen *load = queue_singles(&first, callers), *loads[KEYS];
+    finish_load(load, "v");
+    expect_query(loads, singles, KEYS);
+    reply_kind(lookup_of("later", &later), REPLY_LEASE);
+    message(singles[1], true); /* its row was changed */
+    reply_code(expect(CORE_RENEW), 0);
+    assert_true(expect(CORE_CANCEL)->action.load == loads[1]->action.load);
+    finish_load(loads[0], "v");
+    finish_load(loads[2], "v");
+    finish_load(loads[3], "v");
+    for (size_t i = 0; i < KEYS; i++)
+        if (i != 1)
+            answered_value(&callers[i], "v", GUARD_FROM_LOAD);
+    sent_nothing();
+    loads[1]->over = true;
+    core_loaded(bench.core, bench.now_us, loads[1]->action.load,
+                &(struct core_loaded){.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_INTERNAL});
+    drain();
+    expect(CORE_ACQUIRE); /* again: it says nothing about the row */
+    expect_load("later");
+    drop_values(&first, 1);
+}
+
+/* ---- a query that fails as one ---- */
+
+static void fail_as_one(struct seen *loads[], size_t count)
+{
+    const struct core_loaded failed = {
+        .outcome = LOAD_FAILED, .failure = GUARD_FAILURE_REJECTED, .as_one = true};
+    for (size_t i = 0; i < count; i++) {
+        sent_nothing(); /* not before all of them are back */
+        loads[i]->over = true;
+        core_loaded(bench.core, bench.now_us, loads[i]->action.load, &failed);
+        drain();
+    }
+}
+
+/* s2 is what the source refuses. */
+TEST(a_query_that_fails_as_one_is_halved_until_the_key_stands_alone)
+{
+    static const char *const even[] = {"s0", "s2"}, *const odd[] = {"s1", "s3"};
+    static struct caller first, callers[KEYS], newcomer;
+    struct seen *load = queue_singles(&first, callers), *loads[KEYS];
+    finish_load(load, "v");
+    expect_query(loads, singles, KEYS);
+    line_up_alone("newcomer", &newcomer);
+    fail_as_one(loads, KEYS);
+    expect_query(loads, (const char *const[]){"newcomer"}, 1); /* older, and beside none of them */
+    finish_load(loads[0], "v");
+    expect_query(loads, even, 2);
+    fail_as_one(loads, 2);
+    expect_query(loads, odd, 2);
+    finish_all(loads, 2);
+    expect_query(loads, even, 1);
+    finish_load(loads[0], "v");
+    load = expect_load("s2");
+    load_fails(load, GUARD_FAILURE_REJECTED);
+    reply_code(expect(CORE_RELEASE), 1);
+    answered(&callers[2], GUARD_FAILED);
+    for (size_t i = 0; i < KEYS; i++)
+        if (i != 2)
+            answered_value(&callers[i], "v", GUARD_FROM_LOAD);
+    drop_values(&first, 1);
+    drop_values(&newcomer, 1);
+}
+
+TEST(a_half_for_which_there_is_no_place_any_more_is_shed_and_its_key_has_not_failed)
+{
+    open_shares(1, 2, 2);
+    static struct caller first, callers[2], further[2];
+    struct seen *load = begin_load("first", &first), *loads[2];
+    for (size_t i = 0; i < 2; i++)
+        line_up_alone(singles[i], &callers[i]);
+    finish_load(load, "v");
+    expect_query(loads, singles, 2);
+    for (size_t i = 0; i < 2; i++)
+        line_up_alone(keys[i], &further[i]);
+    const struct core_loaded failed = {
+        .outcome = LOAD_FAILED, .failure = GUARD_FAILURE_REJECTED, .as_one = true};
+    for (size_t i = 0; i < 2; i++) {
+        loads[i]->over = true;
+        core_loaded(bench.core, bench.now_us, loads[i]->action.load, &failed);
+        drain();
+    }
+    still_waits(&callers[0]); /* it has the place of the query */
+    answered(&callers[1], GUARD_SHED);
+    struct seen *release = expect(CORE_RELEASE);
+    assert_int_equal(release->action.failure, GUARD_FAILURE_NONE);
+    drop_values(&first, 1);
+}
+
+/* ---- neighbours ---- */
+
+/* s0 and s1 are one query. */
+static void begin_two(struct seen *loads[2], struct caller callers[2])
+{
+    static struct caller first;
+    struct seen *load = begin_load("first", &first);
+    for (size_t i = 0; i < 2; i++)
+        line_up_alone(singles[i], &callers[i]);
+    finish_load(load, "v");
+    drop_values(&first, 1);
+    expect_query(loads, singles, 2);
+}
+
+/* Its neighbour leaves the query, and is loaded by itself on the thread that stands still for it. */
+TEST(a_key_that_a_loader_needs_leaves_the_query_that_it_is_in)
+{
+    static struct caller callers[2], nested, circle;
+    struct seen *loads[2];
+    begin_two(loads, callers);
+    get_nested(singles[1], &nested, loads[0], 5000);
+    still_waits(&nested);
+    assert_true(expect(CORE_CANCEL)->action.load == loads[1]->action.load);
+    reply_code(expect(CORE_RELEASE), 1);
+    struct seen *own = lease(expect(CORE_ACQUIRE));
+    assert_string_equal(own->key, singles[1]);
+    assert_true(own->action.lender == loads[0]->action.load);
+    assert_true(own->action.load != loads[1]->action.load);
+    get_nested(singles[0], &circle, own, 5000); /* this one is a circle */
+    answered(&circle, GUARD_FAILED);
+    assert_int_equal(circle.waiter.result.failure, GUARD_FAILURE_CYCLE);
+    finish_load(own, "own");
+    answered_value(&nested, "own", GUARD_FROM_FLIGHT);
+    answered_value(&callers[1], "own", GUARD_FROM_LOAD);
+    loaded(loads[1], "what the query has brought all the same");
+    finish_load(loads[0], "v");
+    answered_value(&callers[0], "v", GUARD_FROM_LOAD);
+}
+
+/* s0 needs k0, and that needs s1, which only stands beside s0. */
+TEST(so_does_one_that_is_needed_further_down)
+{
+    static struct caller callers[2], inner, nested;
+    struct seen *loads[2];
+    begin_two(loads, callers);
+    get_nested("k0", &inner, loads[0], 5000);
+    struct seen *load = lease(expect(CORE_ACQUIRE));
+    get_nested(singles[1], &nested, load, 5000);
+    still_waits(&nested);
+    assert_true(expect(CORE_CANCEL)->action.load == loads[1]->action.load);
+    reply_code(expect(CORE_RELEASE), 1);
+    struct seen *own = lease(expect(CORE_ACQUIRE));
+    assert_true(own->action.lender == load->action.load);
+    finish_load(own, "own");
+    answered_value(&nested, "own", GUARD_FROM_FLIGHT);
+    finish_load(load, "inner");
+    answered_value(&inner, "inner", GUARD_FROM_LOAD);
+    drop_values(&callers[1], 1);
+}
+
+TEST(what_a_load_waits_for_is_in_no_query_of_others)
+{
+    open_shares(1, 10, KEYS);
+    static struct caller outer, nested[2], callers[2];
+    struct seen *load = begin_load("outer", &outer);
+    core_deferred(bench.core, bench.now_us, load->action.load); /* it may wait for several */
+    drain();
+    get_nested("n0", &nested[0], load, 5000);
+    struct seen *inner = lease(expect(CORE_ACQUIRE));
+    get_nested("n1", &nested[1], load, 5000);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE); /* the place is taken: it is queued */
+    for (size_t i = 0; i < 2; i++)
+        line_up_alone(singles[i], &callers[i]);
+    finish_load(inner, "v");
+    assert_int_equal(expect_load("n1")->action.batch, 0);
+    drop_values(nested, 1);
+}
+
+/* One may revalidate beside one that does not, if neither has a lease. */
+TEST(no_key_is_in_a_query_twice)
+{
+    bench.config.without_redis = true;
+    bench_open();
+    static struct caller first, callers[3];
+    get("first", &first);
+    struct seen *load = expect_load("first"), *loads[2];
+    get(singles[0], &callers[0]);
+    callers[1] = (struct caller){.waiter.revalidates = true};
+    get_as_prepared(singles[0], &callers[1], bench.now_us + 5000 * BENCH_MS);
+    get(singles[1], &callers[2]);
+    loaded(load, "v");
+    expect_query(loads, singles, 2);
+    loaded(loads[0], "v");
+    loaded(loads[1], "v");
+    assert_string_equal(expect_load(singles[0])->key, "s0");
+    drop_values(&first, 1);
+    drop_values(callers, 1);
+    drop_values(&callers[2], 1);
+}
+
 TEST_GROUP(.before = set_up, .end = bench_close);

@@ -223,6 +223,38 @@ TEST(a_batch_takes_one_permit_and_keeps_it_to_its_last_load)
         guard_value_unref(&callers[i].waiter.result.value);
 }
 
+/* All that wait for it leave together when it comes, and none asks for another one. */
+TEST(single_gets_that_wait_for_a_permit_are_one_query_under_it)
+{
+    with_permits(1);
+    static struct caller callers[3];
+    static const char *const names[] = {"a", "b", "c"};
+    bench.policy.batch_loader = (guard_batch_loader *)(uintptr_t)1;
+    bench.config.max_loads = 8;
+    bench_open();
+    struct seen *asked = request_one(names[0], &callers[0]), *loads[3];
+    refuse(asked, PERMIT_MS);
+    for (int i = 1; i < 3; i++)
+        queue_load(names[i], &callers[i]);
+    sent_nothing();
+    freed(asked);
+    grant(expect_users_request(), 0);
+    for (int i = 0; i < 3; i++) {
+        loads[i] = expect_load_of(names[i]);
+        assert_int_equal(loads[i]->action.batch, loads[0]->action.batch);
+        assert_string_equal(loads[i]->permit, loads[0]->permit);
+    }
+    sent_nothing();
+    for (int i = 0; i < 3; i++) {
+        loaded(loads[i], "row");
+        if (i == 2)
+            assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, loads[0]->permit);
+        reply_code(expect(CORE_FILL), 1);
+        answered_value(&callers[i], "row", GUARD_FROM_LOAD);
+    }
+    sent_nothing();
+}
+
 /* Redis has one permit. The next load, or NULL; *out: the permit is. */
 static struct seen *next_load(bool *out)
 {
