@@ -302,6 +302,9 @@ static const struct setting table[] = {
         "LOAD_QUEUE", guard.load_queue, "1000", 0, 1000000, "loads",
         "loads that may wait for their turn, and as many again for /products?ids=; beyond that requests are "
         "shed (503)"),
+    TEXT("MERGE_LOADS", on_off, merge_loads, "on",
+         "products that have to wait for their load are loaded with one query, up to 100; off: each with its "
+         "own"),
     NUMBER("LOAD_PERMITS", guard.load_permits, "0", 0, 100000, "loads",
            "loads at a time in all processes of the namespace together; 0: no limit but MAX_LOADS in "
            "each; must be the same in all of them"),

@@ -468,6 +468,7 @@ static struct guard_policy policy_of(struct catalog *catalog, const struct setti
     policy.near_ms = settings->guard.near_bytes > 0 ? policy.near_ms : 0;
     policy.batch_loader = kind == DOCUMENT_PRODUCT ? load_products : NULL;
     policy.batch_max = PRODUCT_BATCH_MAX;
+    policy.apart = !settings->merge_loads;
     policy.tagged = kind == DOCUMENT_CATEGORY || kind == DOCUMENT_PRODUCT;
     policy.name = document_kind_name(kind);
     return policy;

@@ -172,6 +172,7 @@ static const struct {
     {"LOAD_THREADS", {"", "-1", "1025"}},
     {"REVALIDATE_TOKEN_FILE", {"/nonexistent/token"}},
     {"LOAD_QUEUE", {"", "-1", "1000001"}},
+    {"MERGE_LOADS", {"", "yes", "1"}},
     {"LOAD_PERMITS", {"", "-1", "100001"}},
     {"PERMIT_MS", {"", "29", "60001"}},
     {"WRITE_WORKERS", {"", "0", "257"}},

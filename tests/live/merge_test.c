@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * merge_test.c - requests for one key each whose loads have to wait: how many queries they become, and what is one key's own
+ * in a query of many.
+ */
+#include "guard_rig.h"
+#include <inttypes.h>
+
+enum { MOST = 100, KEY_BYTES = 32, SAID_BYTES = 65536 };
+
+/* ---- the source: the rig's, which counts and has a gate, and its batch loader ---- */
+
+static struct {
+    atomic_uint queries, most_keys;
+    atomic_bool away;     /* it cannot be reached */
+    const char *poison;   /* a query with this key is refused; NULL: none */
+    const char *left_out; /* this one is not finished */
+    const char *twice;    /* this one is, two times */
+    const char *asks;     /* this one needs the next, if it is one of several */
+    const char *asked_for;
+    _Atomic(struct guard_load *) earlier; /* of a load that is over */
+    atomic_bool names_earlier;            /* finishes that, too */
+    atomic_uint inner_status;
+} merged;
+
+static struct {
+    pthread_mutex_t mutex;
+    size_t bytes;
+    char text[SAID_BYTES];
+} said = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static void hear(void *context, const char *text, bool good)
+{
+    (void)context, (void)good;
+    pthread_mutex_lock(&said.mutex);
+    said.bytes += (size_t)snprintf(said.text + said.bytes, sizeof said.text - said.bytes, "%s\n", text);
+    pthread_mutex_unlock(&said.mutex);
+}
+
+static void assert_said(const char *text)
+{
+    pthread_mutex_lock(&said.mutex);
+    if (strstr(said.text, text) == NULL)
+        fail_msg("\"%s\" was not said, but:\n%s", text, said.text);
+    pthread_mutex_unlock(&said.mutex);
+}
+
+static bool is_key(const struct guard_load *load, const char *key)
+{
+    return key != NULL && strcmp(guard_load_key(load), key) == 0;
+}
+
+static bool has_key(struct guard_load *const *loads, size_t count, const char *key)
+{
+    size_t i = 0;
+    while (i < count && !is_key(loads[i], key))
+        i++;
+    return i < count;
+}
+
+/* It needs another key of the same kind, which may stand beside it. */
+static void ask_for_neighbour(struct guard_load *load)
+{
+    struct guard_result inner;
+    struct guard_request request = {.kind = fleet.kinds[0], .key = merged.asked_for};
+    bool counts = !is_key(load, merged.asked_for); /* the other is refused on its thread */
+    atomic_fetch_add(&fleet.accepted[0], counts);
+    atomic_fetch_add(&fleet.answered, counts);
+    guard_load_get(load, &request, &inner);
+    atomic_store(&merged.inner_status, inner.status);
+    guard_value_unref(&inner.value);
+}
+
+static void answer_one(struct source *source, struct guard_load *load, unsigned version)
+{
+    if (is_key(load, merged.left_out))
+        return;
+    if (is_key(load, merged.asks))
+        ask_for_neighbour(load);
+    if (is_key(load, merged.twice))
+        guard_load_absent(load);
+    source_row(source, load, version);
+}
+
+static void answer(struct source *source, struct guard_load *const *loads, size_t count)
+{
+    bool refused = has_key(loads, count, merged.poison), away = atomic_load(&merged.away);
+    unsigned version = atomic_load(&source->version);
+    if (atomic_load(&merged.names_earlier))
+        guard_load_done(atomic_load(&merged.earlier), "another", 7, NULL);
+    for (size_t i = 0; i < count; i++) {
+        if (refused || away)
+            guard_load_fail(loads[i], away ? GUARD_FAILURE_UNAVAILABLE : GUARD_FAILURE_REJECTED);
+        else
+            answer_one(source, loads[i], version);
+    }
+}
+
+static void load_all(struct guard_load *const *loads, size_t count, void *context)
+{
+    struct source *source = context;
+    rig_raise(&source->most, atomic_fetch_add(&source->running, 1) + 1);
+    atomic_fetch_add(&merged.queries, 1);
+    rig_raise(&merged.most_keys, (unsigned)count);
+    source_pass(source, loads[0]);
+    answer(source, loads, count);
+    atomic_fetch_sub(&source->running, 1);
+}
+
+static void load_one(struct guard_load *load, void *context)
+{
+    if (is_key(load, "before"))
+        atomic_store(&merged.earlier, load);
+    load_all(&load, 1, context);
+}
+
+/* ---- asking ---- */
+
+static struct ask asks[MOST + 2];
+static char keys[MOST][KEY_BYTES];
+
+static bool merge_before(void)
+{
+    memset(&merged, 0, sizeof merged);
+    said.bytes = 0;
+    fleet_init();
+    fleet.policy.loader = load_one;
+    fleet.policy.batch_loader = load_all;
+    fleet.config.max_loads = 1;
+    fleet.config.log = hear;
+    for (size_t i = 0; i < MOST; i++)
+        snprintf(keys[i], KEY_BYTES, "key:%zu", i);
+    return true;
+}
+
+/* Each worker has a load, which stands at the gate, and so many requests wait behind them. */
+static void queue_up(size_t count)
+{
+    source_shut(&fleet.source);
+    atomic_store(&merged.queries, 0);
+    for (uint32_t i = 0; i < fleet.config.max_loads; i++) {
+        char first[KEY_BYTES];
+        snprintf(first, sizeof first, "first:%" PRIu32, i);
+        ask_start(0, &asks[MOST + i], first);
+        WAIT_UNTIL(atomic_load(&merged.queries) == i + 1);
+    }
+    for (size_t i = 0; i < count; i++)
+        ask_start(0, &asks[i], keys[i]);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == count);
+}
+
+/* Queries of those that waited. */
+static unsigned let_go(size_t count)
+{
+    source_open(&fleet.source);
+    for (size_t i = 0; i < count; i++)
+        ask_wait(&asks[i]);
+    for (uint32_t i = 0; i < fleet.config.max_loads; i++) {
+        ask_wait(&asks[MOST + i]);
+        ask_clear(&asks[MOST + i]);
+    }
+    return atomic_load(&merged.queries) - fleet.config.max_loads;
+}
+
+static void expect_rows(size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++) {
+        char row[2 * KEY_BYTES];
+        snprintf(row, sizeof row, "%s v1", keys[i]);
+        assert_row(&asks[i].result, row);
+        ask_clear(&asks[i]);
+    }
+}
+
+/* ---- how many ---- */
+
+TEST(a_hundred_cold_keys_that_wait_for_a_worker_are_four_queries)
+{
+    fleet.config.max_loads = 2;
+    fleet.policy.batch_max = 30;
+    fleet_open(1);
+    queue_up(MOST);
+    assert_int_equal(let_go(MOST), 4);
+    assert_int_equal(atomic_load(&merged.most_keys), 30);
+    assert_int_equal(atomic_load(&fleet.source.most), 2);
+    expect_rows(0, MOST);
+}
+
+TEST(whoever_need_not_wait_is_a_query_of_its_own)
+{
+    fleet.config.max_loads = 20;
+    fleet_open(1);
+    source_shut(&fleet.source);
+    for (size_t i = 0; i < 20; i++)
+        ask_start(0, &asks[i], keys[i]);
+    WAIT_UNTIL(atomic_load(&merged.queries) == 20);
+    source_open(&fleet.source);
+    for (size_t i = 0; i < 20; i++)
+        ask_wait(&asks[i]);
+    expect_rows(0, 20);
+}
+
+TEST(a_policy_may_keep_them_apart)
+{
+    fleet.policy.apart = true;
+    fleet_open(1);
+    queue_up(20);
+    assert_int_equal(let_go(20), 20);
+    expect_rows(0, 20);
+}
+
+TEST(values_that_go_stale_together_are_few_queries)
+{
+    fleet.policy.fresh_ms = 1;
+    fleet.policy.stale_ms = 600000;
+    fleet_open(1);
+    queue_up(MOST);
+    let_go(MOST);
+    expect_rows(0, MOST);
+    source_shut(&fleet.source);
+    atomic_store(&merged.queries, 0);
+    atomic_store(&fleet.source.version, 2);
+    for (size_t i = 0; i < MOST; i++) {
+        struct guard_result result = get_of(0, keys[i]);
+        assert_int_equal(result.source, GUARD_FROM_STALE);
+        guard_value_unref(&result.value);
+    }
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == MOST - 1);
+    source_open(&fleet.source);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).refresh_started == MOST);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_running == 0);
+    assert_int_equal(atomic_load(&merged.queries), 1 + (MOST - 1 + 63) / 64);
+}
+
+/* The permits of both processes are out, and each has fifty that wait for one. */
+TEST(under_permits_the_fleet_has_few_queries_and_never_more_at_a_time)
+{
+    fleet.config.max_loads = 8;
+    fleet.config.load_permits = 2;
+    fleet.config.permit_ms = 60000;
+    fleet_open(2);
+    source_shut(&fleet.source);
+    for (size_t i = 0; i < 2; i++)
+        ask_start(i, &asks[MOST + i], i == 0 ? "first" : "second");
+    WAIT_UNTIL(atomic_load(&merged.queries) == 2);
+    for (size_t i = 0; i < MOST; i++)
+        ask_start(i % 2, &asks[i], keys[i]);
+    for (size_t i = 0; i < 2; i++)
+        WAIT_UNTIL(stats_of(fleet.guards[i]).loads_queued == MOST / 2);
+    source_open(&fleet.source);
+    for (size_t i = 0; i < 2; i++) {
+        ask_wait(&asks[MOST + i]);
+        ask_clear(&asks[MOST + i]);
+    }
+    for (size_t i = 0; i < MOST; i++)
+        ask_wait(&asks[i]);
+    expect_rows(0, MOST);
+    assert_int_equal(atomic_load(&merged.queries), 4);
+    assert_int_equal(atomic_load(&fleet.source.most), 2);
+}
+
+/* ---- what fails ---- */
+
+/* 16, 8, 4, 2, 1: beside each that fails there is one that does not. */
+TEST(a_key_that_makes_its_query_fail_fails_alone)
+{
+    merged.poison = keys[5];
+    fleet_open(1);
+    queue_up(16);
+    assert_int_equal(let_go(16), 9);
+    assert_int_equal(asks[5].result.status, GUARD_FAILED);
+    assert_int_equal(asks[5].result.failure, GUARD_FAILURE_REJECTED);
+    expect_rows(0, 5);
+    expect_rows(6, 16);
+    assert_int_equal(stats_of(fleet.guards[0]).load_failed, 1);
+}
+
+TEST(a_source_that_is_away_is_asked_once_for_all)
+{
+    fleet_open(1);
+    queue_up(16);
+    atomic_store(&merged.away, true);
+    assert_int_equal(let_go(16), 1);
+    for (size_t i = 0; i < 16; i++)
+        assert_int_equal(asks[i].result.failure, GUARD_FAILURE_UNAVAILABLE);
+}
+
+TEST(a_batch_loader_is_named_with_the_keys_that_it_forgets_or_answers_twice)
+{
+    merged.left_out = keys[3];
+    merged.twice = keys[4];
+    fleet_open(1);
+    queue_up(8);
+    assert_int_equal(let_go(8), 1);
+    assert_int_equal(asks[3].result.failure, GUARD_FAILURE_INTERNAL);
+    assert_int_equal(asks[4].result.status, GUARD_ABSENT);
+    expect_rows(0, 3);
+    expect_rows(5, 8);
+    assert_said("the loader of \"key:3\" returned without finishing the load, which fails");
+    assert_said("the loader of \"key:4\" finished the load a second time; its first verdict stands");
+}
+
+TEST(what_a_batch_loader_answers_that_it_was_not_asked_for_is_told_and_changes_nothing)
+{
+    fleet_open(1);
+    expect_row(0, "before", "before v1");
+    queue_up(8);
+    atomic_store(&merged.names_earlier, true);
+    let_go(8);
+    expect_rows(0, 8);
+    assert_said("guard_load_done: the load is over");
+}
+
+/* ---- neighbours ---- */
+
+TEST(a_key_that_its_neighbour_needs_is_loaded_by_itself_and_is_no_circle)
+{
+    merged.asks = keys[2];
+    merged.asked_for = keys[6];
+    fleet_open(1);
+    queue_up(8);
+    let_go(8);
+    assert_int_equal(atomic_load(&merged.inner_status), GUARD_OK);
+    expect_rows(0, 8);
+}
+
+TEST(a_key_that_needs_itself_is_still_a_circle)
+{
+    merged.asks = merged.asked_for = keys[2];
+    fleet_open(1);
+    queue_up(8);
+    let_go(8);
+    assert_int_equal(atomic_load(&merged.inner_status), GUARD_FAILED);
+    expect_rows(0, 8);
+}
+
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = merge_before, .end = fleet_close);
