@@ -437,11 +437,24 @@ GUARD_API void guard_drain(struct guard *guard);
  * write as its own. So two processes with overlapping keys, in any order, each load those whose leases they got, and
  * wait for the rest.
  *
+ * What has to wait leaves together. Loads of different requests, for one key each or for many, are one query if they have
+ * to wait for a worker or a permit: the oldest that may begin takes with it, up to batch_max, what is queued under the same
+ * policy; what a request waits for comes first, background refreshes fill what is left. Nothing waits in order to be in a
+ * query: with few misses nothing is queued, and a load that is alone goes to the loader. Each keeps its own lease, outcome
+ * and limits, but the query has one thread, one permit, one place and the shortest time of its loads; one that is cancelled
+ * has them until the query is over. Never with others: what passes, what another load waits for, everything in mode
+ * OFF, and all of a policy that says `apart`.
+ *
  * A batch loader loads the rows of several keys of its policy with one query. loads[0..count) are lent until it returns,
  * count is 2..batch_max, and all keys differ but in mode OFF. It finishes each of them as a guard_loader does its one, each
  * with a verdict of its own; what it leaves unfinished fails as INTERNAL. It occupies one thread. guard_load_left_ms() is
  * that of the whole batch. guard_load_cancelled() says which keys are no longer wanted; the others go on.
  * guard_load_cancel_fd() is the same for all and becomes readable when no result is wanted any more.
+ *
+ * If all fail as REJECTED or INTERNAL, nobody knows which key that is about: none has failed yet, and the query is
+ * made again by halves until the key stands alone. UNAVAILABLE and TIMEOUT are of the source, and all fail with them.
+ * guard_load_get() may ask for a key that is in the same call: that one leaves it, is loaded by itself on this thread, and
+ * what the call brings for it is dropped. Only a key that needs itself is a CYCLE.
  */
 
 /*
@@ -776,8 +789,9 @@ GUARD_API bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1
  * Requests for one key (`key`) and requests for many (`keys`) cannot keep each other from being loaded:
  *
  * Places     Each share has max_loads + load_queue of its own. A place is one query: batch_max keys of requests for
- *            many take one if the kind has a batch loader. So a request for one key is shed only because of others for
- *            one key, and a request for many only because of others for many.
+ *            many take one if the kind has a batch loader. Loads that are queued singly take one each until they leave
+ *            as one query, which is of the share of its oldest load. So a request for one key is shed only because
+ *            of others for one key, and a request for many only because of others for many.
  * Waiters    Each share has max_waiters of its own; every key counts.
  * Turns      While both wait, the next load is one of the share with fewer queries running; if they have the same
  *            number, they take turns: each gets half of max_loads as loads end (with max_loads 1 every other query).
@@ -794,7 +808,8 @@ GUARD_API bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1
  * max_loads, B, bounds what one process does to the source; in an avalanche, when thousands of keys expire
  * together, that is B queries for each process. With load_permits no more than that many queries run at a time over all
  * processes: a load takes a permit from Redis, or from the load before it in this process, and stays queued, without a thread,
- * until it has one. A batch is one query and takes one permit; a nested load runs under the permit of its outer load.
+ * until it has one. A batch is one query and takes one permit, whatever requests its keys are of; a nested load runs under the
+ * permit of its outer load.
  *
  * Order      First come, first served among the processes that wait. A process keeps a permit for a turn: for 50 ms, or 8
  *            queries if that is less, it passes to the next load that has waiters, without a round trip; so another

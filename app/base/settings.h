@@ -39,7 +39,7 @@ struct settings {
     const char *write_database_url; /* the same; "": this process only reads */
     bool database_standby;          /* the loads may be of one */
     uint32_t database_session_ms;
-    bool prepare; /* off: behind a pooler that cannot keep prepared statements */
+    bool prepare;     /* off: behind a pooler that cannot keep prepared statements */
     bool merge_loads; /* products that wait for their load are one query */
     uint32_t write_workers, write_queue;
     uint32_t write_limit_ms, write_lock_ms; /* of one write; of its wait for a row */

@@ -331,7 +331,8 @@ static bool is_load_of_key(const struct load *load, const struct core_key *key)
 static bool has_key_in_batch(const struct flight *flight)
 {
     const struct core *core = flight->core;
-    bool differ = core->config.mode != GUARD_MODE_OFF && (core->loads.passing > 0 || core->by_key[true] != NULL);
+    bool differ =
+        core->config.mode != GUARD_MODE_OFF && (core->loads.passing > 0 || core->by_key[true] != NULL);
     const struct load *last = differ ? core->loads.batch_last : NULL, *load = last;
     bool found = last != NULL && is_load_of_key(last, &flight->key);
     while (last != NULL && !found && load->mate_prev != last) {
@@ -374,7 +375,8 @@ static uint32_t start_batch_of_queue(const struct joint *joint, struct flight *f
 static void start_batch(struct core *core, const struct flight *oldest)
 {
     const struct joint joint = {oldest->policy, oldest->half};
-    const enum share own = oldest->share, shares[SHARES] = {own, own == SHARE_MANY ? SHARE_SINGLE : SHARE_MANY};
+    const enum share own = oldest->share,
+                     shares[SHARES] = {own, own == SHARE_MANY ? SHARE_SINGLE : SHARE_MANY};
     static const enum queue classes[] = {QUEUE_USERS, QUEUE_REFRESHES};
     uint32_t left = joint.policy->batch_max;
     core->loads.batch = ++core->last_id;

@@ -74,7 +74,7 @@ struct load {
     uint64_t deadline_us;
     uint64_t hold_until_us; /* deferred: its place and its permit come back then, whatever happens */
     struct alarm hold;
-    uint64_t batch; /* one query with those of the same; 0: a query of its own */
+    uint64_t batch;        /* one query with those of the same; 0: a query of its own */
     enum share share;      /* of its query */
     uint32_t place_parts;  /* 0: nested, or its query has a place without it */
     struct permit *permit; /* of its query; NULL: it runs without, or in another load's place */
@@ -92,7 +92,7 @@ struct load {
     bool cut_short;                 /* the outer one's or the lender's deadline comes before its own */
     uint64_t visit;                 /* the last search that came by */
     struct load *visit_next;
-    struct load *visit_from;        /* that waits for it, or whose mate does; NULL: the search began here */
+    struct load *visit_from; /* that waits for it, or whose mate does; NULL: the search began here */
     bool visit_by_mate;
     size_t key_bytes;
     char key[]; /* owned: encoded, and behind it the plain one and NUL */

@@ -372,9 +372,9 @@ static bool failed_as_one(const struct running_load *first)
     bool failed = true;
     for (const struct running_load *load = first; load != NULL && failed; load = load->mate) {
         const struct core_loaded *loaded = &load->result.loaded;
-        bool by_itself = load->doomed || (loaded->outcome == LOAD_FAILED &&
-                                          (loaded->failure == GUARD_FAILURE_REJECTED ||
-                                           loaded->failure == GUARD_FAILURE_INTERNAL));
+        bool by_itself =
+            load->doomed || (loaded->outcome == LOAD_FAILED && (loaded->failure == GUARD_FAILURE_REJECTED ||
+                                                                loaded->failure == GUARD_FAILURE_INTERNAL));
         failed = load->cancelled || (load->verdict == VERDICT_HERE && by_itself);
     }
     return failed && first->mate != NULL;
