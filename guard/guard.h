@@ -902,6 +902,7 @@ struct guard_stats {
     uint64_t missed; /* GUARD_PEEK: MISS; its UNKNOWN is in `failed` */
     /* loads of this process */
     uint64_t load_started, load_ok, load_absent, load_failed, load_cancelled;
+    uint64_t load_queries;  /* that those started were: all loads of one call of a batch loader are one */
     uint64_t load_uncached; /* of those started: without a lease (Redis gone, mode local or off, ...) */
     /* started while another load of the key ran here under a live lease: 0. One that revalidates is apart */
     uint64_t load_duplicate;

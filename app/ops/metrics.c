@@ -111,6 +111,7 @@ static const struct family {
      "shed "
      "timeout:timed_out cancelled closed missed"},
     {"loads_started", NULL, NULL, "load_started"},
+    {"queries", NULL, NULL, "load_queries"},
     {"loads", "result", "Loads of this process, by how they ended.",
      "ok:load_ok absent:load_absent unchanged:load_unchanged failed:load_failed cancelled:load_cancelled"},
     {"loads_uncached", NULL, NULL, "load_uncached"},

@@ -45,6 +45,7 @@ static const struct stat_row ROWS[] = {
     COUNT_K(closed, "Requests answered with the end of the guard or their loop."),
     COUNT_K(missed, "Requests that only looked and found nothing."),
     COUNT_K(load_started, "Loads begun by this process."),
+    COUNT_K(load_queries, "Queries begun by this process: loads that are one batch are one."),
     COUNT_K(load_ok, "Loads that brought a value."),
     COUNT_K(load_absent, "Loads that found no such row."),
     COUNT_K(load_failed, "Loads that failed."),

@@ -500,6 +500,7 @@ static void begin_query(struct core *core, struct load *load, struct flight *fli
     if (permits_exist(core))
         load->permit = other != NULL ? other->permit : permits_use(core);
     flight_counts(flight)->loads_running++;
+    flight_counts(flight)->load_queries += other == NULL;
     if (other == NULL)
         core->loads.query_parts = 0;
     take_over_place(core, load, flight);

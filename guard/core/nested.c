@@ -182,6 +182,7 @@ bool nested_take_berth(const struct flight *flight, struct load *load)
     else
         core->loads.threads_used++;
     flight_counts(flight)->load_nested++;
+    flight_counts(flight)->load_queries++;
     return true;
 }
 

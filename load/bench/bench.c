@@ -2,7 +2,7 @@
 /*
  * bench.c - what the guard costs and what it is good for, in numbers of this machine.
  *
- *     bench [MEASUREMENT ...]     hits, sizes, burst, misses, loads, waiters, rolling, avalanche, growth, gate; all without any
+ *     bench [MEASUREMENT ...]     hits, sizes, burst, misses, loads, waiters, rolling, avalanche, merge, growth, gate; all without any
  *
  * Private Redis and PostgreSQL, catalogd as it is shipped, nginx and Varnish from the distribution beside it on
  * the same body. One table at the end: the median of every number, its spread, the goal and whether it was met. Exits
@@ -32,7 +32,7 @@ enum {
     FILES_NEEDED = 12000,
 };
 
-const char bench_query_marker[] = "/* load product */";
+const char bench_query_marker[] = "/* load product"; /* one, or several */
 
 static struct bench bench = {.next_product = 1};
 static double load_before; /* of the minute before we began: what others did with these cores */
@@ -50,6 +50,7 @@ static const struct {
     {"waiters", measure_waiters, 0},
     {"rolling", measure_rolling, 0},
     {"avalanche", measure_avalanche, BENCH_AVALANCHE_PRODUCTS},
+    {"merge", measure_merge, BENCH_MERGE_PRODUCTS},
     {"growth", measure_growth, 0},
     {"gate", measure_gate, 0},
 };

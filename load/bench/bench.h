@@ -10,6 +10,7 @@
  *     bench_waiters.c   ten thousand waiters
  *     bench_rolling.c   one hot product that expires every second, beside nginx
  *     bench_avalanche.c thousands of products that expire together
+ *     bench_merge.c     different products at once, with queries of what has to wait, and with one for each
  *     bench_growth.c    how cost grows: over HTTP; bench_growth_inside.c: of the library alone
  *     bench_gate.c      what a request costs, counted; against gate.txt
  *     bench_report.c    rows, verdicts
@@ -93,7 +94,8 @@ bool progress_end(bool good);
 
 enum {
     BENCH_MANY_PRODUCTS = 10000,
-    BENCH_AVALANCHE_PRODUCTS = 3000
+    BENCH_AVALANCHE_PRODUCTS = 3000,
+    BENCH_MERGE_PRODUCTS = 13000
 }; /* besides those that the other measurements take */
 
 struct bench {
@@ -103,7 +105,7 @@ struct bench {
     bool gate_closed;      /* something costs more than gate.txt says */
 };
 
-extern const char bench_query_marker[]; /* what PostgreSQL logs when a product is loaded */
+extern const char bench_query_marker[]; /* what PostgreSQL logs when products are loaded */
 
 /* catalogd over the two servers with these settings ("NAME=value", ends with NULL) over the defaults; returns
  * when it is ready and connected to Redis. */
@@ -122,6 +124,10 @@ uint32_t bench_cold_products(struct bench *bench, uint32_t count);
 /* One GET that must be answered with 200; one for each of so many products. */
 bool bench_ask(uint16_t port, const char *path);
 bool bench_ask_each(uint16_t port, uint32_t first, uint32_t count);
+
+/* So many of them at once, by as many connections: queries, and ms to the last answer. */
+bool bench_cold_burst(struct bench *bench, const struct stack_catalogd *catalogd, uint32_t count,
+                      double *queries, double *ms);
 
 /* pace_begin() and pace_run() of herd/pace.h; all must be answered with 200. */
 bool bench_pace_begin(const struct pace *pace, struct herd **out, uint64_t *begin_us);
@@ -144,6 +150,7 @@ bool measure_loads(struct bench *bench);
 bool measure_waiters(struct bench *bench);
 bool measure_rolling(struct bench *bench);
 bool measure_avalanche(struct bench *bench);
+bool measure_merge(struct bench *bench);
 bool measure_growth(struct bench *bench);
 bool measure_gate(struct bench *bench);
 

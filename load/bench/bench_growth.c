@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_growth.c - how cost grows: with keys, tags, the size of values, waiters, connections, processes.
+ * bench_growth.c - how cost grows: with keys, keys at once, tags, the size of values, waiters, connections, processes.
  *
  * Each curve is a row with a bar for each point. What the library alone can show is measured in processes that hold
  * nothing else (growth.h): there is no HTTP in it, and a million of something fits. A fleet of a thousand is a thousand
@@ -262,6 +262,18 @@ static bool ask_processes(struct bench *bench, double processes, double *numbers
     return good;
 }
 
+static bool ask_many_keys(struct bench *bench, double keys, double *numbers)
+{
+    struct stack_catalogd catalogd = {0};
+    char delay[32];
+    const char *const settings[] = {delay, "SERVER_LOOPS=1", NULL};
+    snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", QUERY_MS / 100);
+    bool good = bench_service_start(bench, &catalogd, settings) &&
+                bench_cold_burst(bench, &catalogd, (uint32_t)keys, &numbers[0], &numbers[1]);
+    stack_catalogd_stop(&catalogd);
+    return good;
+}
+
 /* ---- all of it ---- */
 
 static const struct line key_lines[] = {{"CPU of a miss", "us", 1},
@@ -288,6 +300,8 @@ static const struct line connection_lines[] = {{"CPU of a near hit beside", "us"
                                                {"memory for each", "KiB", 2}};
 static const struct line process_lines[] = {
     {"queries", "", 0}, {"commands of Redis", "", 0}, {"slowest answer, without the query", "ms", 1}};
+
+static const struct line at_once_lines[] = {{"queries", "", 0}, {"slowest answer", "ms", 1}};
 
 #define LINES(list) list, sizeof(list) / sizeof *(list)
 
@@ -348,6 +362,13 @@ bool measure_growth(struct bench *bench)
          "processes",
          6,
          {1, 2, 4, 8, 16, 32}},
+        {"keys at once:",
+         "different cold products at once over HTTP, 8 workers, the query takes 30 ms",
+         ask_many_keys,
+         LINES(at_once_lines),
+         "keys",
+         4,
+         {1, 10, 100, 1000}},
     };
     bool good = true;
     for (size_t i = 0; good && i < sizeof inside / sizeof *inside; i++)

@@ -183,6 +183,7 @@ TEST(a_hundred_cold_keys_that_wait_for_a_worker_are_four_queries)
     assert_int_equal(let_go(MOST), 4);
     assert_int_equal(atomic_load(&merged.most_keys), 30);
     assert_int_equal(atomic_load(&fleet.source.most), 2);
+    assert_int_equal(stats_of(fleet.guards[0]).load_queries, 6);
     expect_rows(0, MOST);
 }
 

@@ -448,6 +448,8 @@ TEST(single_gets_that_wait_for_a_worker_are_one_query)
     finish_all(loads, KEYS);
     for (size_t i = 0; i < KEYS; i++)
         answered_value(&callers[i], "v", GUARD_FROM_LOAD);
+    assert_int_equal(stats_of().load_started, 1 + KEYS);
+    assert_int_equal(stats_of().load_queries, 2);
     drop_values(&first, 1);
 }
 
