@@ -184,6 +184,8 @@ enum seen {
     SEEN_LENT,      /* loads on the thread of one that waits */
     SEEN_CIRCLES,   /* gets of loaders that would have waited for themselves */
     SEEN_BATCHED,   /* loads that joined another's query */
+    SEEN_MERGED,    /* of those, for a request for one key */
+    SEEN_AS_ONE,    /* loads whose query failed as one */
     SEEN_NEAR,      /* near hits */
     SEEN_NEAR_OLD,  /* of those, older than an invalidation that another process has confirmed */
     SEEN_NEAR_LATE, /* lookups whose answer came too late to be kept */
@@ -506,6 +508,7 @@ struct load_model {
     uint32_t lender;    /* 1 + the load whose thread runs it; 0: a worker of its own */
     uint32_t nests;     /* 1 + the key that its loader asks for before it ends; 0: none */
     bool blocked, lent; /* its loader waits for another load; its thread runs another one meanwhile */
+    bool as_one;        /* it fails, and so does every load of its query, because of what was asked */
     uint64_t start_us, end_us, ended_us, deadline_us;
     char token[TOKEN_SIZE];
     char permit[TOKEN_SIZE];  /* "": it runs without */

@@ -537,6 +537,18 @@ static void check_shed(struct sim *sim, const struct request *request)
                  (uint32_t)(request - sim->request), request->waiter.of_many ? " of many" : "", places, used);
 }
 
+/* A query that failed as one says nothing about any of its keys. */
+static void check_failed_alone(struct sim *sim, const struct request *request)
+{
+    const struct guard_result *result = &request->waiter.result;
+    bool of_load = result->status == GUARD_FAILED && result->source != GUARD_FROM_CACHE && result->load != 0;
+    const struct load_model *load =
+        of_load ? process_load_of(sim, &sim->process[request->process], result->load) : NULL;
+    if (load != NULL && load->as_one && !load->cancelled)
+        sim_fail(sim, "#%u of k%u is told of the failure of a query with other keys",
+                 (uint32_t)(request - sim->request), request->key);
+}
+
 void check_answer(struct sim *sim, const struct request *request)
 {
     enum guard_status status = request->waiter.result.status;
@@ -555,6 +567,7 @@ void check_answer(struct sim *sim, const struct request *request)
     check_pushed(sim, request);
     check_refreshed(sim, request);
     check_shed(sim, request);
+    check_failed_alone(sim, request);
     if (status == GUARD_OK)
         check_value(sim, request);
     if (status == GUARD_ABSENT && !was_absent(&sim->row[request->key], request->floor))

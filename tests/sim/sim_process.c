@@ -440,6 +440,7 @@ static void start_load(struct sim *sim, struct process *process, const struct co
         bool joins = has_mates(sim, load);
         process->running += !joins;
         sim->seen[SEEN_BATCHED] += joins;
+        sim->seen[SEEN_MERGED] += joins && action->starter != NULL && !action->starter->of_many;
     }
     sim_trace(sim, "p%u  load k%u %.8s %s%s", process->index, load->key, load->token,
               load->leased ? "leased" : "bare", load->fails ? ", will fail" : "");
@@ -519,6 +520,39 @@ static const char *name_of_load(const struct sim *sim, uint32_t index, char name
     return name;
 }
 
+static bool is_mate(const struct load_model *load, const struct load_model *other)
+{
+    return load->batch != 0 && other->batch == load->batch && other->life == load->life;
+}
+
+/* What one of them asks for makes the whole query fail: they return together. Where loads may be deferred each ends for itself. */
+static bool fails_as_one(struct sim *sim, const struct load_model *load)
+{
+    bool fails = load->fails && !load->as_one && !load->cancelled && load->key % 2 == 0 &&
+                 !sim->wishes.may[WISH_DEFER];
+    uint32_t mates = 0;
+    for (uint32_t i = 0; i < sim->loads && fails; i++) {
+        const struct load_model *mate = &sim->load[i];
+        if (!is_mate(load, mate))
+            continue;
+        mates++;
+        fails = !mate->ended && !mate->blocked && !mate->lent;
+    }
+    return fails && mates > 1;
+}
+
+static void end_query(struct sim *sim, const struct load_model *load)
+{
+    for (uint32_t i = 0; i < sim->loads; i++)
+        if (is_mate(load, &sim->load[i])) {
+            sim->load[i].as_one = sim->load[i].fails = true;
+            sim->load[i].nests = 0;
+        }
+    for (uint32_t i = 0; i < sim->loads; i++)
+        if (is_mate(load, &sim->load[i]) && sim->load[i].as_one && !sim->load[i].ended)
+            process_load_end(sim, i);
+}
+
 void process_load_end(struct sim *sim, uint32_t index)
 {
     char name[16];
@@ -529,11 +563,17 @@ void process_load_end(struct sim *sim, uint32_t index)
     if (load->ended || load->blocked || load->lent || asks_first(sim, process, index) ||
         wishes_loader_returns(sim, load))
         return;
+    if (fails_as_one(sim, load)) {
+        end_query(sim, load);
+        return;
+    }
     load->ended = true;
     load->ended_us = sim->course.now_us;
     process_give_place_back(sim, process, load);
     struct core_loaded loaded = {.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_UNAVAILABLE};
     loaded.load_us = sim->course.now_us - load->start_us;
+    loaded.as_one = load->as_one;
+    sim->seen[SEEN_AS_ONE] += load->as_one;
     bool succeeds = load->read && !load->fails;
     bool same = load->previous == load->version || sim->mutant == MUTANT_UNCHANGED_BLIND;
     if (succeeds && sim->params.conditional && load->has_previous && same) {
@@ -550,7 +590,7 @@ void process_load_end(struct sim *sim, uint32_t index)
     }
     sim_trace(sim, "p%u  loaded k%u v%u %s", process->index, load->key, load->version,
               succeeds ? "ok" : "failed");
-    if (!succeeds)
+    if (!succeeds && !load->as_one)
         check_load_failed(sim, load);
     wishes_load_ends(sim, load, &loaded);
     core_loaded(process->core, process_now_us(process), load->id, &loaded);
