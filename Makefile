@@ -260,7 +260,7 @@ $(BUILD)/load/stampede.o: guard/guard.h
 
 $(STAMPEDE): $(BUILD)/load/stampede.o $(BUILD)/libload.a
 $(BENCH): $(BUILD)/load/bench/bench.o $(BUILD)/libload.a $(BUILD)/guard/example/queries.o $(GUARD_LIB)
-$(addprefix $(BUILD)/load/bench/,host.o bench_loads.o bench_growth_inside.o) $(BUILD)/guard/example/queries.o: private CPPFLAGS += -Iguard
+$(addprefix $(BUILD)/load/bench/,host.o bench_loads.o bench_merge.o bench_growth_inside.o) $(BUILD)/guard/example/queries.o: private CPPFLAGS += -Iguard
 $(LOAD_PROGRAMS):
 	@echo "  LINK $@"
 	$(LINK) $^ $(LIBRARIES)

@@ -10,7 +10,7 @@
  *     bench_waiters.c   ten thousand waiters
  *     bench_rolling.c   one hot product that expires every second, beside nginx
  *     bench_avalanche.c thousands of products that expire together
- *     bench_merge.c     different products at once, with queries of what has to wait, and with one for each
+ *     bench_merge.c     different keys at once: what has to wait as one query, and a query for each
  *     bench_growth.c    how cost grows: over HTTP; bench_growth_inside.c: of the library alone
  *     bench_gate.c      what a request costs, counted; against gate.txt
  *     bench_report.c    rows, verdicts
@@ -94,8 +94,7 @@ bool progress_end(bool good);
 
 enum {
     BENCH_MANY_PRODUCTS = 10000,
-    BENCH_AVALANCHE_PRODUCTS = 3000,
-    BENCH_MERGE_PRODUCTS = 13000
+    BENCH_AVALANCHE_PRODUCTS = 3000
 }; /* besides those that the other measurements take */
 
 struct bench {
@@ -125,10 +124,6 @@ uint32_t bench_cold_products(struct bench *bench, uint32_t count);
 bool bench_ask(uint16_t port, const char *path);
 bool bench_ask_each(uint16_t port, uint32_t first, uint32_t count);
 
-/* So many of them at once, by as many connections: queries, and ms to the last answer. */
-bool bench_cold_burst(struct bench *bench, const struct stack_catalogd *catalogd, uint32_t count,
-                      double *queries, double *ms);
-
 /* pace_begin() and pace_run() of herd/pace.h; all must be answered with 200. */
 bool bench_pace_begin(const struct pace *pace, struct herd **out, uint64_t *begin_us);
 bool bench_pace_end(struct herd **herd, struct latencies *out);
@@ -139,6 +134,17 @@ bool bench_pace(const struct pace *pace, struct latencies *out);
 typedef bool bench_part(struct bench *bench, const void *of, void *outcome);
 bool bench_apart(struct bench *bench, bench_part *part, const void *of, void *outcome, size_t outcome_bytes,
                  uint32_t limit_ms);
+
+/* bench_merge.c: so many keys of the library alone, each asked for by itself, at once. */
+struct bench_keys_at_once {
+    uint32_t count, workers;
+    bool stale; /* they are there, and to be refreshed; else they are cold */
+    bool apart; /* each is a query of its own */
+};
+struct bench_at_once {
+    double queries, ms; /* until all are answered, or refreshed */
+};
+bool bench_at_once(struct bench *bench, const struct bench_keys_at_once *course, struct bench_at_once *out);
 
 /* ---- measurements ---- */
 

@@ -1,209 +1,159 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_merge.c - requests for as many different products at once, each for one: how many queries, how long; with what has to
- * wait as one query, and with a query for each.
+ * bench_merge.c - requests for as many different keys at once, each for one: how many queries, how long; with what has to wait
+ * as one query, and with a query for each key.
  *
- * Cold: none is in the cache, and each request waits for its row. Stale: all are there and past their time; each request
- * is answered at once, and the refreshes are what is counted. Queries are counted by PostgreSQL's log. Redis has three
- * seconds for a command: a refresh that does not hear of it is none, which is not looked at here.
+ * The library alone: each run is a process of its own with a guard and an epoll loop. A query is the loader, which sleeps as
+ * long as one takes. Cold: nothing is in the cache, and each request waits for its row. Stale: all are there and past
+ * their time; each request is answered at once, and the refreshes are what is counted. Redis has three seconds for a command:
+ * what does without it is not looked at here.
  */
 #include "load/base/clock.h"
 #include "load/bench/bench.h"
+#include "load/bench/host.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <unistd.h>
 
 enum {
     COLD = 400,
     STALE = 800,
     WORKERS = 24,
     QUERY_MS = 20,
+    KEY_US = 100, /* of a query, for each of its keys */
     REPETITIONS = 5,
-    IDS_AT_A_TIME = 100,
     LIMIT_MS = 60000,
-    LOOK_EVERY_MS = 5,
+    LOOK_EVERY_MS = 1,
     COLD_QUERIES = 48,
     STALE_QUERIES = 60,
 };
 
-enum way { MERGED, APART, WAYS };
-static const char *const names[WAYS] = {[MERGED] = "guard", [APART] = "a query for each"};
-
-struct side {
-    struct stack_catalogd catalogd;
-    struct samples queries, ms;
+static const struct bench_keys_at_once courses[] = {
+    {.count = COLD, .workers = WORKERS, .apart = false},
+    {.count = COLD, .workers = WORKERS, .apart = true},
+    {.count = STALE, .workers = WORKERS, .stale = true, .apart = false},
+    {.count = STALE, .workers = WORKERS, .stale = true, .apart = true},
 };
+enum { COURSES = sizeof courses / sizeof *courses };
 
 struct merge {
-    struct side cold[WAYS], stale[WAYS];
-    struct samples cold_ratio, stale_ratio;
+    struct samples queries[COURSES], ms[COURSES], cold_ratio, stale_ratio;
 };
 
-/* ---- all at once ---- */
+/* ---- one run, in a process of its own ---- */
 
-static void path_of(void *context, uint32_t index, char *path)
+static atomic_uint queries;
+
+static void load_many(struct guard_load *const *loads, size_t count, void *context)
 {
-    const uint32_t *first = context;
-    snprintf(path, BURST_PATH_BYTES, "/products/%" PRIu32, *first + index);
+    (void)context;
+    atomic_fetch_add(&queries, 1);
+    usleep((useconds_t)(QUERY_MS * 1000 + KEY_US * count));
+    for (size_t i = 0; i < count; i++)
+        guard_load_done(loads[i], "row", 3, NULL);
 }
 
-/* What is cold, or stale, is asked for; all must be answered with 200. */
-static bool ask_for_each(uint16_t port, uint32_t first, uint32_t count, struct burst_summary *out)
+static void load_one(struct guard_load *load, void *context)
 {
-    const struct burst_target target = {"127.0.0.1", port};
-    const struct burst_options options = {.targets = &target,
-                                          .target_count = 1,
-                                          .connection_count = count,
-                                          .connect_limit_ms = LIMIT_MS,
-                                          .request_limit_ms = LIMIT_MS,
-                                          .path_of = path_of,
-                                          .path_context = &first};
-    struct burst *burst = NULL;
-    bool good = burst_open(&options, &burst) && burst_run(burst);
-    if (good)
-        burst_summarise(burst, out);
-    burst_close(&burst);
-    return good && out->statuses[200] == count;
+    load_many(&load, 1, context);
 }
 
-bool bench_cold_burst(struct bench *bench, const struct stack_catalogd *catalogd, uint32_t count,
-                      double *queries, double *ms)
+/* So many loads have begun, and none runs: the refreshes. */
+static bool wait_for_loads(struct host *host, uint64_t count)
 {
-    struct burst_summary summary;
-    uint64_t mark = stack_postgres_mark(&bench->postgres);
-    if (!ask_for_each(catalogd->port, bench_cold_products(bench, count), count, &summary))
-        return false;
-    *queries = stack_postgres_count(&bench->postgres, mark, bench_query_marker);
-    *ms = (double)summary.span_us / 1e3;
-    return true;
-}
-
-/* ---- stale ---- */
-
-/* FRESH_MS is over before the last of them is in the cache. */
-static bool fill(const struct side *side, uint32_t first)
-{
-    char path[IDS_AT_A_TIME * 8 + 32];
-    for (uint32_t done = 0; done < STALE; done += IDS_AT_A_TIME) {
-        size_t used = (size_t)snprintf(path, sizeof path, "/products?ids=");
-        for (uint32_t i = 0; i < IDS_AT_A_TIME; i++)
-            used += (size_t)snprintf(path + used, sizeof path - used, "%s%" PRIu32, i > 0 ? "," : "",
-                                     first + done + i);
-        if (!bench_ask(side->catalogd.port, path))
-            return false;
-    }
-    return true;
-}
-
-static double loads_of(const struct side *side)
-{
-    return stack_catalogd_metric(&side->catalogd, "guard_load_duration_seconds_count");
-}
-
-/* Until each has been refreshed. */
-static bool refresh_all(struct bench *bench, struct side *side)
-{
-    const uint32_t first = bench_cold_products(bench, STALE);
-    struct burst_summary summary;
-    if (!fill(side, first))
-        return false;
-    const double before = loads_of(side);
-    const uint64_t mark = stack_postgres_mark(&bench->postgres), begin_us = clock_us(),
-                   end_us = clock_after_ms(LIMIT_MS);
-    if (!ask_for_each(side->catalogd.port, first, STALE, &summary))
-        return false;
-    while (loads_of(side) < before + STALE && clock_us() < end_us)
+    struct guard_stats stats = {.loads_running = 1};
+    uint64_t end_us = clock_after_ms(LIMIT_MS);
+    while ((stats.load_started < count || stats.loads_running > 0) && clock_us() < end_us) {
         clock_pause_ms(LOOK_EVERY_MS);
-    samples_add(&side->ms, (double)(clock_us() - begin_us) / 1e3);
-    samples_add(&side->queries, stack_postgres_count(&bench->postgres, mark, bench_query_marker));
+        guard_stats(host->guard, &stats);
+    }
     return clock_us() < end_us;
 }
 
-/* ---- the two ways, in turns ---- */
-
-/* Each worker has its database connection then. */
-static bool start_side(struct bench *bench, struct side *side, enum way way, bool stale)
+static bool run(struct bench *bench, const void *of, void *outcome)
 {
-    char delay[32], workers[32];
-    double queries = 0, ms = 0;
-    const char *const settings[] = {way == MERGED ? "MERGE_LOADS=on" : "MERGE_LOADS=off",
-                                    delay,
-                                    workers,
-                                    "SERVER_LOOPS=1",
-                                    "REDIS_LIMIT_MS=3000",
-                                    "LEASE_MS=10000",
-                                    "STALE_MS=600000",
-                                    stale ? "FRESH_MS=1" : "FRESH_MS=60000",
-                                    NULL};
-    snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", QUERY_MS);
-    snprintf(workers, sizeof workers, "MAX_LOADS=%d", WORKERS);
-    return bench_service_start(bench, &side->catalogd, settings) &&
-           bench_cold_burst(bench, &side->catalogd, WORKERS, &queries, &ms);
+    const struct bench_keys_at_once *course = of;
+    struct bench_at_once *out = outcome;
+    static struct host host;
+    char name[32];
+    struct guard_config config = GUARD_CONFIG_DEFAULTS;
+    struct guard_policy policy = GUARD_POLICY_DEFAULTS;
+    snprintf(name, sizeof name, "merge%d", (int)getpid());
+    config.name_space = name;
+    config.redis_url = bench->redis.url;
+    config.max_loads = course->workers;
+    config.load_queue = 100000;
+    policy.loader = load_one;
+    policy.batch_loader = load_many;
+    policy.apart = course->apart;
+    policy.lease_ms = 9000;
+    policy.fresh_ms = course->stale ? 1 : 60000;
+    policy.stale_ms = 600000;
+    if (!host_open(&host, config, &policy))
+        return false;
+    if (course->stale && !host_ask_all(&host, 0, course->count, course->count))
+        return false;
+    atomic_store(&queries, 0);
+    const uint64_t begin_us = clock_us();
+    if (!host_ask_all(&host, 0, course->count, course->count) ||
+        (course->stale && !wait_for_loads(&host, 2 * (uint64_t)course->count)))
+        return false;
+    out->ms = (double)(clock_us() - begin_us) / 1e3;
+    out->queries = atomic_load(&queries);
+    return true;
 }
 
-static bool cold_once(struct bench *bench, struct side *side)
+bool bench_at_once(struct bench *bench, const struct bench_keys_at_once *course, struct bench_at_once *out)
 {
-    double queries = 0, ms = 0;
-    bool good = bench_cold_burst(bench, &side->catalogd, COLD, &queries, &ms);
-    samples_add(&side->queries, queries);
-    samples_add(&side->ms, ms);
-    return good;
+    return bench_apart(bench, run, course, out, sizeof *out, LIMIT_MS);
 }
 
-static void add_ratio(struct samples *ratio, const struct side *sides)
-{
-    const struct samples *merged = &sides[MERGED].ms, *apart = &sides[APART].ms;
-    samples_add(ratio, merged->at[merged->count - 1] / apart->at[apart->count - 1]);
-}
+/* ---- both ways in turns ---- */
 
 static bool measure_once(struct bench *bench, struct merge *merge)
 {
-    bool good = true;
-    for (enum way way = 0; good && way < WAYS; way++)
-        good = cold_once(bench, &merge->cold[way]);
-    for (enum way way = 0; good && way < WAYS; way++)
-        good = refresh_all(bench, &merge->stale[way]);
-    if (good) {
-        add_ratio(&merge->cold_ratio, merge->cold);
-        add_ratio(&merge->stale_ratio, merge->stale);
+    struct bench_at_once found[COURSES];
+    for (size_t i = 0; i < COURSES; i++) {
+        if (!bench_at_once(bench, &courses[i], &found[i]))
+            return false;
+        samples_add(&merge->queries[i], found[i].queries);
+        samples_add(&merge->ms[i], found[i].ms);
     }
-    return good;
+    samples_add(&merge->cold_ratio, found[0].ms / found[1].ms);
+    samples_add(&merge->stale_ratio, found[2].ms / found[3].ms);
+    return true;
 }
 
-static void report_sides(const struct side *sides, uint32_t most, const char *what,
-                         const struct samples *ratio, struct goal goal)
+static void report_course(const struct merge *merge, size_t i, const char *what, struct goal goal)
 {
-    for (enum way way = 0; way < WAYS; way++) {
-        report_row_of(names[way], "queries", "", 0, &sides[way].queries,
-                      way == MERGED ? all_at_most(most) : none);
-        report_row_of(names[way], what, "ms", 0, &sides[way].ms, none);
-    }
-    report_row("guard / a query for each: time", "", 2, ratio, goal);
+    const char *name = courses[i].apart ? "a query for each" : "guard";
+    report_row_of(name, "queries", "", 0, &merge->queries[i], courses[i].apart ? none : goal);
+    report_row_of(name, what, "ms", 0, &merge->ms[i], none);
 }
 
 static void report(const struct merge *merge)
 {
-    report_heading("%d cold products at once, %d workers, the query takes %d ms", COLD, WORKERS, QUERY_MS);
-    report_sides(merge->cold, COLD_QUERIES, "slowest answer", &merge->cold_ratio, at_most(0.2));
-    report_heading("%d products that are stale, at once; likewise", STALE);
-    report_sides(merge->stale, STALE_QUERIES, "all are refreshed", &merge->stale_ratio, none);
+    report_heading("%d cold keys at once, %d workers, the query takes %d ms and %d us a key", COLD, WORKERS,
+                   QUERY_MS, KEY_US);
+    for (size_t i = 0; i < 2; i++)
+        report_course(merge, i, "slowest answer", all_at_most(COLD_QUERIES));
+    report_row("guard / a query for each: time", "", 2, &merge->cold_ratio, at_most(0.2));
+    report_heading("%d keys that are stale, at once; likewise", STALE);
+    for (size_t i = 2; i < COURSES; i++)
+        report_course(merge, i, "all are refreshed", all_at_most(STALE_QUERIES));
+    report_row("guard / a query for each: time", "", 2, &merge->stale_ratio, none);
 }
 
 bool measure_merge(struct bench *bench)
 {
     static struct merge merge;
-    progress_begin("misses at once, and a query for each:");
     bool good = true;
-    for (enum way way = 0; good && way < WAYS; way++)
-        good = start_side(bench, &merge.cold[way], way, false) &&
-               start_side(bench, &merge.stale[way], way, true);
+    progress_begin("different keys at once:");
     for (size_t i = 0; good && i < REPETITIONS; i++) {
         progress_repetition(i + 1);
         good = measure_once(bench, &merge);
-    }
-    for (enum way way = 0; way < WAYS; way++) {
-        stack_catalogd_stop(&merge.cold[way].catalogd);
-        stack_catalogd_stop(&merge.stale[way].catalogd);
     }
     if (good)
         report(&merge);
