@@ -267,7 +267,7 @@ static bool was_granted(const struct sim *sim, const struct process *process, co
 {
     for (uint32_t i = sim->loads; i > 0; i--)
         if (strcmp(sim->load[i - 1].token, token) == 0)
-            return false; /* one load per lease */
+            return sim->load[i - 1].as_one && sim->load[i - 1].leased; /* else one load per lease */
     for (uint32_t i = sim->commands; i > 0; i--) {
         const struct command *command = &sim->command[i - 1];
         if (command->life == process->life && command->granted && strcmp(command->token, token) == 0)
