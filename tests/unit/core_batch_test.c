@@ -487,7 +487,7 @@ TEST(a_query_of_singles_is_no_larger_than_its_policy_says_and_takes_the_oldest)
 TEST(singles_and_keys_of_many_are_one_query_of_the_share_whose_turn_it_is)
 {
     static const char *const order[] = {"k0", "k1", "s0", "s1"};
-    static struct caller first, callers[4];
+    static struct caller first, callers[6];
     struct seen *load = begin_load("first", &first), *loads[4];
     for (size_t i = 0; i < 2; i++) {
         line_up_alone(singles[i], &callers[2 + i]);
@@ -495,9 +495,13 @@ TEST(singles_and_keys_of_many_are_one_query_of_the_share_whose_turn_it_is)
     }
     finish_load(load, "v"); /* of the singles' share: now it is the others' turn */
     expect_query(loads, order, 4);
+    line_up_together(keys[2], &callers[4]);
+    line_up_alone(singles[2], &callers[5]);
     finish_all(loads, 4);
+    expect_query(loads, (const char *const[]){"s2", "k2"}, 2); /* and now that of the singles */
+    finish_all(loads, 2);
     drop_values(&first, 1);
-    drop_values(callers, 4);
+    drop_values(callers, 6);
 }
 
 TEST(a_policy_may_keep_them_apart)
@@ -750,20 +754,26 @@ TEST(so_does_one_that_is_needed_further_down)
 
 TEST(what_a_load_waits_for_is_in_no_query_of_others)
 {
-    open_shares(1, 10, KEYS);
-    static struct caller outer, nested[2], callers[2];
-    struct seen *load = begin_load("outer", &outer);
+    open_shares(2, 10, KEYS);
+    static struct caller outer, first, nested[2], callers[2];
+    struct seen *load = begin_load("outer", &outer), *other = begin_load("first", &first);
     core_deferred(bench.core, bench.now_us, load->action.load); /* it may wait for several */
     drain();
     get_nested("n0", &nested[0], load, 5000);
-    struct seen *inner = lease(expect(CORE_ACQUIRE));
+    struct seen *inner = lease(expect(CORE_ACQUIRE)), *loads[2];
     get_nested("n1", &nested[1], load, 5000);
     reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE); /* the place is taken: it is queued */
     for (size_t i = 0; i < 2; i++)
         line_up_alone(singles[i], &callers[i]);
-    finish_load(inner, "v");
+    finish_load(other, "v");
     assert_int_equal(expect_load("n1")->action.batch, 0);
+    sent_nothing();
+    finish_load(inner, "v");
+    load_fails(load, GUARD_FAILURE_UNAVAILABLE);
+    reply_code(expect(CORE_RELEASE), 1);
+    expect_query(loads, singles, 2);
     drop_values(nested, 1);
+    drop_values(&first, 1);
 }
 
 /* One may revalidate beside one that does not, if neither has a lease. */
