@@ -18,6 +18,8 @@ enum { PROCESSES = 2, KEYS = 2000, KEYS_IN_TURN = 400, PID_MAX = 1 << 22 };
 
 /* Thousands of loads take their time: none of the requests runs out of it. */
 #define UNHURRIED FLEET_PATIENT, "DEADLINE_MS=28000"
+/* Each load is a query: so many queries are so many loads. */
+#define EACH_A_QUERY "MERGE_LOADS=off"
 
 /* ---- how many ran at a time ---- */
 
@@ -31,7 +33,8 @@ static void note_line(struct overlap *overlap, const char *line)
     long pid = strtol(line, NULL, 10);
     if (pid <= 0 || pid >= PID_MAX) /* a further line of a statement's text */
         return;
-    if (strstr(line, FLEET_LOAD_PRODUCT) != NULL && !overlap->runs[pid]) {
+    bool begins = strstr(line, FLEET_LOAD_PRODUCT) != NULL || strstr(line, FLEET_LOAD_PRODUCTS) != NULL;
+    if (begins && !overlap->runs[pid]) {
         overlap->runs[pid] = true;
         overlap->begun++;
         overlap->running++;
@@ -131,7 +134,7 @@ static void expect_rest(void)
 TEST(two_thousand_cold_keys_are_loaded_once_each_by_as_many_workers_as_there_are)
 {
     enum { WORKERS = 40 };
-    const char *const settings[] = {"LOAD_DELAY_MS=150", "MAX_LOADS=40", UNHURRIED, NULL};
+    const char *const settings[] = {"LOAD_DELAY_MS=150", "MAX_LOADS=40", EACH_A_QUERY, UNHURRIED, NULL};
     struct probe_burst burst;
     assert_true(fleet_start(PROCESSES, settings));
     ask_for_keys(KEYS, KEYS, &burst);
@@ -144,13 +147,8 @@ TEST(two_thousand_cold_keys_are_loaded_once_each_by_as_many_workers_as_there_are
 TEST(with_permits_no_more_loads_run_over_both_processes_than_there_are)
 {
     enum { PERMITS = 8 };
-    const char *const settings[] = {"LOAD_DELAY_MS=10",
-                                    "MAX_LOADS=40",
-                                    "LOAD_QUEUE=4000",
-                                    "LOAD_PERMITS=8",
-                                    "PERMIT_MS=15000",
-                                    UNHURRIED,
-                                    NULL};
+    const char *const settings[] = {"LOAD_DELAY_MS=10", "MAX_LOADS=40", "LOAD_QUEUE=4000", "LOAD_PERMITS=8",
+                                    "PERMIT_MS=15000",  EACH_A_QUERY,   UNHURRIED,         NULL};
     struct probe_burst burst;
     assert_true(fleet_start(PROCESSES, settings));
     ask_for_keys(KEYS_IN_TURN, PROCESSES * KEYS_IN_TURN, &burst);
@@ -164,11 +162,36 @@ TEST(with_permits_no_more_loads_run_over_both_processes_than_there_are)
     assert_int_equal(fleet_redis_number("EXISTS", "csg1:{fleet:sem:load}:p"), 0);
 }
 
+/* A tenth of the queries at the most: what waits for a permit or a worker leaves together. */
+TEST(with_permits_thousands_of_keys_are_few_queries_and_no_more_at_a_time)
+{
+    enum { PERMITS = 8, QUERIES = KEYS / 10 };
+    const char *const settings[] = {"LOAD_DELAY_MS=20",
+                                    "MAX_LOADS=40",
+                                    "LOAD_QUEUE=4000",
+                                    "LOAD_PERMITS=8",
+                                    "PERMIT_MS=15000",
+                                    UNHURRIED,
+                                    NULL};
+    struct probe_burst burst;
+    assert_true(fleet_start(PROCESSES, settings));
+    ask_for_keys(KEYS, PROCESSES * KEYS, &burst);
+    expect_all_served(&burst, KEYS, PROCESSES * KEYS);
+    struct overlap *overlap = read_overlap();
+    print_message("%" PRIu32 " queries, at most %" PRIu32 " at a time\n", overlap->begun, overlap->most);
+    assert_in_range(overlap->begun, KEYS / 100, QUERIES);
+    assert_in_range(overlap->most, 1, PERMITS);
+    assert_true(fleet_sum("guard_queries_total") == overlap->begun);
+    assert_true(fleet_sum("guard_loads_started_total") == KEYS);
+    free(overlap);
+    expect_rest();
+}
+
 TEST(without_redis_the_bulkhead_of_each_process_holds)
 {
     enum { WORKERS = 40 };
-    const char *const settings[] = {"LOAD_DELAY_MS=150", "MAX_LOADS=40", "REDIS_LIMIT_MS=250",
-                                    "DEADLINE_MS=28000", NULL};
+    const char *const settings[] = {"LOAD_DELAY_MS=150", "MAX_LOADS=40",      "REDIS_LIMIT_MS=250",
+                                    EACH_A_QUERY,        "DEADLINE_MS=28000", NULL};
     struct probe_burst burst;
     assert_true(fleet_start(PROCESSES, settings));
     stack_redis_kill(&fleet.redis);

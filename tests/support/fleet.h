@@ -38,6 +38,7 @@ enum {
 
 /* What PostgreSQL logs when such a load starts. */
 #define FLEET_LOAD_PRODUCT "/* load product */"
+#define FLEET_LOAD_PRODUCTS "/* load products */"
 #define FLEET_LOAD_CATEGORY "/* load category */"
 #define FLEET_LOAD_CATALOG "/* load catalog */"
 
