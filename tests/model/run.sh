@@ -92,6 +92,8 @@ holds | together: three keys, three processes, two threads     | together.pml -D
 holds | together: a process is killed with a batch             | together.pml -DNK=3 -DM0=7 -DM1=7 -DCR=1
 holds | together: a loader needs what another process loads    | together.pml -DM0=1 -DM1=2 -DN0=1 -DCR=1
 holds | together: a loader needs what is queued behind it      | together.pml -DN0=1
+holds | together: a key needs its neighbour in the batch       | together.pml -DNK=3 -DM0=7 -DM1=7 -DN0=1 -DN2=1
+fails | together, bug: that is taken for a circle              | together.pml -DN0=1 -DBUG_NEIGHBOUR
 holds | together: needs three deep, two threads, killed        | together.pml -DNK=3 -DM0=7 -DM1=7 -DN0=1 -DN1=2 -DB=2 -DCR=1
 holds | together: a circle in a thread, in two threads         | together.pml -DB=2 -DN0=1 -DN1=0
 holds | together: a circle over three processes                | together.pml -DNP=3 -DNK=3 -DM0=1 -DM1=2 -DM2=4 -DN0=1 -DN1=2 -DN2=0

@@ -5,7 +5,8 @@
  *
  * NP processes, NK keys, B load threads in each process. Process i is asked for the keys of the set Mi (bits), at once. It
  * tries for their leases in any order; those that it got are one batch and take one thread; the others wait for the
- * process that loads them. The loader of key k needs key Nk as well (NOBODY: none) and asks for it while it runs.
+ * process that loads them. The loader of key k needs key Nk as well (NOBODY: none) and asks for it while it runs; of a batch
+ * that is any one of its keys. A key that its neighbour in the batch needs leaves it: it is wanted anew, by itself.
  *
  * Checked
  *   one load   no load with a lease begins while another one of the key runs under a lease that lives
@@ -73,13 +74,15 @@ byte flight[9];
 /* A load thread: the loads that it has on its stack, the outermost first; the outermost may be a batch. */
 byte chain[18]; /* keys, three of each thread */
 byte depth[6];
-byte batch[6];     /* the set of the outermost */
+byte batch[6];     /* the set of the outermost; the one of it that asks is in its chain */
 bool uncached[18]; /* that load has no lease */
 byte waits_for[6]; /* the key that the innermost needs of another thread or process */
 bool dead[3];
 byte kills = CR;
 
 #define TOP(i) chain[(i) * 3 + depth[i] - 1]
+#define IN_OWN_CHAIN(i, k) ((depth[i] > 0 && chain[(i) * 3] == k) || (depth[i] > 1 && chain[(i) * 3 + 1] == k) || \
+                            (depth[i] > 2 && chain[(i) * 3 + 2] == k))
 #define IN_CHAIN(i, k) ((depth[i] > 0 && HAS(batch[i], k)) || (depth[i] > 1 && chain[(i) * 3 + 1] == k) || \
                         (depth[i] > 2 && chain[(i) * 3 + 2] == k))
 #define RUNS_ELSEWHERE(p, t, k) (B > 1 && IN_CHAIN(T(p, 1 - (t)), k))
@@ -147,6 +150,15 @@ inline end_load(q, i, good)
     fi
 }
 
+/* It has waited for nothing itself. */
+inline leave_batch(q, i, k)
+{
+    batch[i] = batch[i] & (7 - (1 << k));
+    under[k] = 0;
+    lease[k] = 0;
+    flight[F(q, k)] = WANTED
+}
+
 active [NP] proctype flights()
 {
     byte p = _pid;
@@ -179,21 +191,25 @@ end_idle:
     :: dead[p] -> goto out
     /* a batch: all that have their leases by now */
 #ifdef BUG_ALLORNONE
-    :: d_step { !dead[p] && depth[i] == 0 && MAY_START(p) && !IS_UNDECIDED(p, 0) && !IS_UNDECIDED(p, 1) &&
+    :: atomic { !dead[p] && depth[i] == 0 && MAY_START(p) && !IS_UNDECIDED(p, 0) && !IS_UNDECIDED(p, 1) &&
                 !IS_UNDECIDED(p, 2) ->
 #else
-    :: d_step { !dead[p] && depth[i] == 0 && MAY_START(p) ->
+    :: atomic { !dead[p] && depth[i] == 0 && MAY_START(p) ->
 #endif
             for (at : 0 .. NK - 1) {
                 if
                 :: flight[F(p, at)] == LEASED ->
                     batch[i] = batch[i] | (1 << at);
                     flight[F(p, at)] = RUNNING;
-                    chain[i * 3] = at;
                     take_under(p, at)
                 :: else -> skip
                 fi
             }
+            if
+            :: HAS(batch[i], 0) -> chain[i * 3] = 0
+            :: HAS(batch[i], 1) -> chain[i * 3] = 1
+            :: HAS(batch[i], 2) -> chain[i * 3] = 2
+            fi;
             uncached[i * 3] = false;
             depth[i] = 1;
             has = false
@@ -212,9 +228,15 @@ end_idle:
             need = NEED(TOP(i));
             if
 #ifndef BUG_OWNCHAIN
-            :: IN_CHAIN(i, need) -> good = false; has = true
+            :: IN_OWN_CHAIN(i, need) -> good = false; has = true
 #else
-            :: IN_CHAIN(i, need) -> false
+            :: IN_OWN_CHAIN(i, need) -> false
+#endif
+            :: IN_CHAIN(i, need) && !IN_OWN_CHAIN(i, need) ->
+#ifdef BUG_NEIGHBOUR
+                good = false; has = true
+#else
+                leave_batch(p, i, need)
 #endif
             :: !IN_CHAIN(i, need) && stored[need] -> good = true; has = true
             :: !IN_CHAIN(i, need) && !stored[need] && flight[F(p, need)] == LEASED ->
@@ -230,10 +252,17 @@ end_idle:
                 if
 #ifndef BUG_TWOTHREADS
                 :: RUNS_ELSEWHERE(p, t, need) && waits_for[T(p, 1 - t)] > 0 &&
-                   IN_CHAIN(i, waits_for[T(p, 1 - t)] - 1) -> good = false; has = true
+                   IN_OWN_CHAIN(i, waits_for[T(p, 1 - t)] - 1) && IN_OWN_CHAIN(T(p, 1 - t), need) ->
+                    good = false; has = true
+                :: RUNS_ELSEWHERE(p, t, need) && waits_for[T(p, 1 - t)] > 0 &&
+                   IN_CHAIN(i, waits_for[T(p, 1 - t)] - 1) && !IN_OWN_CHAIN(i, waits_for[T(p, 1 - t)] - 1) ->
+                    leave_batch(p, i, waits_for[T(p, 1 - t)] - 1)
+                :: RUNS_ELSEWHERE(p, t, need) && waits_for[T(p, 1 - t)] > 0 &&
+                   IN_CHAIN(i, waits_for[T(p, 1 - t)] - 1) && !IN_OWN_CHAIN(T(p, 1 - t), need) ->
+                    leave_batch(p, T(p, 1 - t), need)
 #endif
                 :: stored[need] -> good = true; has = true
-                :: lease[need] != p + 1 && !stored[need] -> skip /* it has failed: looked at again */
+                :: !RUNS_ELSEWHERE(p, t, need) && !stored[need] -> skip /* it has failed, or left: looked at again */
                 :: dead[p] -> skip
                 fi;
                 waits_for[i] = 0
