@@ -5,6 +5,8 @@
  *     4711 1763662000.123 LOG:  execute p1: ... load product ...
  *     4711 1763662000.123 DETAIL:  parameters: $1 = '7', $2 = '20'
  *     4711 1763662000.145 LOG:  duration: 21.873 ms
+ *
+ * A statement for several products ($1 = '{7,8}') is a load of each.
  */
 #include "tests/chaos/loads.h"
 
@@ -20,7 +22,8 @@ enum { OPEN_MAX = 1024 };
 struct reader {
     struct history *history;
     uint64_t epoch_us;
-    struct history_load open[OPEN_MAX]; /* those that run, one for each backend */
+    struct history_load
+        open[OPEN_MAX]; /* those that run; of a backend as many as its statement has products */
     size_t open_count;
 };
 
@@ -40,13 +43,38 @@ static void close_load(struct reader *reader, struct history_load *load, uint64_
     *load = reader->open[--reader->open_count];
 }
 
+static void close_statement(struct reader *reader, uint32_t pid, uint64_t at_us)
+{
+    struct history_load *load = NULL;
+    while ((load = find_open(reader, pid)) != NULL)
+        close_load(reader, load, at_us);
+}
+
+static void open_load(struct reader *reader, struct history_load load)
+{
+    if (reader->open_count < OPEN_MAX)
+        reader->open[reader->open_count++] = load;
+}
+
+/* The first of them is open already. */
+static void name_products(struct reader *reader, struct history_load *first, const char *ids)
+{
+    char *end = NULL;
+    first->key = (uint32_t)strtoul(ids + (*ids == '{'), &end, 10);
+    while (*end == ',') {
+        struct history_load other = *first;
+        other.key = (uint32_t)strtoul(end + 1, &end, 10);
+        open_load(reader, other);
+    }
+}
+
 static void close_all(struct reader *reader, uint64_t at_us)
 {
     while (reader->open_count > 0)
         close_load(reader, &reader->open[0], at_us);
 }
 
-/* NULL: no parameters that begin with a product's id. */
+/* NULL: no parameters that begin with a product's id, or with those of several. */
 static const char *find_id(const char *text)
 {
     static const char detail[] = "DETAIL:  ", first[] = "$1 = '";
@@ -62,18 +90,16 @@ static void note(struct reader *reader, uint32_t pid, uint64_t at_us, const char
 {
     struct history_load *load = find_open(reader, pid);
     const char *id = find_id(text);
-    if (strstr(text, "/* load product */") != NULL && strncmp(text, "LOG:", 4) == 0) {
-        if (load != NULL)
-            close_load(reader, load, at_us);
-        if (reader->open_count < OPEN_MAX)
-            reader->open[reader->open_count++] = (struct history_load){.begin_us = at_us, .pid = pid};
+    if (strstr(text, "/* load product") != NULL && strncmp(text, "LOG:", 4) == 0) {
+        close_statement(reader, pid, at_us);
+        open_load(reader, (struct history_load){.begin_us = at_us, .pid = pid});
     } else if (strncmp(text, "LOG:  starting PostgreSQL", 25) == 0) {
         close_all(reader, at_us);
     } else if (load != NULL && id != NULL) {
-        load->key = (uint32_t)strtoul(id, NULL, 10);
+        name_products(reader, load, id);
     } else if (load != NULL && (strncmp(text, "LOG:  duration:", 15) == 0 ||
                                 strncmp(text, "ERROR:", 6) == 0 || strncmp(text, "FATAL:", 6) == 0)) {
-        close_load(reader, load, at_us);
+        close_statement(reader, pid, at_us);
     }
 }
 

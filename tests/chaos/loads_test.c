@@ -54,6 +54,21 @@ TEST(a_load_lasts_from_its_statement_to_its_duration)
     expect(0, 7, 100, 122);
 }
 
+TEST(a_statement_for_several_products_is_a_load_of_each)
+{
+    read_log("11 1763662000.100 LOG:  execute load_products: /* load products */ WITH delay AS (...)\n"
+             "11 1763662000.100 DETAIL:  parameters: $1 = '{7,8,9}', $2 = '20'\n" END("11", "000.130")
+                 BEGIN("11", "000.140", "5") END("11", "000.150"));
+    assert_int_equal(history.loads.count, 4);
+    bool seen[10] = {false};
+    for (size_t i = 0; i < 3; i++) {
+        expect(i, history.loads.items[i].key, 100, 130);
+        seen[history.loads.items[i].key % 10] = true;
+    }
+    assert_true(seen[7] && seen[8] && seen[9]);
+    expect(3, 5, 140, 150);
+}
+
 /* What follows the statement is written with a capital from PostgreSQL 16 on. */
 TEST(parameters_are_known_in_the_words_of_every_server)
 {
