@@ -30,28 +30,29 @@ static void add_word(struct redis_script_command *command, const char *argument,
 }
 
 void redis_script_compose(struct redis_script_command *command, const struct redis_script *script,
-                          const char *digest, size_t key_count, size_t argc, const char *const *argv,
-                          const size_t *argv_bytes)
+                          size_t key_count, size_t argc, const char *const *argv, const size_t *argv_bytes)
 {
     int digits = snprintf(command->key_count, sizeof command->key_count, "%u", (unsigned)key_count);
 
     assert(argc <= REDIS_SCRIPT_ARGS_MAX && key_count <= argc);
     command->argc = 0;
-    if (digest[0] != '\0') {
-        add_word(command, "EVALSHA", strlen("EVALSHA"));
-        add_word(command, digest, REDIS_DIGEST_BYTES);
-    } else {
-        add_word(command, "EVAL", strlen("EVAL"));
-        add_word(command, script->source, script->source_bytes);
-    }
+    add_word(command, "EVAL", strlen("EVAL"));
+    add_word(command, script->source, script->source_bytes);
     add_word(command, command->key_count, (size_t)digits);
     for (size_t i = 0; i < argc; i++)
         add_word(command, argv[i], argv_bytes[i]);
 }
 
-/* Those before `lent` are copied by their pointers only. */
-static struct redis_words *keep_words(size_t lent, size_t argc, const char *const *argv,
-                                      const size_t *argv_bytes)
+void redis_script_by_digest(struct redis_script_command *command, const char *digest)
+{
+    command->argv[0] = "EVALSHA";
+    command->argv_bytes[0] = strlen("EVALSHA");
+    command->argv[1] = digest;
+    command->argv_bytes[1] = REDIS_DIGEST_BYTES;
+}
+
+struct redis_words *redis_words_keep(size_t lent, size_t argc, const char *const *argv,
+                                     const size_t *argv_bytes)
 {
     struct redis_words *words;
     size_t bytes = sizeof *words + argc * (sizeof *argv + sizeof *argv_bytes);
@@ -74,20 +75,6 @@ static struct redis_words *keep_words(size_t lent, size_t argc, const char *cons
         to += i < lent ? 0 : argv_bytes[i];
     }
     return words;
-}
-
-struct redis_words *redis_words_keep(size_t argc, const char *const *argv, const size_t *argv_bytes)
-{
-    return keep_words(0, argc, argv, argv_bytes);
-}
-
-struct redis_words *redis_words_keep_eval(const struct redis_script *script, size_t key_count, size_t argc,
-                                          const char *const *argv, const size_t *argv_bytes)
-{
-    struct redis_script_command eval;
-
-    redis_script_compose(&eval, script, "", key_count, argc, argv, argv_bytes);
-    return keep_words(REDIS_SCRIPT_HEAD - 1, eval.argc, eval.argv, eval.argv_bytes);
 }
 
 /* ---- bytes on their way out ---- */

@@ -17,7 +17,7 @@ enum {
 
 /* ---- a call of a script ---- */
 
-/* EVALSHA or EVAL; points into what it was composed from and may not be copied. */
+/* EVAL; points into what it was composed from and may not be copied. */
 struct redis_script_command {
     size_t argc;
     const char *argv[REDIS_SCRIPT_HEAD + REDIS_SCRIPT_ARGS_MAX];
@@ -25,10 +25,11 @@ struct redis_script_command {
     char key_count[8];
 };
 
-/* `digest`: "" makes it an EVAL with the source. argv: the keys, then the arguments. */
+/* argv: the keys, then the arguments. */
 void redis_script_compose(struct redis_script_command *command, const struct redis_script *script,
-                          const char *digest, size_t key_count, size_t argc, const char *const *argv,
-                          const size_t *argv_bytes);
+                          size_t key_count, size_t argc, const char *const *argv, const size_t *argv_bytes);
+/* EVALSHA in its place. */
+void redis_script_by_digest(struct redis_script_command *command, const char *digest);
 
 /* The words of a command, kept to send them again. One heap object: free(). */
 struct redis_words {
@@ -37,11 +38,9 @@ struct redis_words {
     size_t *argv_bytes;
 };
 
-/* NULL: no memory. */
-struct redis_words *redis_words_keep(size_t argc, const char *const *argv, const size_t *argv_bytes);
-/* Of the EVAL of a script, whose source is lent. */
-struct redis_words *redis_words_keep_eval(const struct redis_script *script, size_t key_count, size_t argc,
-                                          const char *const *argv, const size_t *argv_bytes);
+/* Those before `lent` are not copied: EVAL and a source. NULL: no memory. */
+struct redis_words *redis_words_keep(size_t lent, size_t argc, const char *const *argv,
+                                     const size_t *argv_bytes);
 
 /* ---- bytes on their way out ---- */
 

@@ -496,17 +496,17 @@ bool connection_look_up(struct redis_connection *connection, struct redis_lookup
 bool connection_run(struct redis_connection *connection, unsigned script, size_t key_count, size_t argc,
                     const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context)
 {
-    const struct redis_script *source = &connection->config.scripts[script];
     const char *digest = connection->asking ? "" : connection->greeting.digests[script];
     struct redis_command command = {.replied = replied, .context = context};
     struct redis_script_command words;
 
     assert(script < connection->config.script_count);
-    redis_script_compose(&words, source, digest, key_count, argc, argv, argv_bytes);
+    redis_script_compose(&words, &connection->config.scripts[script], key_count, argc, argv, argv_bytes);
     if (digest[0] != '\0') {
-        command.eval = redis_words_keep_eval(source, key_count, argc, argv, argv_bytes);
+        command.eval = redis_words_keep(2, words.argc, words.argv, words.argv_bytes);
         if (command.eval == NULL)
             return false;
+        redis_script_by_digest(&words, digest);
     }
     if (enqueue(connection, words.argc, words.argv, words.argv_bytes, &command))
         return true;

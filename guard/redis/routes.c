@@ -727,7 +727,7 @@ static unsigned slot_of(const struct redis_call *call)
 static struct route *new_route(struct redis_routes *routes, const struct redis_call *call)
 {
     struct route *route = calloc(1, sizeof *route);
-    struct redis_words *words = redis_words_keep(call->argc, call->argv, call->argv_bytes);
+    struct redis_words *words = redis_words_keep(0, call->argc, call->argv, call->argv_bytes);
 
     if (route == NULL || words == NULL) {
         free(route);
