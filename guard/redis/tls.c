@@ -209,7 +209,8 @@ int redis_tls_shake_hands(struct redis_tls_session *session)
 
     if (done == 1 || failed != 0)
         return failed;
-    snprintf(session->side.why, sizeof session->side.why, "TLS: the other side says goodbye in the handshake");
+    snprintf(session->side.why, sizeof session->side.why,
+             "TLS: the other side says goodbye in the handshake");
     return -EPROTO;
 }
 
