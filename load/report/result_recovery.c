@@ -4,8 +4,8 @@
  *
  *     before    the requests of a rate that were due before the first fault began
  *     fault     from the begin of the first to the end of the last; in between nothing is judged
- *     after     recovery is the time from its end to the first instant of which both hold: of the requests that were due
- *               in the second behind it, and of all that came behind it, p99 is what it was
+ *     after     recovery is the time from its end to the first second, begun then or later, whose p99 is what it was,
+ *               and so it is in at least three of four seconds behind it: a busy machine makes one slow now and then
  *
  * "What it was" is twice the p99 of all before, or 5 ms more, which a busy machine adds by itself, or the p99 of the slowest
  * second before, whichever is longest. A request that failed took longer than any answer.
@@ -107,16 +107,21 @@ static bool is_as_before(const struct course *course, uint64_t from_us, uint64_t
            course->numbers[until] - course->numbers[from] <= count - rank_nearest(count, 99);
 }
 
+/* From the last second back, with how many of those behind are as before. */
 static void find(const struct course *course, uint64_t last_due_us, struct result *out)
 {
-    uint64_t end_us = course->source->fault_until_us;
-    for (uint64_t at_us = end_us; at_us + SECOND_US <= last_due_us && !out->has_recovered; at_us += STEP_US) {
-        out->has_recovered =
-            is_as_before(course, at_us, at_us + SECOND_US) && is_as_before(course, at_us, UINT64_MAX);
-        out->recovery_ms = (uint32_t)((at_us - end_us) / 1000);
+    uint64_t end_us = course->source->fault_until_us, good = 0, all = 0;
+    uint64_t steps = (last_due_us - SECOND_US - end_us) / STEP_US;
+    for (uint64_t i = steps + 1; i-- > 0;) {
+        uint64_t at_us = end_us + i * STEP_US;
+        bool is_good = is_as_before(course, at_us, at_us + SECOND_US);
+        good += is_good;
+        all++;
+        if (!is_good || 4 * good < 3 * all)
+            continue;
+        out->has_recovered = true;
+        out->recovery_ms = (uint32_t)(i * STEP_US / 1000);
     }
-    if (!out->has_recovered)
-        out->recovery_ms = 0;
 }
 
 bool recovery_make(const struct result_source *source, struct result *out)

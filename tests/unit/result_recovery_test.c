@@ -106,8 +106,11 @@ TEST(what_does_not_come_back_or_does_not_stay_has_not_recovered)
     slow_down(run, 6000, 8000, 1, SLOW_US); /* well for a second and a half */
     expect_recovery(run, 4000);
     run = begin();
-    slow_down(run, 8990, COUNT, 1, SLOW_US);
+    slow_down(run, 6000, COUNT, 1, SLOW_US);
     expect_never(run);
+    run = begin();
+    slow_down(run, 7000, 7015, 1, SLOW_US); /* a second that the machine was busy in */
+    expect_recovery(run, 0);
 }
 
 TEST(a_request_that_failed_took_longer_than_any_answer)
