@@ -80,7 +80,7 @@ static uint64_t as_before_us(const struct course *course)
 static const char *why_unknown(const struct result_source *source, uint64_t last_due_us)
 {
     if (source->work->shape != WORK_RATE)
-        return "it is measured where requests come at a rate";
+        return "it takes requests at a rate";
     if (source->fault_from_us == 0)
         return "nothing was done to the service";
     if (source->fault_until_us == 0)

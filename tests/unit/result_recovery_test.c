@@ -135,7 +135,7 @@ TEST(where_it_cannot_be_told_it_is_not_known)
     expect_unknown(run, "did not end");
     run = begin();
     run->work.shape = WORK_BURST;
-    expect_unknown(run, "only requests at a rate");
+    expect_unknown(run, "requests at a rate");
     run = begin();
     run->source.fault_until_us = MADE_BEGIN_US + 9500000;
     expect_unknown(run, "no requests were made for a second");
