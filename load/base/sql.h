@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sql.h - statements for PostgreSQL, none of which is waited for longer than told: one over a connection of its own, or
- * many over a session.
+ * sql.h - statements for PostgreSQL, none of which is waited for longer than told: one over a connection of its own,
+ * or many over a session.
  *
  *     no connection --(ask)--> connected --(ask)--> asked --> answered
  *           ^                                         |
@@ -13,8 +13,8 @@
  *
  * A statement without values may be several in one text: they are one transaction, unless they say otherwise.
  *
- * Threads: any, a session one at a time. Errors: the outcome, and the server's or libpq's reason as one line; it holds no
- * password.
+ * Threads: any, a session one at a time. Errors: the outcome, and the server's or libpq's reason as one line; it holds
+ * no password.
  */
 #ifndef LOAD_BASE_SQL_H
 #define LOAD_BASE_SQL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * crowd.h - the crowd of the playground: N requests at one instant, half of them at each process; what became of them,
- * and the sentence that says it. One crowd at a time, by a thread of its own (a job), or the same one in every mode.
+ * crowd.h - the crowd of the playground: N requests at one instant, half of them at each process; what became of
+ * them, and the sentence that says it. One crowd at a time, by a thread of its own (a job), or the same one in every mode.
  *
  * Threads: jobs_open() and jobs_close() from one, the others from any. Errors: false,
  * told as trouble.

@@ -7,8 +7,8 @@
  *     after     recovery is the time from its end to the first second, begun then or later, whose p99 is what it was,
  *               and so it is in at least three of four seconds behind it: a busy machine makes one slow now and then
  *
- * "What it was" is twice the p99 of all before, or 5 ms more, which a busy machine adds by itself, or the p99 of the slowest
- * second before, whichever is longest. A request that failed took longer than any answer.
+ * "What it was" is twice the p99 of all before, or 5 ms more, which a busy machine adds by itself, or the p99 of the
+ * slowest second before, whichever is longest. A request that failed took longer than any answer.
  */
 #include "load/report/result_make.h"
 
