@@ -392,7 +392,8 @@ static bool is_joined(const struct flight *flight, uint32_t may_start)
 {
     const struct loads *loads = &flight->core->loads;
     uint32_t queries = loads->queued - loads->batched_queued + (loads->batched_queued > 0);
-    return flight->joint && loads->joint_queued > 1 && (flight->batched || queries > may_start);
+    bool together = flight->batched || flight->half != 0;
+    return flight->joint && loads->joint_queued > 1 && (together || queries > may_start);
 }
 
 static void start_queries(struct core *core, bool turn_over)

@@ -667,6 +667,30 @@ TEST(a_query_that_fails_as_one_is_halved_until_the_key_stands_alone)
     drop_values(&newcomer, 1);
 }
 
+/* However many workers are free. */
+TEST(a_half_is_one_query_though_its_keys_need_not_wait)
+{
+    static const char *const even[] = {"s0", "s2"}, *const odd[] = {"s1", "s3"};
+    open_shares(2, 10, KEYS);
+    static struct caller first, second, callers[KEYS];
+    struct seen *other = begin_load("second", &second), *load = queue_singles(&first, callers), *loads[KEYS];
+    finish_load(load, "v");
+    expect_query(loads, singles, KEYS);
+    finish_load(other, "v");
+    fail_as_one(loads, KEYS);
+    for (size_t i = 0; i < 2; i++)
+        loads[i] = expect_load(even[i]);
+    for (size_t i = 0; i < 2; i++)
+        loads[2 + i] = expect_load(odd[i]);
+    assert_int_equal(loads[0]->action.batch, loads[1]->action.batch);
+    assert_int_equal(loads[2]->action.batch, loads[3]->action.batch);
+    assert_true(loads[0]->action.batch != loads[2]->action.batch);
+    finish_all(loads, KEYS);
+    drop_values(&first, 1);
+    drop_values(&second, 1);
+    drop_values(callers, KEYS);
+}
+
 TEST(a_half_for_which_there_is_no_place_any_more_is_shed_and_its_key_has_not_failed)
 {
     open_shares(1, 2, 2);
