@@ -157,8 +157,8 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
 FLEETLOCK_OBJECTS := $(call objects,$(wildcard app/fleetlock/*.c))
 FLEETLOCK := $(BUILD)/fleetlock
-COMMON_OBJECTS := $(call objects,$(wildcard common/*.c))
-APP_OBJECTS := $(COMMON_OBJECTS) $(filter-out $(FLEETLOCK_OBJECTS),$(call objects,$(wildcard app/*/*.c)))
+COMMON_OBJECTS := $(call objects,$(wildcard app/common/*.c))
+APP_OBJECTS := $(filter-out $(FLEETLOCK_OBJECTS),$(call objects,$(wildcard app/*/*.c)))
 LOAD_OBJECTS := $(COMMON_OBJECTS) $(call objects,$(LOAD_SOURCES))
 PEERS_OBJECTS := $(call objects,$(filter-out load/peers/peers.c,$(wildcard load/peers/*.c)))
 PEERS := $(BUILD)/peers
@@ -167,7 +167,7 @@ LAB := $(BUILD)/lab
 FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_main.c %_test.c,$(wildcard tests/fuzz/*.c))
 FUZZED := $(addprefix app/,http/head.c http/left.c http/route.c http/access_line.c \
 	$(addprefix base/,settings.c address.c document.c number.c trace.c)) \
-	common/spelling.c load/base/http_parse.c load/base/number.c load/play/replay_line.c tests/support/left_head.c
+	app/common/spelling.c load/base/http_parse.c load/base/number.c load/play/replay_line.c tests/support/left_head.c
 SIM_SOURCES := $(filter-out tests/sim/sim_main.c %_test.c,$(wildcard tests/sim/*.c))
 SUPPORT_OBJECTS := $(call objects,$(wildcard tests/support/*.c) $(FUZZ_SOURCES) $(SIM_SOURCES))
 CHAOS_OBJECTS := $(call objects,$(filter-out %_test.c %_main.c %_shim.c,$(wildcard tests/chaos/*.c)))
@@ -372,7 +372,7 @@ tests: all $(EVERYDAY) $(CHAOS_SHIM) $(BUILD)/mutants.checked
 objects: all $(TEST_PROGRAMS:=.o) $(ARCHIVES) $(EXAMPLE_OBJECTS) $(CHAOS_SHIM) h2o-example
 
 # Every sown bug still has its place in the code.
-$(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard guard/*.c guard/*/*.c guard/*/*/*.c guard/*/scripts/*.lua common/*.c app/*.c app/*/*.c sql/*.sql tests/sim/lock_model.c)
+$(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard guard/*.c guard/*/*.c guard/*/*/*.c guard/*/scripts/*.lua app/*.c app/*/*.c sql/*.sql tests/sim/lock_model.c)
 	awk -v check=1 -f tests/mutants/sow.awk tests/mutants/table
 	@touch $@
 
@@ -510,8 +510,8 @@ lab: all $(CHAOS_SHIM)
 	@sh load/deps.sh lab
 	@CHAOS_SHIM=$(CHAOS_SHIM) $(LAB) $(T) $(if $(JSON),--json $(JSON))
 
-SOURCES = $(wildcard guard/*.c guard/*/*.c guard/*/*/*.c common/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c)
-HEADERS = $(wildcard guard/*.h guard/*/*.h guard/*/*/*.h common/*.h app/*.h app/*/*.h load/*/*.h tests/*/*.h)
+SOURCES = $(wildcard guard/*.c guard/*/*.c guard/*/*/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c)
+HEADERS = $(wildcard guard/*.h guard/*/*.h guard/*/*/*.h app/*.h app/*/*.h load/*/*.h tests/*/*.h)
 
 lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(PAGES)
 	@sh load/deps.sh lint

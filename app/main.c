@@ -37,7 +37,7 @@
 #include "app/ops/ops.h"
 #include "app/view/running.h"
 #include "app/write/writer.h"
-#include "common/standard.h"
+#include "app/common/standard.h"
 #include "guard/guard.h"
 
 #include <inttypes.h>

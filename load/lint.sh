@@ -52,28 +52,28 @@ guard/locks/zookeeper guard/guard.h guard/locks.h guard/base guard/locks
 guard/run        guard/guard.h guard/base guard/core guard/redis guard/wire
 guard/api.c      guard/guard.h guard/host.h guard/base guard/core guard/redis guard/wire guard/run
 guard/example    guard/guard.h guard/locks.h guard/host.h guard/adapters
-common           
-app/base         common guard/guard.h
-app/fleetlock    common app/base guard/guard.h guard/locks.h
-app/pg           common app/base
-app/catalog      common app/base app/pg guard/guard.h
-app/write        common app/base app/pg app/catalog guard/guard.h
-app/http         common app/base app/pg app/catalog app/write guard/guard.h
-app/view         common app/base app/pg app/catalog app/write app/http guard/guard.h
-app/ops          common app/base app/pg app/catalog app/write app/http app/view guard/guard.h
-app/check        common app/base app/pg app/catalog app/write app/http app/ops guard/guard.h
-app              common app/base app/pg app/catalog app/write app/http app/view app/ops app/check guard/guard.h
-load/base        common
-load/witness     common load/base
-load/stack       common load/base load/witness
-load/herd        common load/base load/stack load/witness
-load/report      common load/base load/stack load/witness load/herd
-load/play        common load/base load/stack load/witness load/herd load/report
-load/ground      common load/base load/stack load/witness load/herd load/report load/play
-load/bench       common load/base load/stack load/witness load/herd load/report load/play guard/guard.h guard/adapters guard/example
-load/peers       common load/base load/stack load/witness load/herd load/report load/play
-load/lab         common load/base load/stack load/witness load/herd load/report load/play guard/guard.h guard/locks.h
-load             common load/base load/stack load/witness load/herd load/report load/play load/ground
+app/common           
+app/base         app/common guard/guard.h
+app/fleetlock    app/common app/base guard/guard.h guard/locks.h
+app/pg           app/common app/base
+app/catalog      app/common app/base app/pg guard/guard.h
+app/write        app/common app/base app/pg app/catalog guard/guard.h
+app/http         app/common app/base app/pg app/catalog app/write guard/guard.h
+app/view         app/common app/base app/pg app/catalog app/write app/http guard/guard.h
+app/ops          app/common app/base app/pg app/catalog app/write app/http app/view guard/guard.h
+app/check        app/common app/base app/pg app/catalog app/write app/http app/ops guard/guard.h
+app              app/common app/base app/pg app/catalog app/write app/http app/view app/ops app/check guard/guard.h
+load/base        app/common
+load/witness     app/common load/base
+load/stack       app/common load/base load/witness
+load/herd        app/common load/base load/stack load/witness
+load/report      app/common load/base load/stack load/witness load/herd
+load/play        app/common load/base load/stack load/witness load/herd load/report
+load/ground      app/common load/base load/stack load/witness load/herd load/report load/play
+load/bench       app/common load/base load/stack load/witness load/herd load/report load/play guard/guard.h guard/adapters guard/example
+load/peers       app/common load/base load/stack load/witness load/herd load/report load/play
+load/lab         app/common load/base load/stack load/witness load/herd load/report load/play guard/guard.h guard/locks.h
+load             app/common load/base load/stack load/witness load/herd load/report load/play load/ground
 ROOMS
 }
 
@@ -84,7 +84,7 @@ adapter='guard/base/uv_host'
 # Made by the build out of scripts, statements and pages.
 made='guard_scripts.h guard_lock_scripts.h app_statements.h page_template.h view_page.h ground_page.h'
 
-git ls-files -co --exclude-standard 'guard/*.[ch]' 'common/*.[ch]' 'app/*.[ch]' 'load/*.[ch]' | while read -r file; do
+git ls-files -co --exclude-standard 'guard/*.[ch]' 'app/*.[ch]' 'load/*.[ch]' | while read -r file; do
     [ ! -f "$file" ] || grep -HnE '^[[:space:]]*#[[:space:]]*include[[:space:]]+["<]' "$file" || echo "$file:0:"
 done | awk -v rooms="$(rooms)" -v face="$face" -v adapter="$adapter" -v made=" $made " -v counting="${1:-}" '
 function refuse(text) {
@@ -181,7 +181,7 @@ END {
             refuse(at[i] ": only " adapter " knows libuv")
         target = target_of(from[i], to[i])
         if (target == "" && ours[i] && !index(made, " " to[i] " "))
-            refuse(at[i] ": there is no " to[i] " in guard/, common/, app/ or load/")
+            refuse(at[i] ": there is no " to[i] " in guard/, app/ or load/")
         if (target == "" || target == from[i])
             continue
         here = room_of(from[i])

@@ -10,7 +10,7 @@
 
 #include "app/base/address.h"
 #include "app/base/number.h"
-#include "common/spelling.h"
+#include "app/common/spelling.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>

@@ -9,7 +9,7 @@
  */
 #include "app/base/clock.h"
 #include "app/check/check.h"
-#include "common/redis_link.h"
+#include "app/common/redis_link.h"
 #include "guard/guard.h"
 
 #include <pthread.h>

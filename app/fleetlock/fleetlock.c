@@ -18,7 +18,7 @@
 #include "app/fleetlock/command.h"
 #include "app/fleetlock/complain.h"
 #include "app/fleetlock/options.h"
-#include "common/standard.h"
+#include "app/common/standard.h"
 #include "guard/locks.h"
 
 #include <errno.h>

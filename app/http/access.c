@@ -9,7 +9,7 @@
 
 #include "app/base/clock.h"
 #include "app/base/log.h"
-#include "common/random.h"
+#include "app/common/random.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 #include "app/http/account.h"
 
 #include "app/base/clock.h"
-#include "common/random.h"
+#include "app/common/random.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -10,7 +10,7 @@
 #include "app/http/selection.h"
 #include "app/http/upload.h"
 #include "app/write/writer.h"
-#include "common/random.h"
+#include "app/common/random.h"
 
 #include <assert.h>
 #include <stdlib.h>

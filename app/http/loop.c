@@ -7,7 +7,7 @@
 #include "app/base/clock.h"
 #include "app/base/log.h"
 #include "app/http/listener.h"
-#include "common/random.h"
+#include "app/common/random.h"
 
 #include <assert.h>
 #include <poll.h>

@@ -2,7 +2,7 @@
 /* dice.c - see dice.h. */
 #include "load/base/dice.h"
 
-#include "common/random.h"
+#include "app/common/random.h"
 
 #include <math.h>
 

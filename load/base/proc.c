@@ -7,7 +7,7 @@
  */
 #include "load/base/proc.h"
 
-#include "common/standard.h"
+#include "app/common/standard.h"
 #include "load/base/clock.h"
 
 #include <dirent.h>

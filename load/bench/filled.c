@@ -2,7 +2,7 @@
 /* filled.c - see filled.h. */
 #include "load/bench/filled.h"
 
-#include "common/redis_link.h"
+#include "app/common/redis_link.h"
 #include "load/base/clock.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* shelf.c - see shelf.h. */
 #include "load/ground/shelf.h"
 
-#include "common/redis_link.h"
+#include "app/common/redis_link.h"
 #include "load/base/clock.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 /* monitor.c - see monitor.h. */
 #include "load/lab/monitor.h"
 
-#include "common/redis_link.h"
+#include "app/common/redis_link.h"
 #include "load/base/clock.h"
 
 #include <hiredis/hiredis.h>

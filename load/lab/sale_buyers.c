@@ -2,7 +2,7 @@
 /* sale_buyers.c - a process of buyers; see sale.h. */
 #include "load/lab/sale.h"
 
-#include "common/redis_link.h"
+#include "app/common/redis_link.h"
 #include "guard/locks.h"
 #include "load/base/clock.h"
 

@@ -2,7 +2,7 @@
 /* scheme.c - what schemes are made of; see scheme.h. */
 #include "load/lab/scheme.h"
 
-#include "common/redis_link.h"
+#include "app/common/redis_link.h"
 #include "load/base/clock.h"
 #include "load/lab/note.h"
 #include "load/lab/source.h"

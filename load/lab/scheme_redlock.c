@@ -13,7 +13,7 @@
  */
 #include "load/lab/scheme.h"
 
-#include "common/redis_link.h"
+#include "app/common/redis_link.h"
 #include "load/base/clock.h"
 #include "load/lab/source.h"
 

@@ -2,7 +2,7 @@
 /* options.c - see options.h. Each command's options are one table, which reading, mistakes and --help follow. */
 #include "load/play/options.h"
 
-#include "common/spelling.h"
+#include "app/common/spelling.h"
 #include "load/base/number.h"
 
 #include <assert.h>

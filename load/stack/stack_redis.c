@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stack_redis.c - a private Redis; see stack.h. */
-#include "common/redis_link.h"
+#include "app/common/redis_link.h"
 #include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/stack/stack.h"

@@ -137,7 +137,7 @@ TEST(no_number_of_a_group_is_missing)
     static const struct {
         const char *name;
         size_t count;
-    } groups[] = {{"answers", 14}, {"loads", 12}, {"leases", 4},   {"permits", 4},
+    } groups[] = {{"answers", 15}, {"loads", 12}, {"leases", 4},   {"permits", 4},
                   {"shadow", 4},   {"near", 4},   {"redis", 4 + 3}};
 
     make();

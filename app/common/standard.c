@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* standard.c - see standard.h. */
-#include "common/standard.h"
+#include "app/common/standard.h"
 
 #include <fcntl.h>
 #include <signal.h>

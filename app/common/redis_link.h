@@ -7,7 +7,7 @@
 #ifndef COMMON_REDIS_LINK_H
 #define COMMON_REDIS_LINK_H
 
-#include "common/redis_url.h"
+#include "app/common/redis_url.h"
 
 #include <hiredis/hiredis.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* spelling.c - see spelling.h. One row of the table at a time. */
-#include "common/spelling.h"
+#include "app/common/spelling.h"
 
 #include <assert.h>
 #include <string.h>

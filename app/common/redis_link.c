@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_link.c - see redis_link.h. */
-#include "common/redis_link.h"
+#include "app/common/redis_link.h"
 
 #include <sys/time.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_url.c - see redis_url.h. */
-#include "common/redis_url.h"
+#include "app/common/redis_url.h"
 
 #include <stdio.h>
 #include <stdlib.h>
