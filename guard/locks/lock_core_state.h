@@ -44,10 +44,10 @@ enum claim_given {
  *     was_refused    x       x                           only the first refusal is told to those behind it
  *     asks_for_all   x       x                           one asks for all that stay; given on with the hint
  *     stays                  x                           its place is renewed with those of others, not by its alarm
- *     doubt          x       x       x     x     x       a take was not answered and may still run: never taken back but
- *                                                        by the provider's word that the token is gone
- *     stands         x       x       x     x     x       a give is needed; without it and without a take under way there
- *                                                        is none. HELD: always
+ *     doubt          x       x       x     x     x       a take was not answered and may still run: never taken back
+ *                                                        but by the provider's word that the token is gone
+ *     stands         x       x       x     x     x       a give is needed; without it and without a take under way
+ *                                                        there is none. HELD: always
  *     not_held                             x     x       the provider's word: the giver hears LOST, not UNKNOWN
  *     given                                      x
  */

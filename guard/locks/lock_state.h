@@ -135,8 +135,9 @@ static inline bool locks_are_forked(const struct guard_locks *locks)
 /*
  * ---- lock_thread.c: every event goes into the core, and what the core decides is done ----
  *
- * An event is something from the mail, from the provider, or the timer. After each the core's actions are performed; once
- * per turn of the loop what it has to tell the application is told. On the locks' thread, but for posting and freeing: any.
+ * An event is something from the mail, from the provider, or the timer. After each the core's actions are performed;
+ * once per turn of the loop what it has to tell the application is told. On the locks' thread, but for posting and
+ * freeing: any.
  */
 
 /* What its loop calls; the context is the locks. */

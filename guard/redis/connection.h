@@ -92,8 +92,8 @@ const char *connection_server(const struct redis_connection *connection);
 /* A number that moves on when commands are written: what was sent under the present one has not left yet. */
 uint64_t connection_batch(const struct redis_connection *connection);
 
-/* Of a command that was redirected: what is sent from here on has to be answered by then, counts as sent before, and is
- * not counted again; `asking`: each behind an ASKING. 0: within limit_ms, as at first. */
+/* Of a command that was redirected: what is sent from here on has to be answered by then, counts as sent before, and
+ * is not counted again; `asking`: each behind an ASKING. 0: within limit_ms, as at first. */
 void connection_redirected(struct redis_connection *connection, uint64_t deadline_ms, bool asking);
 
 /* All commands of one turn of the loop leave in one write. False: no memory, too much pending or closing;

@@ -60,13 +60,13 @@ struct redis_tls_side {
     char why[REDIS_WHY_SIZE];       /* the certificate is refused; "": not so */
 };
 
-/* Looks at the files, and gives out what they have come to: yours; NULL: no memory. The side is lent until the session is
- * freed. */
+/* Looks at the files, and gives out what they have come to: yours; NULL: no memory. The side is lent until the session
+ * is freed. */
 struct ssl_st *redis_tls_draw(struct redis_tls_side *side, char remark[REDIS_WHY_SIZE]);
 const struct redis_tls_settings *redis_tls_settings_of(const struct redis_tls *tls);
 
-/* Every call into OpenSSL that may fail stands between begin and end: the queue of errors is the thread's, so that what
- * the host has left there is kept apart and kept. The two may be nested. */
+/* Every call into OpenSSL that may fail stands between begin and end: the queue of errors is the thread's, so that
+ * what the host has left there is kept apart and kept. The two may be nested. */
 void redis_tls_errors_begin(void);
 /* The last error since that says what is wrong, be it one of the socket's no more; 0: none. */
 unsigned long redis_tls_errors_end(void);

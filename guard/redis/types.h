@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/types.h - the words that all of redis/ has in common: outcomes, scripts, calls, hooks, counters, what errors mean.
+ * redis/types.h - the words that all of redis/ has in common: outcomes, scripts, calls, hooks, counters,
+ * what errors mean.
  *
  * Pure, any thread.
  */

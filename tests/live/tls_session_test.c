@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tls_session_test.c - one session of redis/tls.h with OpenSSL's own server at the other end, which does what no Redis
- * would do when it is asked to. No sockets: the test carries the bytes.
+ * tls_session_test.c - one session of redis/tls.h with OpenSSL's own server at the other end, which does what no
+ * Redis would do when it is asked to. No sockets: the test carries the bytes.
  */
 #include "guard/redis/tls.h"
 #include "tests/support/stack_certificates.h"
