@@ -246,7 +246,7 @@ void near_subscribed(struct near *near, bool up)
     for (size_t i = 0; near != NULL && i < NEAR_SHARDS; i++) {
         struct shard *shard = &near->shards[i];
         pthread_mutex_lock(&shard->mutex);
-        if (up && !shard->subscribed)
+        if (up)
             near_let_go(shard);
         shard->subscribed = up;
         pthread_mutex_unlock(&shard->mutex);

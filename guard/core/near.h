@@ -127,7 +127,7 @@ void near_stored(struct near *near, uint64_t lease, const char *key, size_t key_
 void near_heard(struct near *near, bool changed, uint64_t lease, const char *key, size_t key_bytes);
 void near_heard_tag(struct near *near, const char *tag, size_t tag_bytes);
 
-/* The subscription's state has changed, or may have. If it comes up everything goes that is there or on its way, in a time
+/* The subscription's state has changed, or may have. If it is up now everything goes that is there or on its way, in a time
  * that does not depend on how much that is: there is something for near_sweep(). */
 void near_subscribed(struct near *near, bool up);
 /* Every message that was published before this instant has been heard over the subscription. Of one master alone. */

@@ -474,6 +474,11 @@ static void fly(struct lookup *lookup, bool flies)
     lookup->flying = flies;
 }
 
+static bool may_be_kept(const struct lookup *lookup)
+{
+    return lookup->loop->guard->near != NULL && lookup->gets != NULL && lookup->gets->policy->outage_ms > 0;
+}
+
 static void set_late(struct loop *loop)
 {
     uint64_t half_us = (uint64_t)loop->guard->config.redis_limit_ms * 1000 / 2;
@@ -647,7 +652,7 @@ void lookup_send(void *context)
         lookup->batch = redis_batch(loop->redis);
         if (lookup->gets != NULL && redis_may_look_up(loop->redis, lookup->name, lookup->name_bytes))
             look_up(lookup);
-        if (lookup->replies > 1 && loop->guard->near != NULL && lookup->gets->policy->outage_ms > 0)
+        if (lookup->replies > 1 && may_be_kept(lookup))
             fly(lookup, true);
         one_reply_less(lookup);
     }
