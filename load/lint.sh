@@ -27,6 +27,12 @@ parts=$(sed -n 's/^ *part [a-z]* "\([^"]*\)" .*/\1/p' .ci/run | grep -vx 'make t
 jobs=$(sed -n 's/^ *\(- \|part: \)\(make .*\)/\2/p' .github/workflows/ci.yml | sort)
 [ "$parts" = "$jobs" ] || { echo ".github/workflows/ci.yml: its jobs are not the parts of .ci/run" >&2; exit 1; }
 
+# Words that said two things, or one that another word says.
+if git grep -nwE 'uncounted|near_reign_ended|socket_epoch' -- guard app load tests ':!load/lint.sh' >&2; then
+    echo "lint: names_seen, near_drop_all, the name of the epoch" >&2
+    exit 1
+fi
+
 # README's program is a piece of one: what it names besides the guard is declared here.
 {
     echo 'struct row { const char *json; unsigned bytes; };'

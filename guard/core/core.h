@@ -243,7 +243,7 @@ enum core_lookup {
     LOOKUP_NO_STALE = 'x',
     LOOKUP_EARLY = 'r',      /* take the lease over the fresh value `wanted` */
     LOOKUP_PEEK = 'p',       /* look, but never take the lease */
-    LOOKUP_REVALIDATE = 'v', /* take the lease over any value but a fresh one that is not of `uncounted` */
+    LOOKUP_REVALIDATE = 'v', /* take the lease over any value but a fresh one that is not of `names_seen` */
     LOOKUP_REVALIDATE_PEEK = 'w',
 };
 
@@ -260,8 +260,8 @@ struct core_action {
     uint64_t op; /* names the flight's attempt; 0 for LOAD and CANCEL */
     struct core_key key;
     const char *token, *prev, *refused;
-    const char *wanted;    /* ACQUIRE (EARLY), TOUCH: the filler of the entry that is meant */
-    const char *uncounted; /* ACQUIRE (REVALIDATE): as core_reply's; "": no value counts */
+    const char *wanted;     /* ACQUIRE (EARLY), TOUCH: the filler of the entry that is meant */
+    const char *names_seen; /* ACQUIRE (REVALIDATE): as core_reply's; "": no value counts */
     enum core_lookup lookup;
     enum core_wait waits; /* ACQUIRE */
     bool asks_wait;       /* RENEW: whether another process waits */
@@ -346,7 +346,7 @@ struct core_reply {
     struct tags_clock born;
     const char *head; /* FRESH, STALE: its first TOKEN_UUID_BYTES, the filler; lent */
     /* BUSY, to a REVALIDATE: the UUIDs of the value's filler (or blanks) and of the lease; lent; NULL: not known */
-    const char *uncounted;
+    const char *names_seen;
     enum core_refresher refresher;
     const char *lease_tag; /* BUSY; STALE and OTHERS: TOKEN_TAG_BYTES of their lease; lent; NULL: not known */
     uint32_t age_ms, left_ms;

@@ -134,7 +134,7 @@ struct core_action flight_action(const struct flight *flight, enum core_action_k
         .prev = flight->prev_token,
         .refused = flight->refused,
         .wanted = flight->wanted,
-        .uncounted = flight->revalidation.names,
+        .names_seen = flight->revalidation.names,
         .policy = flight->policy,
         .lease_ms = flight->policy->lease_ms,
     };

@@ -259,7 +259,7 @@ void near_touched(struct near *near, uint64_t sent_us)
         atomic_store_explicit(&near->touch_us, sent_us, memory_order_relaxed);
 }
 
-void near_reign_ended(struct near *near)
+void near_drop_all(struct near *near)
 {
     for (size_t i = 0; near != NULL && i < NEAR_SHARDS; i++) {
         struct shard *shard = &near->shards[i];

@@ -14,7 +14,7 @@
  *     near_heard_tag()             with a tag
  *     near_stored()                this process has filled a key, or has found what another one has
  *     near_subscribed()            without the subscription no invalidation is heard: nothing is near
- *     near_reign_ended()           what another master said, or one that is none any more
+ *     near_drop_all()           what another master said, or one that is none any more
  *
  * So a process reads its own invalidations at once, another one when the message arrives, and none later than
  * near_ms after the invalidation returned: a lookup that found the old row was sent before that. A message may be
@@ -133,7 +133,7 @@ void near_subscribed(struct near *near, bool up);
 /* Every message that was published before this instant has been heard over the subscription. Of one master alone. */
 void near_touched(struct near *near, uint64_t sent_us);
 /* Lets everything go that is there or on its way, and stays subscribed; likewise there is something to sweep. */
-void near_reign_ended(struct near *near);
+void near_drop_all(struct near *near);
 
 /* ---- the store ---- */
 

@@ -23,11 +23,11 @@ static void note_names(struct flight *flight, const struct core_reply *reply)
 {
     struct revalidation *revalidation = &flight->revalidation;
     enum { BYTES = sizeof revalidation->names - 1 };
-    if (reply->uncounted == NULL)
+    if (reply->names_seen == NULL)
         return;
     if (revalidation->names[0] == '\0')
-        memcpy(revalidation->names, reply->uncounted, BYTES);
-    if (memcmp(revalidation->names, reply->uncounted, BYTES) == 0)
+        memcpy(revalidation->names, reply->names_seen, BYTES);
+    if (memcmp(revalidation->names, reply->names_seen, BYTES) == 0)
         revalidation->stamp = flight->lookup_stamp;
 }
 

@@ -33,20 +33,20 @@ struct call {
     calls_replied *replied;
     enum core_action_kind kind;
     uint64_t op;
-    bool revalidates;                     /* an acquire that no value answers which was there */
-    uint64_t lease;                       /* of a fill: the number of its tag */
-    unsigned awaited;                     /* replies; while it is sent one more */
-    bool sent;                            /* the script itself */
-    struct tags_clock clock;              /* what the companion of an acquire has said */
-    bool outdated;                        /* what that of a fill has */
-    struct core_reply reply;              /* to the script, until all is there */
-    struct value *value;                  /* owned; reply.value */
-    struct tag_asker asker;               /* about the tags of what it brought */
-    struct later_store *later;            /* owned; the script waits for its companion; NULL: it does not */
-    char head[TOKEN_UUID_BYTES];          /* reply.head */
-    char lease_tag[TOKEN_TAG_BYTES];      /* reply.lease_tag */
-    char uncounted[2 * TOKEN_UUID_BYTES]; /* reply.uncounted */
-    size_t tag_count;                     /* of what it brought */
+    bool revalidates;                      /* an acquire that no value answers which was there */
+    uint64_t lease;                        /* of a fill: the number of its tag */
+    unsigned awaited;                      /* replies; while it is sent one more */
+    bool sent;                             /* the script itself */
+    struct tags_clock clock;               /* what the companion of an acquire has said */
+    bool outdated;                         /* what that of a fill has */
+    struct core_reply reply;               /* to the script, until all is there */
+    struct value *value;                   /* owned; reply.value */
+    struct tag_asker asker;                /* about the tags of what it brought */
+    struct later_store *later;             /* owned; the script waits for its companion; NULL: it does not */
+    char head[TOKEN_UUID_BYTES];           /* reply.head */
+    char lease_tag[TOKEN_TAG_BYTES];       /* reply.lease_tag */
+    char names_seen[2 * TOKEN_UUID_BYTES]; /* reply.names_seen */
+    size_t tag_count;                      /* of what it brought */
     size_t key_bytes;
     char key[]; /* the application's: entries are checked against it */
 };
@@ -205,9 +205,9 @@ static void on_script(void *context, enum redis_outcome outcome, const struct re
         memcpy(call->lease_tag, call->reply.lease_tag, TOKEN_TAG_BYTES);
         call->reply.lease_tag = call->lease_tag;
     }
-    if (call->reply.uncounted != NULL) {
-        memcpy(call->uncounted, call->reply.uncounted, sizeof call->uncounted);
-        call->reply.uncounted = call->uncounted;
+    if (call->reply.names_seen != NULL) {
+        memcpy(call->names_seen, call->reply.names_seen, sizeof call->names_seen);
+        call->reply.names_seen = call->names_seen;
     }
     if (found && call->reply.tags_bytes > 0)
         check_tags(call);

@@ -97,7 +97,7 @@ static void on_clear_limit(void *context)
     struct clear *clear = context;
     uint64_t now_us = clock_now_us();
     bool served = clear->served != NULL;
-    near_reign_ended(clear->guard->near); /* confirmed or not, before its callers hear of it */
+    near_drop_all(clear->guard->near); /* confirmed or not, before its callers hear of it */
     give_up_late(&clear->served, now_us, clear->sweep.values);
     give_up_late(&clear->waiting, now_us, 0);
     if (served && clear->served == NULL)
@@ -282,7 +282,7 @@ void clear_reigned(struct guard *guard)
 
 void clear_heard(struct guard *guard)
 {
-    near_reign_ended(guard->near);
+    near_drop_all(guard->near);
     guard->sweep_due = guard->near != NULL;
     guard->resync_due = true;
     host_wake_send(&guard->mail);
@@ -351,7 +351,7 @@ enum guard_status guard_clear(struct guard *guard, uint32_t deadline_ms, guard_c
     clearing->deadline_us = clearing->asked_us + (uint64_t)within_ms * 1000;
     clearing->done = done;
     clearing->context = context;
-    near_reign_ended(guard->near);
+    near_drop_all(guard->near);
     enum guard_status status = post_clearing(guard, clearing);
     if (status != GUARD_OK)
         free(clearing);

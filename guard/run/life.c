@@ -178,7 +178,7 @@ static void prepare_callbacks(struct guard *guard)
 static void on_reign_ended(void *context)
 {
     struct guard *guard = context;
-    near_reign_ended(guard->near);
+    near_drop_all(guard->near);
 }
 
 enum guard_status life_start(struct guard *guard, const struct redis_url *url, struct guard_error *error)

@@ -550,7 +550,7 @@ static void note_heard(const struct lookup *lookup)
 void lookup_hears_no_master(struct guard *guard)
 {
     if (guard->near != NULL && !atomic_exchange(&guard->masterless, true))
-        near_reign_ended(guard->near);
+        near_drop_all(guard->near);
 }
 
 static void take_error(struct lookup *lookup, const struct redisReply *reply)

@@ -241,7 +241,7 @@ static const char *named_in(const struct core_action *action)
         return action->wanted;
     case LOOKUP_REVALIDATE:
     case LOOKUP_REVALIDATE_PEEK:
-        return action->uncounted;
+        return action->names_seen;
     case LOOKUP_NORMAL:
     case LOOKUP_NO_STALE:
     case LOOKUP_PEEK:
@@ -597,7 +597,7 @@ static const char *lease_tag_in(const struct redisReply *reply, size_t at)
     return tag != NULL && message_is_lease_tag(tag->str, tag->len) ? tag->str : NULL;
 }
 
-static const char *uncounted_in(const struct redisReply *reply, size_t at)
+static const char *names_seen_in(const struct redisReply *reply, size_t at)
 {
     const struct redisReply *names = element(reply, at, REDIS_REPLY_STRING);
     return names != NULL && names->len == (size_t)2 * TOKEN_UUID_BYTES ? names->str : NULL;
@@ -637,7 +637,7 @@ static void read_acquire(const char *key, size_t key_bytes, const struct redisRe
         out->kind = REPLY_BUSY;
         out->pttl_ms = span(number(reply, 1));
         out->lease_tag = lease_tag_in(reply, 2);
-        out->uncounted = uncounted_in(reply, 3);
+        out->names_seen = names_seen_in(reply, 3);
         break;
     case 'E':
         out->pttl_ms = span(number(reply, 2));

@@ -440,9 +440,9 @@ static struct core_reply reply_to_acquire(struct fuzz_input *input)
                                                  REPLY_BUSY,   REPLY_FAILED,  REPLY_FREE,   REPLY_REFUSED,
                                                  REPLY_UNSENT, REPLY_UNKNOWN, REPLY_UNKNOWN};
     static const char head[] = "ffffffff-0000-4000-8000-000000000000";
-    static const char uncounted[] =
+    static const char names_seen[] =
         "ffffffff-0000-4000-8000-00000000000000000000-1111-4000-8000-000000000000";
-    _Static_assert(sizeof uncounted == 2 * TOKEN_UUID_BYTES + 1, "two names");
+    _Static_assert(sizeof names_seen == 2 * TOKEN_UUID_BYTES + 1, "two names");
     uint8_t what = fuzz_byte(input), more = fuzz_byte(input);
     struct core_reply reply = {
         .kind = what < MOVING_FROM ? kinds[what % (sizeof kinds / sizeof *kinds)] : REPLY_MOVING,
@@ -452,7 +452,7 @@ static struct core_reply reply_to_acquire(struct fuzz_input *input)
         .life = {.own_stale = (more & 4) != 0, .stale_ms = (more & 4) != 0 ? more : 0},
         .damaged = (more & 0x20) != 0,
         .head = head,
-        .uncounted = (more & 4) != 0 ? uncounted : NULL,
+        .names_seen = (more & 4) != 0 ? names_seen : NULL,
         .lease_tag = more % 4 < TAGS ? tags[more % 4] : NULL,
         .left_ms = more,
         .cool_ms = (uint32_t)more * 4,

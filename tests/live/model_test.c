@@ -356,7 +356,7 @@ struct exchange {
     bool answered;
     struct core_reply reply;
     struct value *value; /* owned */
-    char head[TOKEN_UUID_BYTES + 1], tag[TOKEN_TAG_BYTES + 1], uncounted[2 * TOKEN_UUID_BYTES + 1];
+    char head[TOKEN_UUID_BYTES + 1], tag[TOKEN_TAG_BYTES + 1], names_seen[2 * TOKEN_UUID_BYTES + 1];
 };
 
 static void on_replied(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -369,8 +369,8 @@ static void on_replied(void *context, enum redis_outcome outcome, const struct r
         memcpy(exchange->head, exchange->reply.head, TOKEN_UUID_BYTES);
     if (exchange->reply.lease_tag != NULL)
         memcpy(exchange->tag, exchange->reply.lease_tag, TOKEN_TAG_BYTES);
-    if (exchange->reply.uncounted != NULL)
-        memcpy(exchange->uncounted, exchange->reply.uncounted, sizeof exchange->uncounted - 1);
+    if (exchange->reply.names_seen != NULL)
+        memcpy(exchange->names_seen, exchange->reply.names_seen, sizeof exchange->names_seen - 1);
     exchange->answered = true;
 }
 
@@ -434,8 +434,8 @@ static void compare_reply(const struct exchange *exchange, const struct redis_an
     if (kind == REPLY_LEASE && reply->abandoned != answer->abandoned)
         differ("abandoned %d, model %d", reply->abandoned, answer->abandoned);
     abandoned_count += kind == REPLY_LEASE && reply->abandoned;
-    if (kind == REPLY_BUSY && strcmp(exchange->uncounted, answer->uncounted) != 0)
-        differ("uncounted %s, model %s", exchange->uncounted, answer->uncounted);
+    if (kind == REPLY_BUSY && strcmp(exchange->names_seen, answer->names_seen) != 0)
+        differ("names_seen %s, model %s", exchange->names_seen, answer->names_seen);
     if (kind == REPLY_FRESH || kind == REPLY_STALE)
         compare_found(exchange, answer, took_ms);
     if (kind == REPLY_STALE && !is_about(reply->cool_ms, answer->failure_ms, took_ms))
@@ -636,12 +636,12 @@ static void new_token(struct command *command)
 }
 
 /* The value or the lease that stands, or another one of this key. */
-static void choose_uncounted(struct command *command)
+static void choose_names_seen(struct command *command)
 {
     const struct slot *slot = &sim.redis.slot[command->key];
     const char *filler = slot->value.there && below(3) != 0 ? slot->value.filler : any_token(command->key);
-    memcpy(command->uncounted, below(3) != 0 ? filler : any_token(command->key), TOKEN_UUID_BYTES);
-    memcpy(command->uncounted + TOKEN_UUID_BYTES, below(3) != 0 ? any_token(command->key) : filler,
+    memcpy(command->names_seen, below(3) != 0 ? filler : any_token(command->key), TOKEN_UUID_BYTES);
+    memcpy(command->names_seen + TOKEN_UUID_BYTES, below(3) != 0 ? any_token(command->key) : filler,
            TOKEN_UUID_BYTES);
 }
 
@@ -673,8 +673,8 @@ static void step_acquire(void)
                slot->value.there && below(3) != 0 ? slot->value.filler : any_token(command.key),
                TOKEN_UUID_BYTES);
     if (revalidates(&command) && below(3) != 0)
-        choose_uncounted(&command);
-    command.action.uncounted = command.uncounted;
+        choose_names_seen(&command);
+    command.action.names_seen = command.names_seen;
     command.action.token = command.token;
     command.action.prev = command.prev;
     command.action.refused = command.refused;

@@ -390,10 +390,10 @@ struct redis_answer {
     struct stored_failure failure;
     int64_t ttl_ms, failure_ms; /* failure_ms: of a stale value that cools down */
     int refresher;
-    char tag[TOKEN_TAG_BYTES + 1];            /* B, S: of the lease; "": none */
-    char uncounted[2 * TOKEN_UUID_BYTES + 1]; /* B, to a revalidation; "": to another one */
-    bool after_abandoned;                     /* so it is, whatever is said */
-    bool abandoned;                           /* L: the load before was */
+    char tag[TOKEN_TAG_BYTES + 1];             /* B, S: of the lease; "": none */
+    char names_seen[2 * TOKEN_UUID_BYTES + 1]; /* B, to a revalidation; "": to another one */
+    bool after_abandoned;                      /* so it is, whatever is said */
+    bool abandoned;                            /* L: the load before was */
     int64_t code;
     bool published, gone, pushed;
 };
@@ -524,7 +524,7 @@ struct command {
     uint32_t process, life, shard, connection, key;
     struct value *value; /* owned: what a fill stores */
     char token[TOKEN_SIZE], prev[TOKEN_SIZE], refused[TOKEN_UUID_BYTES + 1], wanted[TOKEN_UUID_BYTES + 1];
-    char uncounted[2 * TOKEN_UUID_BYTES + 1];
+    char names_seen[2 * TOKEN_UUID_BYTES + 1];
     char waiter[TOKEN_UUID_BYTES + 1];
     struct redis_answer answer;
     bool executed, answered, dropped, granted;

@@ -292,7 +292,7 @@ void sim_near_reign(struct sim *sim, struct process *process)
 {
     if (!outage_is_world(sim))
         return;
-    near_reign_ended(process->near);
+    near_drop_all(process->near);
     process->sweep_due |= process->near != NULL;
     outage_voids_all(sim, process);
     for (uint32_t key = 0; key < SIM_KEYS; key++)

@@ -70,7 +70,7 @@ static struct command *copy_of(struct sim *sim, const struct process *process,
     copy_text(command->prev, TOKEN_SIZE, action->prev);
     copy_text(command->refused, TOKEN_UUID_BYTES + 1, action->refused);
     copy_text(command->wanted, TOKEN_UUID_BYTES + 1, action->wanted);
-    copy_text(command->uncounted, sizeof command->uncounted, action->uncounted);
+    copy_text(command->names_seen, sizeof command->names_seen, action->names_seen);
     copy_text(command->waiter, TOKEN_UUID_BYTES + 1, action->waiter);
     bool has_entry = action->kind == CORE_FILL || action->kind == CORE_TOUCH || action->shares;
     if (has_entry && action->value != NULL)
@@ -78,7 +78,7 @@ static struct command *copy_of(struct sim *sim, const struct process *process,
     command->action.value = command->value;
     command->action.key = action->of_tag ? tags_name(command->key) : process_key(command->key);
     command->action.token = command->action.prev = command->action.refused = command->action.wanted = NULL;
-    command->action.uncounted = command->action.waiter = NULL;
+    command->action.names_seen = command->action.waiter = NULL;
     return command;
 }
 
@@ -383,7 +383,7 @@ static struct core_reply read_answer(const struct sim *sim, const struct command
         out.kind = REPLY_BUSY;
         out.pttl_ms = span(answer->ttl_ms);
         out.lease_tag = tag_of(answer);
-        out.uncounted = answer->uncounted[0] != '\0' ? answer->uncounted : NULL;
+        out.names_seen = answer->names_seen[0] != '\0' ? answer->names_seen : NULL;
         return out;
     case 'E':
         out.kind = REPLY_FAILED;

@@ -110,7 +110,7 @@ static bool revalidates(const struct command *command)
 
 static bool counts(const struct run *run, const struct command *command)
 {
-    const char *filler = run->slot->value.filler, *names = command->uncounted;
+    const char *filler = run->slot->value.filler, *names = command->names_seen;
     return names[0] != '\0' && memcmp(names, filler, TOKEN_UUID_BYTES) != 0 &&
            memcmp(names + TOKEN_UUID_BYTES, filler, TOKEN_UUID_BYTES) != 0;
 }
@@ -197,13 +197,13 @@ static bool wants_push(const struct stored_waiting *waiting, const char *tag)
 }
 
 /* What the lookup of a revalidation that finds the lease taken names. */
-static void name_uncounted(const struct run *run, struct redis_answer *out)
+static void name_seen(const struct run *run, struct redis_answer *out)
 {
     const struct stored_value *value = &run->slot->value;
-    memset(out->uncounted, ' ', TOKEN_UUID_BYTES);
+    memset(out->names_seen, ' ', TOKEN_UUID_BYTES);
     if (value->there)
-        memcpy(out->uncounted, value->filler, TOKEN_UUID_BYTES);
-    memcpy(out->uncounted + TOKEN_UUID_BYTES, run->slot->lease.token, TOKEN_UUID_BYTES);
+        memcpy(out->names_seen, value->filler, TOKEN_UUID_BYTES);
+    memcpy(out->names_seen + TOKEN_UUID_BYTES, run->slot->lease.token, TOKEN_UUID_BYTES);
 }
 
 /* The tag of the lease, and the mark that a process waits for it: the mark may fail alone. */
@@ -243,7 +243,7 @@ static void acquire(struct run *run, const struct command *command, struct redis
         out->ttl_ms = found.lease_ms;
         wait_for_lease(run, command, &found, out);
         if (anew)
-            name_uncounted(run, out);
+            name_seen(run, out);
     } else if (found.failure && found.value && !anew) {
         answer_value(out, run, 'S', &found, REFRESH_COOLING);
         out->failure_ms = found.failure_ms;

@@ -422,7 +422,7 @@ TEST(of_too_many_the_newest_are_kept_and_the_others_counted)
     assert_int_equal(stats_of().replay_dropped, TOO_MANY);
 }
 
-TEST(what_is_past_makes_way_uncounted)
+TEST(what_is_past_makes_way_unnoticed)
 {
     confirm_many(REPLAY_MOST);
     pass(REPLAY_AGE_MS + 1);

@@ -24,19 +24,19 @@ static void refresh(const char *key, struct caller *caller)
 }
 
 /* An acquire as a revalidation sends it, with what does not count. */
-static struct seen *expect_revalidation(const char *uncounted)
+static struct seen *expect_revalidation(const char *names_seen)
 {
     struct seen *acquire = expect(CORE_ACQUIRE);
     assert_int_equal(acquire->action.lookup, LOOKUP_REVALIDATE);
     assert_int_equal(acquire->action.waits, WAIT_NOT);
-    assert_string_equal(acquire->action.uncounted, uncounted);
+    assert_string_equal(acquire->action.names_seen, names_seen);
     return acquire;
 }
 
-static void reply_uncounted(struct seen *to, const char *uncounted)
+static void reply_names_seen(struct seen *to, const char *names_seen)
 {
     reply(to, (struct core_reply){
-                  .kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = THEIR_TAG, .uncounted = uncounted});
+                  .kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = THEIR_TAG, .names_seen = names_seen});
 }
 
 /* The lease over a value that is there: its load. */
@@ -67,7 +67,7 @@ TEST(a_revalidation_loads_over_the_value_that_is_there)
 TEST(a_load_that_runs_elsewhere_is_waited_for_and_does_not_count)
 {
     revalidate("k", &caller);
-    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     still_waits(&caller);
     message("k", false);
     struct seen *load = lease_over(expect_revalidation(OLD_FILLER OLD_LEASE), "of the old lease");
@@ -79,7 +79,7 @@ TEST(a_load_that_runs_elsewhere_is_waited_for_and_does_not_count)
 TEST(what_a_push_brings_does_not_answer_it)
 {
     revalidate("k", &caller);
-    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     assert_null(core_awaits(bench.core, "k", 1, THEIR_TAG, false));
     struct value *value = value_new("pushed", 6, "", 0, NULL, 0);
     core_pushed(bench.core, bench.now_us, "k", 1,
@@ -94,10 +94,10 @@ TEST(what_a_push_brings_does_not_answer_it)
 TEST(what_was_loaded_under_a_later_lease_counts)
 {
     revalidate("k", &caller);
-    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     message("k", false);
     struct seen *again = expect_revalidation(OLD_FILLER OLD_LEASE);
-    reply_uncounted(
+    reply_names_seen(
         again, OLD_LEASE NEW_LEASE); /* another process was quicker, its lease is younger than the request */
     message("k", false);
     reply_fresh(expect_revalidation(OLD_FILLER OLD_LEASE), "new");
@@ -108,7 +108,7 @@ TEST(what_was_loaded_under_a_later_lease_counts)
 TEST(what_counts_for_an_older_request_does_not_for_one_that_came_since)
 {
     revalidate("k", &older);
-    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     message("k", false);
     struct seen *again = expect_revalidation(OLD_FILLER OLD_LEASE);
     revalidate("k", &younger); /* while the load of the new lease runs, or after it */
@@ -122,9 +122,9 @@ TEST(what_counts_for_an_older_request_does_not_for_one_that_came_since)
 TEST(one_that_comes_while_a_later_load_runs_is_not_answered_by_it)
 {
     revalidate("k", &older);
-    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     revalidate("k", &younger); /* looks at once, and finds another lease */
-    reply_uncounted(expect_revalidation(OLD_FILLER OLD_LEASE), OLD_LEASE NEW_LEASE);
+    reply_names_seen(expect_revalidation(OLD_FILLER OLD_LEASE), OLD_LEASE NEW_LEASE);
     message("k", false);
     reply_fresh(expect_revalidation(OLD_FILLER OLD_LEASE), "new");
     answered_value(&older, "new", GUARD_FROM_FLEET);
@@ -136,9 +136,9 @@ TEST(one_that_comes_while_a_later_load_runs_is_not_answered_by_it)
 TEST(one_that_comes_while_the_same_load_runs_has_the_same_names)
 {
     revalidate("k", &older);
-    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     revalidate("k", &younger); /* looks at once */
-    reply_uncounted(expect_revalidation(OLD_FILLER OLD_LEASE), OLD_FILLER OLD_LEASE);
+    reply_names_seen(expect_revalidation(OLD_FILLER OLD_LEASE), OLD_FILLER OLD_LEASE);
     message("k", false);
     reply_fresh(expect_revalidation(OLD_FILLER OLD_LEASE), "new");
     answered_value(&older, "new", GUARD_FROM_FLEET);
@@ -149,7 +149,7 @@ TEST(one_that_comes_while_the_same_load_runs_has_the_same_names)
 TEST(the_next_master_begins_anew)
 {
     revalidate("k", &caller);
-    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     core_reign(bench.core, bench.now_us, 0); /* it may have a value that is older than both */
     message("k", false);
     finish_load(lease_over(expect_revalidation(""), "lost and found"), "new");
@@ -159,7 +159,7 @@ TEST(the_next_master_begins_anew)
 TEST(so_does_a_new_connection)
 {
     revalidate("k", &caller);
-    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     core_link(bench.core, bench.now_us, 0, false);
     core_link(bench.core, bench.now_us, 0, true);
     message("k", false);
@@ -270,7 +270,7 @@ TEST(the_load_of_an_ordinary_request_of_this_process_does_not_count)
 {
     struct seen *load = begin_load("k", &ordinary);
     revalidate("k", &revalidating);
-    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     finish_load(load, "begun before");
     answered_value(&ordinary, "begun before", GUARD_FROM_LOAD);
     still_waits(&revalidating);
@@ -291,12 +291,12 @@ TEST(a_process_that_waits_for_no_other_waits_for_itself)
     revalidate("k", &revalidating);
     reply(expect_revalidation(""),
           (struct core_reply){
-              .kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = tag, .uncounted = OLD_FILLER OLD_LEASE});
+              .kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = tag, .names_seen = OLD_FILLER OLD_LEASE});
     sent_nothing();
     finish_load(load, "begun before");
     answered_value(&ordinary, "begun before", GUARD_FROM_LOAD);
     message("k", false);
-    reply_uncounted(expect_revalidation(OLD_FILLER OLD_LEASE), OLD_LEASE NEW_LEASE); /* another process's */
+    reply_names_seen(expect_revalidation(OLD_FILLER OLD_LEASE), OLD_LEASE NEW_LEASE); /* another process's */
     loaded(expect(CORE_LOAD), "new");
     answered_value(&revalidating, "new", GUARD_FROM_LOAD);
     assert_false(revalidating.waiter.result.stored);
@@ -405,7 +405,7 @@ TEST(it_has_a_deadline)
 {
     bench.policy.deadline_ms = 100;
     revalidate("k", &caller);
-    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     pass(100);
     answered(&caller, GUARD_TIMEOUT);
 }
@@ -423,7 +423,7 @@ TEST(without_a_place_it_takes_no_lease_but_what_another_process_loads)
     revalidate("k", &caller);
     struct seen *peek = expect(CORE_ACQUIRE);
     assert_int_equal(peek->action.lookup, LOOKUP_REVALIDATE_PEEK);
-    reply_uncounted(peek, OLD_FILLER OLD_LEASE);
+    reply_names_seen(peek, OLD_FILLER OLD_LEASE);
     still_waits(&caller);
     message("k", false);
     reply_fresh(expect(CORE_ACQUIRE), "new");

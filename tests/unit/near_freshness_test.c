@@ -115,7 +115,7 @@ static void loses_the_subscription(struct near *near)
 
 static void hears_of_another_master(struct near *near)
 {
-    near_reign_ended(near);
+    near_drop_all(near);
 }
 
 TEST(invalidations_and_a_lost_subscription_void_what_came_before)

@@ -298,7 +298,7 @@ static void returns(void)
 
 static void another_reigns(void)
 {
-    near_reign_ended(near);
+    near_drop_all(near);
 }
 
 /* A lookup or a load from before it, or from the outage, that ends after it. */
