@@ -556,6 +556,7 @@ void lookup_hears_no_master(struct guard *guard)
 static void take_error(struct lookup *lookup, const struct redisReply *reply)
 {
     enum redis_error_class class = redis_error_classify(reply->str, reply->len);
+    lookup->told = class == REDIS_ERROR_OTHER; /* WRONGTYPE, say: what stands there is no entry */
     if (class == REDIS_ERROR_FENCED || class == REDIS_ERROR_READONLY)
         lookup_hears_no_master(lookup->loop->guard);
     if (!lookup->again && lookup->gets != NULL && is_refused(class) && all_have_time(lookup, 1)) {

@@ -53,7 +53,7 @@ static uint32_t burst_through(probe_fault *happens)
     return product;
 }
 
-/* The processes know nothing of each other now: one load each at least. */
+/* The processes know nothing of each other now: one load each at least, and what it brought is kept. */
 static uint32_t burst_during_the_fault(void)
 {
     char path[BURST_PATH_BYTES];
@@ -62,7 +62,6 @@ static uint32_t burst_during_the_fault(void)
     fleet_mark();
     assert_true(probe_gather(path, REQUESTS, NULL, &burst));
     expect_all_served(&burst.summary);
-    assert_int_equal(burst.hits, 0);
     expect_loads_between(PROCESSES, PROCESSES * LOADS_PER_PROCESS);
     return product;
 }
