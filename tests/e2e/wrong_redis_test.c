@@ -65,7 +65,7 @@ static void expect_served(void)
 static void expect_said(const char *line, const char *scheme, const char *place)
 {
     char setting[160];
-    const char *const settings[] = {setting, "REDIS_LIMIT_MS=50", NULL};
+    const char *const settings[] = {setting, "REDIS_LIMIT_MS=50", "OUTAGE_MS=0", NULL};
     snprintf(setting, sizeof setting, "REDIS_URL=%s://:" SECRET "@%s", scheme, place);
     assert_true(fleet_start(0, NULL));
     assert_true(fleet_add(settings));
