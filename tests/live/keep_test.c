@@ -53,7 +53,7 @@ TEST(its_own_stale_time_counts_where_the_readers_policy_has_none)
 
 TEST(a_wrong_keep_fails_the_load)
 {
-    static const struct guard_keep wrong = {.how = (enum guard_how)4};
+    static const struct guard_keep wrong = {.how = (enum guard_how)(GUARD_HERE + 1)};
     fleet_open(1);
     say(&wrong);
     struct guard_result result = get_of(0, "k");
