@@ -125,7 +125,7 @@ static void answer_later(struct loop *loop, struct get *get)
 }
 
 /* In place of Redis. True: what is kept answers it, and it has left its lookup. */
-static bool answer_kept(struct loop *loop, struct get *get)
+static bool answer_kept_get(struct loop *loop, struct get *get)
 {
     const struct core_waiter *waiter = &get->waiter;
     const struct outage_asker asker = {.nested = waiter->parent_load != 0,
@@ -146,9 +146,9 @@ static bool answer_kept(struct loop *loop, struct get *get)
     return true;
 }
 
-static bool answer_kept_of(struct lookup *lookup, struct get *get)
+static bool answer_kept_part(struct lookup *lookup, struct get *get)
 {
-    if (!answer_kept(lookup->loop, get))
+    if (!answer_kept_get(lookup->loop, get))
         return false;
     if (get->many != NULL)
         many_answered_here(get);
@@ -175,7 +175,7 @@ static void pass_on(struct lookup *lookup)
 {
     while (lookup->gets != NULL) {
         struct get *get = lookup->gets;
-        if (!is_answered(lookup) && answer_kept_of(lookup, get))
+        if (!is_answered(lookup) && answer_kept_part(lookup, get))
             continue;
         lookup_leave(get);
         if (peeks(get)) {
@@ -553,7 +553,7 @@ void lookup_hears_no_master(struct guard *guard)
         near_drop_all(guard->near);
 }
 
-static void take_error(struct lookup *lookup, const struct redisReply *reply)
+static void hear_error(struct lookup *lookup, const struct redisReply *reply)
 {
     enum redis_error_class class = redis_error_classify(reply->str, reply->len);
     lookup->told = class == REDIS_ERROR_OTHER; /* WRONGTYPE, say: what stands there is no entry */
@@ -578,7 +578,7 @@ static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl
     if (lookup->told)
         lookup_hears_master(loop->guard);
     else if (outcome == REDIS_REPLIED)
-        take_error(lookup, reply);
+        hear_error(lookup, reply);
     if (found && atomic_load_explicit(&loop->guard->doubts, memory_order_relaxed))
         note_heard(lookup);
     if (found && lookup->gets != NULL)
@@ -595,7 +595,7 @@ static void judge_late(struct lookup *lookup)
     if (lookup->told)
         return;
     DL_FOREACH_SAFE (lookup->gets, get, next)
-        answer_kept_of(lookup, get);
+        answer_kept_part(lookup, get);
 }
 
 /* A ring that was set for one that has been answered sets the next. */
@@ -716,7 +716,7 @@ static bool begin_lookup(struct loop *loop, struct get *get)
         return false;
     size_t name_bytes = key_name(loop->guard->config.name_space, key.encoded, KEY_VALUE, name);
     if (!redis_may_look_up(loop->redis, name, name_bytes))
-        return answer_kept(loop, get);
+        return answer_kept_get(loop, get);
     if (!has_time_for_lookup(loop, get))
         return false;
     uint64_t key_hash = get_hash(get);
