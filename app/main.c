@@ -31,13 +31,13 @@
 #include "app/catalog/catalog.h"
 #include "app/check/check.h"
 #include "app/check/limits.h"
+#include "app/common/standard.h"
 #include "app/http/access.h"
 #include "app/http/given.h"
 #include "app/http/server.h"
 #include "app/ops/ops.h"
 #include "app/view/running.h"
 #include "app/write/writer.h"
-#include "app/common/standard.h"
 #include "guard/guard.h"
 
 #include <inttypes.h>

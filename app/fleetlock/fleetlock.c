@@ -15,10 +15,10 @@
  * One thread of ours, which sleeps in poll(): signals come through a signalfd, the answer through an eventfd.
  */
 #include "app/base/clock.h"
+#include "app/common/standard.h"
 #include "app/fleetlock/command.h"
 #include "app/fleetlock/complain.h"
 #include "app/fleetlock/options.h"
-#include "app/common/standard.h"
 #include "guard/locks.h"
 
 #include <errno.h>

@@ -4,13 +4,13 @@
  */
 #include "app/http/client.h"
 
+#include "app/common/random.h"
 #include "app/http/answer.h"
 #include "app/http/head.h"
 #include "app/http/reply.h"
 #include "app/http/selection.h"
 #include "app/http/upload.h"
 #include "app/write/writer.h"
-#include "app/common/random.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 
 #include "app/base/clock.h"
 #include "app/base/log.h"
-#include "app/http/listener.h"
 #include "app/common/random.h"
+#include "app/http/listener.h"
 
 #include <assert.h>
 #include <poll.h>

@@ -13,8 +13,8 @@
 #include "load/base/net.h"
 #include "load/base/proc.h"
 #include "load/bench/constant.h"
-#include "load/stack/service.h"
 #include "load/stack/rival.h"
+#include "load/stack/service.h"
 
 #include <inttypes.h>
 #include <signal.h>

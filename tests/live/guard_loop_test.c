@@ -660,7 +660,7 @@ TEST(who_asks_in_the_turn_in_which_the_connection_is_lost_is_answered)
     assert_true(stack_redis_start(&lost.redis, NULL));
     fleet.config.redis_url = lost.redis.url;
     fleet.config.redis_limit_ms = 500; /* before they are loaded without it */
-    fleet.policy.outage_ms = 0; /* else they are answered with what is kept */
+    fleet.policy.outage_ms = 0;        /* else they are answered with what is kept */
     fleet.policy.tagged = true;
     fleet.source.tag = "all";
     fleet_open(1);
