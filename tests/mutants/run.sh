@@ -108,7 +108,7 @@ sow() {
 
 simulated() {
     case "$2 " in
-    'sim '* | 'sim:wishes '*) sed -n "s/^$1: found.*/found/p;s/^$1: SURVIVED.*/SURVIVED/p" "$top/simulator.log" ;;
+    'sim '* | 'sim:wishes '* | 'sim:outages '*) sed -n "s/^$1: found.*/found/p;s/^$1: SURVIVED.*/SURVIVED/p" "$top/simulator.log" ;;
     *) echo - ;;
     esac
 }
@@ -124,8 +124,8 @@ are_simulated() {
 # programs_of PROGRAMS: but the simulator
 programs_of() {
     case $1 in
-    sim | sim:wishes) ;;
-    'sim '* | 'sim:wishes '*) echo "${1#* }" ;;
+    sim | sim:wishes | sim:outages) ;;
+    'sim '* | 'sim:wishes '* | 'sim:outages '*) echo "${1#* }" ;;
     *) echo "$1" ;;
     esac
 }

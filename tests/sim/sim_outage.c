@@ -402,7 +402,8 @@ void outage_told_core(struct sim *sim, const struct command *command)
     uint32_t *last = &sim->process[command->process].outage.told_core[command->key];
     uint32_t number = (uint32_t)(command - sim->command) + 1;
     outage_told(sim, &sim->process[command->process], command->key);
-    if (*last < number)
+    /* what a peek says is unheard by a flight that has gone on meanwhile */
+    if (*last < number && command->action.lookup != LOOKUP_PEEK)
         *last = number;
 }
 
