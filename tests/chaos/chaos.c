@@ -21,7 +21,8 @@
 enum {
     HEAL_LIMIT_MS = 30000,
     QUIET_LIMIT_MS = 30000,
-    SETTLE_MS = SCENE_FAILURE_MS + 300, /* the last failure is forgotten */
+    /* the last load that a fault met has ended, and its failure is forgotten */
+    SETTLE_MS = SCENE_LOAD_LIMIT_MS + SCENE_FAILURE_MS + 300,
     CALM_MS = 2500,                     /* most of the loads in it have no fault for an excuse */
     COLD_KEYS = 12,                     /* of a round */
     COLD_REQUESTS = 40,
