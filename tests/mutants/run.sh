@@ -218,7 +218,7 @@ fi
 mkdir -p "$top"
 cat "$top"/*/passed >"$top/passed" 2>/dev/null
 mutants | awk -F'|' 'FILENAME != "-" { over[$0]; next } !($1 in over)' "$top/passed" - >"$top/mutants"
-cut -d'|' -f3 "$top/mutants" | tr ' ' '\n' | grep -vx -e sim -e sim:wishes | sort -u >"$top/programs"
+cut -d'|' -f3 "$top/mutants" | tr ' ' '\n' | grep -vx -e sim -e sim:wishes -e sim:outages | sort -u >"$top/programs"
 in_lanes copy_tree || exit 2
 echo "== the simulator"
 are_simulated ||
