@@ -205,7 +205,7 @@ TEST(a_claim_is_given_up_after_any_number_of_turns)
         claim_send(claim, LOCK_TAKE);
         for (unsigned i = 0; i < turns && claim->errands[LOCK_TAKE].is_out; i++)
             rig_turn();
-        uv_timer_stop(&rig.limit);
+        uv_timer_stop(&rig.tick);
         claim_send(claim, LOCK_GIVE);
         rig_wait_until(!claim->errands[LOCK_TAKE].is_out && !claim->errands[LOCK_GIVE].is_out);
         was_granted = claim_reply(claim, LOCK_TAKE)->kind == LOCK_GRANTED;
@@ -224,7 +224,7 @@ TEST(a_provider_is_closed_after_any_number_of_turns)
         claim_send(claim, LOCK_TAKE);
         for (unsigned i = 0; i < turns && claim->errands[LOCK_TAKE].is_out; i++)
             rig_turn();
-        uv_timer_stop(&rig.limit);
+        uv_timer_stop(&rig.tick);
         was_granted = !claim->errands[LOCK_TAKE].is_out;
         side_close(side);
         rig.side_count = 0;

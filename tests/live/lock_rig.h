@@ -39,6 +39,7 @@
 
 enum {
     RIG_WAIT_MS = 40000,
+    RIG_TICK_MS = 20,
     RIG_ASK_MS = 20, /* the poll of a claim that was not answered */
     RIG_WHY_BYTES = 512,
     RIG_SIDES_MAX = 12,
@@ -91,8 +92,9 @@ struct rig_side {
 static struct {
     uv_loop_t loop;
     struct guard_host *host;
-    uv_timer_t limit, pause;
-    bool limit_over, pause_over;
+    uv_timer_t tick, pause;
+    uint64_t wait_began_us;
+    bool pause_over;
     struct rig_side *sides[RIG_SIDES_MAX];
     size_t side_count;
     size_t descriptor_count; /* before */
@@ -111,19 +113,28 @@ static inline size_t rig_count_descriptors(void)
     return count;
 }
 
-static inline void rig_on_timer(uv_timer_t *timer)
+static inline void rig_on_pause_over(uv_timer_t *timer)
 {
-    *(bool *)timer->data = true;
+    (void)timer;
+    rig.pause_over = true;
 }
 
-/* One turn; false once RIG_WAIT_MS have passed since the wait began. */
+static inline void rig_on_tick(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+/* One turn; false once RIG_WAIT_MS have passed since the wait began. A turn in which a timer has rung still waits for a
+ * descriptor (libuv before 1.45): the tick ends it, for that timer may be all that is waited for. */
 static inline bool rig_turn(void)
 {
     uv_update_time(&rig.loop); /* the test may have been long about something else */
-    if (!uv_is_active((uv_handle_t *)&rig.limit))
-        uv_timer_start(&rig.limit, rig_on_timer, RIG_WAIT_MS, 0);
+    if (!uv_is_active((uv_handle_t *)&rig.tick)) {
+        rig.wait_began_us = clock_now_us();
+        uv_timer_start(&rig.tick, rig_on_tick, RIG_TICK_MS, RIG_TICK_MS);
+    }
     uv_run(&rig.loop, UV_RUN_ONCE);
-    return !rig.limit_over;
+    return clock_now_us() - rig.wait_began_us < RIG_WAIT_MS * UINT64_C(1000);
 }
 
 #define rig_wait_until(condition)                                                                            \
@@ -131,7 +142,7 @@ static inline bool rig_turn(void)
         while (!(condition))                                                                                 \
             if (!rig_turn() && !(condition))                                                                 \
                 fail_msg("waited in vain for: %s", #condition);                                              \
-        uv_timer_stop(&rig.limit);                                                                           \
+        uv_timer_stop(&rig.tick);                                                                            \
     } while (0)
 
 /* Lets the loop go on for so long: between two polls, or to see that nothing happens. */
@@ -139,7 +150,7 @@ static inline void rig_pause_ms(uint32_t ms)
 {
     rig.pause_over = false;
     uv_update_time(&rig.loop);
-    uv_timer_start(&rig.pause, rig_on_timer, ms, 0);
+    uv_timer_start(&rig.pause, rig_on_pause_over, ms, 0);
     rig_wait_until(rig.pause_over);
 }
 
@@ -152,10 +163,8 @@ static inline void rig_start(void)
     assert_int_equal(uv_loop_init(&rig.loop), 0);
     rig.host = uv_host_attach(&rig.loop);
     assert_non_null(rig.host);
-    uv_timer_init(&rig.loop, &rig.limit);
+    uv_timer_init(&rig.loop, &rig.tick);
     uv_timer_init(&rig.loop, &rig.pause);
-    rig.limit.data = &rig.limit_over;
-    rig.pause.data = &rig.pause_over;
 }
 
 /* ---- what a provider tells ---- */
@@ -318,7 +327,7 @@ static inline void rig_finish(void)
     for (size_t i = 0; i < rig.side_count; i++)
         side_close(rig.sides[i]);
     host_close(rig.host, NULL, NULL);
-    uv_close((uv_handle_t *)&rig.limit, NULL);
+    uv_close((uv_handle_t *)&rig.tick, NULL);
     uv_close((uv_handle_t *)&rig.pause, NULL);
     while (uv_run(&rig.loop, UV_RUN_DEFAULT) != 0)
         ;

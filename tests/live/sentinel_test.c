@@ -293,7 +293,7 @@ static void follow(struct passage *passage)
             fail_msg("no reader reads from another master (named: %d, written: %d): %s",
                      passage->named_ns != 0, passage->written_ns != 0, rig.text);
     }
-    uv_timer_stop(&rig.limit);
+    uv_timer_stop(&rig.tick);
     passage->read_ns = atomic_load(&readers[0].newest_ns);
     for (size_t i = 1; i < READERS; i++)
         if (atomic_load(&readers[i].newest_ns) < passage->read_ns)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_rig.c - a loop with one Redis connection, for tests. */
 #include "tests/support/redis_rig.h"
+#include "guard/base/clock.h"
 #include "guard/base/uv_host.h"
 #include "guard/wire/scripts.h"
 #include <dirent.h>
@@ -38,10 +39,9 @@ static void on_message(void *context, const char *payload, size_t payload_bytes)
     memcpy(rig.message, payload, payload_bytes < sizeof rig.message ? payload_bytes : sizeof rig.message - 1);
 }
 
-static void on_limit(uv_timer_t *timer)
+static void on_tick(uv_timer_t *timer)
 {
     (void)timer;
-    rig.limit_over = true;
 }
 
 void rig_closed(void *context)
@@ -61,7 +61,7 @@ void rig_prepare(const char *url)
     assert_int_equal(uv_loop_init(&rig.loop), 0);
     rig.host = uv_host_attach(&rig.loop);
     assert_non_null(rig.host);
-    uv_timer_init(&rig.loop, &rig.limit);
+    uv_timer_init(&rig.loop, &rig.tick);
     if (!redis_url_read(url, &parsed, &error))
         fail_msg("%s", error.text);
     rig.topology = redis_topology_open(rig.host, &parsed, &(struct redis_topology_hooks){NULL, NULL}, &error);
@@ -93,10 +93,12 @@ void rig_open(void)
 
 bool rig_turn(void)
 {
-    if (!uv_is_active((uv_handle_t *)&rig.limit))
-        uv_timer_start(&rig.limit, on_limit, RIG_WAIT_MS, 0);
+    if (!uv_is_active((uv_handle_t *)&rig.tick)) {
+        rig.wait_began_us = clock_now_us();
+        uv_timer_start(&rig.tick, on_tick, RIG_TICK_MS, RIG_TICK_MS);
+    }
     uv_run(&rig.loop, UV_RUN_ONCE);
-    return !rig.limit_over;
+    return clock_now_us() - rig.wait_began_us < RIG_WAIT_MS * UINT64_C(1000);
 }
 
 void rig_wait_up(void)
@@ -130,7 +132,7 @@ void rig_finish(void)
         return;
     rig_close();
     redis_topology_close(rig.topology, close_host, NULL);
-    uv_close((uv_handle_t *)&rig.limit, NULL);
+    uv_close((uv_handle_t *)&rig.tick, NULL);
     while (uv_run(&rig.loop, UV_RUN_DEFAULT) != 0)
         ;
     assert_int_equal(uv_loop_close(&rig.loop), 0);
