@@ -23,6 +23,7 @@ enum {
     CACHE_LINE = 64,
     TABLE_BYTES = 32, /* of the table's buckets for each entry, at the most */
     CHUNK_BYTES = 16, /* malloc() gives whole ones, and takes half of one for itself */
+    SELDOM = 16,      /* of what is to be put in seldom, one in so many */
 };
 
 /* In the order in which a hit needs it. */
@@ -52,6 +53,7 @@ struct shard {
     struct item *pending_free; /* let go and not freed yet */
     size_t bytes, max_bytes;   /* bytes: of both lists */
     bool subscribed;
+    uint32_t seldom;                /* counts what is to be put in seldom */
     _Atomic uint32_t generation;    /* moves on when the shard is emptied */
     _Atomic uint32_t epochs[SLOTS]; /* both written under the mutex */
     struct near_counters counters;  /* but hits and misses */
@@ -414,24 +416,47 @@ static bool near_keep_item(const struct place *place, struct item *item)
     return true;
 }
 
-/* What is there is of the same load, and known to be right as of later: nothing is copied. False: it is not. */
-static bool near_move_on(const struct near_lookup *lookup, const struct place *place, uint64_t until_us,
-                         const struct near_entry *entry)
+static bool near_is_full(const struct shard *shard, size_t bytes)
+{
+    return shard->pending_free == NULL && shard->bytes + bytes > shard->max_bytes;
+}
+
+/* As far as is to be seen without a look at the whole queue. Under the mutex. */
+static bool near_next_is_of_use(const struct shard *shard, const struct near_lookup *lookup,
+                                uint32_t spare_ms)
+{
+    const struct item *next = shard->hand != NULL ? shard->hand : shard->queue;
+    return next != NULL && (lookup->sent_us < next->near_until_us ||
+                            lookup->sent_us < next->as_of_us + (uint64_t)spare_ms * 1000);
+}
+
+/* Nothing is made of it yet. Under the mutex. */
+static bool near_lets_in(struct shard *shard, const struct near_lookup *lookup, uint32_t spare_ms,
+                         size_t bytes)
+{
+    return spare_ms == 0 || !near_is_full(shard, bytes) || !near_next_is_of_use(shard, lookup, spare_ms) ||
+           ++shard->seldom % SELDOM == 0;
+}
+
+/* Looks before something is made of it. False: there is nothing to put in, for what is there is of the same load and has
+ * moved on to when it is known to be right now; or others are not to leave for it. */
+static bool near_is_wanted(const struct near_lookup *lookup, const struct place *place, uint64_t until_us,
+                           uint32_t spare_ms, const struct near_entry *entry)
 {
     struct shard *shard = place->shard;
-    bool moved = false;
-    if (entry->load == 0)
-        return false;
+    bool wanted = true;
     pthread_mutex_lock(&shard->mutex);
     struct item *item = near_find(place, lookup->key, lookup->key_bytes);
-    if (item != NULL && item->load == entry->load && item->as_of_us <= entry->as_of_us &&
-        lookup->token == near_token_of(place) && !near_tag_dropped(lookup->near, item)) {
+    if (item == NULL) {
+        wanted = near_lets_in(shard, lookup, spare_ms, near_bytes_of(entry, lookup->key_bytes));
+    } else if (entry->load != 0 && item->load == entry->load && item->as_of_us <= entry->as_of_us &&
+               lookup->token == near_token_of(place) && !near_tag_dropped(lookup->near, item)) {
         near_set_times(item, until_us, entry);
         item->visited = true;
-        moved = true;
+        wanted = false;
     }
     pthread_mutex_unlock(&shard->mutex);
-    return moved;
+    return wanted;
 }
 
 static bool near_fits(const struct shard *shard, const struct near_entry *entry, size_t key_bytes)
@@ -439,14 +464,16 @@ static bool near_fits(const struct shard *shard, const struct near_entry *entry,
     return near_bytes_of(entry, key_bytes) <= shard->max_bytes / LARGEST_SHARE;
 }
 
-static void near_put_for(const struct near_lookup *lookup, uint64_t until_us, const struct near_entry *entry)
+/* spare_ms: as in near_life. */
+static void near_put_for(const struct near_lookup *lookup, uint64_t until_us, uint32_t spare_ms,
+                         const struct near_entry *entry)
 {
     const struct near *near = lookup->near;
     const struct place place = near_place_of(lookup->near, lookup->hash);
     struct shard *shard = place.shard;
     struct item *item = NULL, *gone = NULL, *old = NULL;
-    if (lookup->token == NEAR_TOKEN_NONE || near_move_on(lookup, &place, until_us, entry) ||
-        !near_fits(shard, entry, lookup->key_bytes) ||
+    if (lookup->token == NEAR_TOKEN_NONE || !near_fits(shard, entry, lookup->key_bytes) ||
+        !near_is_wanted(lookup, &place, until_us, spare_ms, entry) ||
         (item = near_new_item(lookup->key, lookup->key_bytes, until_us, entry)) == NULL)
         return;
     near_note_tags(near, item, entry);
@@ -475,7 +502,7 @@ void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t tok
               const struct near_entry *entry)
 {
     uint64_t hash = near_hash(near->hash_key, key, key_bytes);
-    near_put_for(&(struct near_lookup){near, key, key_bytes, hash, token, 0, 0, 0}, until_us, entry);
+    near_put_for(&(struct near_lookup){near, key, key_bytes, hash, token, 0, 0, 0}, until_us, 0, entry);
 }
 
 /* But one of this lease's load; 0: none. */
@@ -650,7 +677,10 @@ void near_keep(const struct near_lookup *lookup, const struct near_life *life, s
         .tags_bytes = value != NULL ? value->tags_bytes : 0,
         .stamp = lookup->stamp,
     };
-    near_put_for(lookup, life->near_ms > 0 ? lookup->sent_us + (uint64_t)life->near_ms * 1000 : 0, &entry);
+    if (life->near_ms > 0)
+        near_put_for(lookup, lookup->sent_us + (uint64_t)life->near_ms * 1000, 0, &entry);
+    else
+        near_put_for(lookup, 0, life->spare_ms, &entry);
 }
 
 static void near_drop_invalidated(struct near *near, bool of_tag, const char *key, size_t key_bytes)

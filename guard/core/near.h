@@ -30,7 +30,9 @@
  * subscription that comes up lets go of everything in one stroke, for what happened meanwhile was not heard. That memory
  * is still charged, and freed bit by bit: by near_sweep(), and by near_put() before it evicts.
  *
- * What is found again in Redis, of the same load, is not copied: its instants move on.
+ * What is found again in Redis, of the same load, is not copied: its instants move on. Where all that is found does not
+ * fit, each would only push out another one that is as good. So what is never near lets stay what was known to be right
+ * not long ago, but for one in sixteen: those that are asked for most come in first, and a hit costs little more than a look.
  *
  * Eviction is SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): a queue in the order of arrival and a
  * hand that moves from the oldest to the newest, spares what was hit since it last came by, and evicts the
@@ -108,7 +110,9 @@ struct near_life {
     uint32_t near_ms;  /* 0: it is never near */
     uint32_t stale_ms; /* behind left_ms; 0: it has no stale time, or its readers want none */
     bool kept;         /* also answers in an outage */
-    uint64_t load_us;  /* that its load took */
+    uint32_t
+        spare_ms; /* never near, and in a full store: that what was right so long ago may stay; 0: it goes */
+    uint64_t load_us; /* that its load took */
 };
 /* `found` is fresh, or stale (left_ms 0), its value `value`, which is referred to; if it is absent, NULL or no more than
  * its tags. What is stale is not near. */

@@ -271,6 +271,7 @@ static void keep_found_near(const struct lookup *lookup, const struct found *fou
         .near_ms = is_fresh ? policy->near_ms : 0,
         .stale_ms = may_be_stale ? found->stale_left_ms : 0,
         .kept = policy->outage_ms > 0,
+        .spare_ms = policy->outage_ms,
         .load_us = found->load_us,
     };
     if (is_fresh || life.stale_ms > 0)

@@ -52,7 +52,7 @@ static const struct {
     {"avalanche", measure_avalanche, BENCH_AVALANCHE_PRODUCTS},
     {"merge", measure_merge, 0},
     {"growth", measure_growth, 0},
-    {"gate", measure_gate, 0},
+    {"gate", measure_gate, BENCH_GATE_PRODUCTS},
 };
 enum { MEASUREMENT_COUNT = sizeof measurements / sizeof *measurements };
 

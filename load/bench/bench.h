@@ -94,7 +94,8 @@ bool progress_end(bool good);
 
 enum {
     BENCH_MANY_PRODUCTS = 10000,
-    BENCH_AVALANCHE_PRODUCTS = 3000
+    BENCH_AVALANCHE_PRODUCTS = 3000,
+    BENCH_GATE_PRODUCTS = 1280,
 }; /* besides those that the other measurements take */
 
 struct bench {

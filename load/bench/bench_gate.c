@@ -5,7 +5,8 @@
  *
  * Instructions and allocations are callgrind's, system calls strace's, commands Redis's own, round trips catalogd's: of
  * the service as it is shipped, over a real Redis and PostgreSQL, all threads included. One client asks, one request after
- * the other over one connection, so that nothing is shared; and 64 at once, where lookups, writes and reads are.
+ * the other over one connection, so that nothing is shared; and 64 at once, where lookups, writes and reads are. And hits in
+ * Redis are asked of more products than this process keeps for an outage, so that each is another one to be put in.
  * What runs beside the requests (ticks, probes) is in the numbers and is small, and of three rounds the cheapest counts.
  *
  * A number may grow by its tolerance, of a crowd by twice as much; and by three times as much the calls of what goes
@@ -25,10 +26,11 @@
 #include <string.h>
 
 enum {
-    KEYS = 100,      /* in turn */
-    AT_ONCE = 64,    /* connections of a crowd */
-    REQUESTS = 320,  /* of one phase: a multiple of AT_ONCE */
-    REPETITIONS = 3, /* the least counts: what else happens only adds */
+    KEYS = 100,                          /* in turn */
+    MANY_KEYS = BENCH_GATE_PRODUCTS / 2, /* of those that do not fit, and of two services */
+    AT_ONCE = 64,                        /* connections of a crowd */
+    REQUESTS = 320,                      /* of one phase: a multiple of AT_ONCE */
+    REPETITIONS = 3,                     /* the least counts: what else happens only adds */
     ASK_LIMIT_MS = 20000,
     AGE_ALLOCATIONS = 6, /* three for each line */
 };
@@ -50,22 +52,33 @@ static const struct {
     [TRIPS] = {"round trips to Redis", "trips", 1, 0, 0.2},
 };
 
-enum errand { PING, NEAR, HIT, MISS, INVALIDATION, PING_64, NEAR_64, HIT_64, ERRAND_COUNT };
+/* One catalogd each. */
+enum service { FAR, NEAR_BY, FULL, SERVICE_COUNT };
+
+static const char *const settings_of[SERVICE_COUNT][3] = {
+    [FAR] = {"NEAR_MS=0", "NEAR_BYTES=67108864"},
+    [NEAR_BY] = {"NEAR_MS=60000", "NEAR_BYTES=67108864"},
+    [FULL] = {"NEAR_MS=0", "NEAR_BYTES=262144"}, /* of MANY_KEYS one third fits */
+};
+
+enum errand { PING, NEAR, HIT, HIT_MANY, MISS, INVALIDATION, PING_64, NEAR_64, HIT_64, ERRAND_COUNT };
 
 static const struct {
     const char *name, *word;
-    uint32_t at_once, warm_up; /* requests */
-    bool is_near, takes_threads;
+    enum service service;
+    uint32_t at_once, keys, warm_up; /* requests */
+    bool takes_threads;
     bool says_age; /* whichever finds an answer that says another age replaces two of its lines */
 } errands[ERRAND_COUNT] = {
-    [PING] = {"constant (/ping)", "ping", 1, 64, false, false, false},
-    [NEAR] = {"near hit", "near", 1, 3 * KEYS, true, false, true},
-    [HIT] = {"hit in Redis", "hit", 1, 3 * KEYS, false, false, true},
-    [MISS] = {"miss", "miss", 1, 64, false, true, false},
-    [INVALIDATION] = {"invalidation", "invalidation", 1, 64, false, true, false},
-    [PING_64] = {"constant, 64 at once", "ping_64", AT_ONCE, AT_ONCE, false, false, false},
-    [NEAR_64] = {"near hit, 64 at once", "near_64", AT_ONCE, 8 * AT_ONCE, true, false, true},
-    [HIT_64] = {"hit in Redis, 64 at once", "hit_64", AT_ONCE, 8 * AT_ONCE, false, false, true},
+    [PING] = {"constant (/ping)", "ping", FAR, 1, KEYS, 64, false, false},
+    [NEAR] = {"near hit", "near", NEAR_BY, 1, KEYS, 3 * KEYS, false, true},
+    [HIT] = {"hit in Redis", "hit", FAR, 1, KEYS, 3 * KEYS, false, true},
+    [HIT_MANY] = {"hit in Redis, more than fit", "hit_many", FULL, 1, MANY_KEYS, 3 * MANY_KEYS, false, true},
+    [MISS] = {"miss", "miss", FAR, 1, KEYS, 64, true, false},
+    [INVALIDATION] = {"invalidation", "invalidation", FAR, 1, KEYS, 64, true, false},
+    [PING_64] = {"constant, 64 at once", "ping_64", FAR, AT_ONCE, KEYS, AT_ONCE, false, false},
+    [NEAR_64] = {"near hit, 64 at once", "near_64", NEAR_BY, AT_ONCE, KEYS, 8 * AT_ONCE, false, true},
+    [HIT_64] = {"hit in Redis, 64 at once", "hit_64", FAR, AT_ONCE, KEYS, 8 * AT_ONCE, false, true},
 };
 
 /* One service under one tool, and what is asked of it. */
@@ -94,7 +107,8 @@ static void path_of(void *context, uint32_t index, char *path)
     else if (asked->errand == MISS)
         bench_cold_path(asked->bench, path);
     else
-        snprintf(path, BURST_PATH_BYTES, "/products/%" PRIu32, asked->first + asked->turn++ % KEYS);
+        snprintf(path, BURST_PATH_BYTES, "/products/%" PRIu32,
+                 asked->first + asked->turn++ % errands[asked->errand].keys);
 }
 
 /* Over connections that stay open. */
@@ -198,15 +212,15 @@ static bool count_calls(struct asked *asked, enum errand errand, struct gate *ga
 
 /* ---- one service, one tool ---- */
 
-static bool watch_service(struct bench *bench, struct gate *gate, const char *tool, bool is_near)
+static bool watch_service(struct bench *bench, struct gate *gate, const char *tool, enum service service)
 {
-    struct asked asked = {.bench = bench, .first = bench_cold_products(bench, KEYS)};
-    const char *const settings[] = {is_near ? "NEAR_MS=60000" : "NEAR_MS=0", "NEAR_BYTES=67108864", NULL};
+    const uint32_t keys = service == FULL ? MANY_KEYS : KEYS;
+    struct asked asked = {.bench = bench, .first = bench_cold_products(bench, keys)};
     const bool calls = strcmp(tool, "strace") == 0;
-    bool good = watched_start(bench, &asked.watched, tool, settings);
+    bool good = watched_start(bench, &asked.watched, tool, settings_of[service]);
     for (size_t i = 0; good && i < REPETITIONS; i++) {
         for (enum errand errand = 0; good && errand < ERRAND_COUNT; errand++) {
-            if (errands[errand].is_near == is_near)
+            if (errands[errand].service == service)
                 good = calls ? count_calls(&asked, errand, gate) : count_instructions(&asked, errand, gate);
         }
     }
@@ -335,9 +349,9 @@ bool measure_gate(struct bench *bench)
     const bool renews = renew != NULL && renew[0] != '\0';
     bool good = renews || read_numbers(&gate);
     progress_begin("what a request costs, under callgrind and strace:");
-    for (int is_near = 0; good && is_near <= 1; is_near++)
-        good = watch_service(bench, &gate, "callgrind", is_near) &&
-               watch_service(bench, &gate, "strace", is_near);
+    for (enum service service = 0; good && service < SERVICE_COUNT; service++)
+        good = watch_service(bench, &gate, "callgrind", service) &&
+               watch_service(bench, &gate, "strace", service);
     progress_end(good);
     if (good && renews)
         good = write_numbers(&gate) && read_numbers(&gate);

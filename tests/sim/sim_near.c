@@ -144,7 +144,8 @@ static void crowd(struct sim *sim, struct process *process)
 {
     enum { OTHERS = 1000, MOST = 40 };
     char name[16];
-    const struct near_life life = {.near_ms = sim->params.near_ms, .kept = sim->params.kept_ms > 0};
+    const struct near_life life = {
+        .near_ms = sim->params.near_ms, .kept = sim->params.kept_ms > 0, .spare_ms = sim->params.kept_ms};
     for (uint64_t count = sim_between(sim, 0, MOST); count > 0; count--) {
         int bytes = snprintf(name, sizeof name, "other:%u", (unsigned)sim_between(sim, 0, OTHERS));
         struct near_lookup lookup = near_look_up(process->near, name, (size_t)bytes, process_now_us(process));
@@ -158,8 +159,10 @@ static void crowd(struct sim *sim, struct process *process)
 static struct near_life life_of(const struct sim *sim, const struct lookup_model *lookup,
                                 const struct guard_result *result)
 {
-    struct near_life life = {.near_ms = sim->params.near_ms, .kept = sim->params.kept_ms > 0};
-    life.load_us = lookup->entry.load_us;
+    struct near_life life = {.near_ms = sim->params.near_ms,
+                             .kept = sim->params.kept_ms > 0,
+                             .spare_ms = sim->params.kept_ms,
+                             .load_us = lookup->entry.load_us};
     if (sim->params.policy.stale_ms > 0)
         life.stale_ms = (uint32_t)(result->source == GUARD_FROM_STALE ? (uint64_t)lookup->pttl_ms
                                                                       : lookup->entry.stale_ms);
