@@ -3,11 +3,12 @@
  * bench_gate.c - what each kind of request costs in numbers that a busy machine does not change, held against those
  * in gate.txt.
  *
- * Instructions and allocations are callgrind's, system calls strace's, commands Redis's own, round trips catalogd's: of
- * the service as it is shipped, over a real Redis and PostgreSQL, all threads included. One client asks, one request after
- * the other over one connection, so that nothing is shared; and 64 at once, where lookups, writes and reads are. And hits in
- * Redis are asked of more products than this process keeps for an outage, so that each is another one to be put in.
- * What runs beside the requests (ticks, probes) is in the numbers and is small, and of three rounds the cheapest counts.
+ * Instructions and allocations are callgrind's, system calls strace's, commands Redis's own, round trips and what leaves
+ * the process's memory for another entry catalogd's: of the service as it is shipped, over a real Redis and PostgreSQL, all
+ * threads included. One client asks, one request after the other over one connection, so that nothing is shared; and 64 at
+ * once, where lookups, writes and reads are. Hits in Redis are also asked of more products than the process keeps for an
+ * outage, where each could put another one out. What runs beside the requests (ticks, probes) is in the numbers and is
+ * small, and of three rounds the cheapest counts.
  *
  * A number may grow by its tolerance, of a crowd by twice as much; and by three times as much the calls of what goes
  * through several threads, because how often they find each other asleep is up to the machine. What has shrunk by
@@ -38,7 +39,7 @@ _Static_assert(REQUESTS % AT_ONCE == 0, "whole crowds");
 
 static const char numbers_path[] = "load/bench/gate.txt";
 
-enum metric { INSTRUCTIONS, ALLOCATIONS, CALLS, COMMANDS, TRIPS, METRIC_COUNT };
+enum metric { INSTRUCTIONS, ALLOCATIONS, CALLS, COMMANDS, TRIPS, EVICTIONS, METRIC_COUNT };
 
 static const struct {
     const char *name, *word;
@@ -50,6 +51,7 @@ static const struct {
     [CALLS] = {"system calls", "calls", 1, 0.05, 0.5},
     [COMMANDS] = {"Redis commands", "commands", 1, 0, 0.2},
     [TRIPS] = {"round trips to Redis", "trips", 1, 0, 0.2},
+    [EVICTIONS] = {"entries evicted here", "evictions", 2, 0, 0.1},
 };
 
 /* One catalogd each. */
@@ -171,6 +173,11 @@ static double trips_of(const struct asked *asked)
     return stack_catalogd_metric(&asked->watched.catalogd, "guard_redis_round_trips_total");
 }
 
+static double evictions_of(const struct asked *asked)
+{
+    return stack_catalogd_metric(&asked->watched.catalogd, "guard_near_removed_total{reason=\"evicted\"}");
+}
+
 /* From mark to count there is nothing but the requests. */
 static bool phase(struct asked *asked, enum errand errand, char *counted, size_t counted_bytes)
 {
@@ -198,7 +205,7 @@ static bool count_calls(struct asked *asked, enum errand errand, struct gate *ga
     asked->errand = errand;
     if (!ask(asked, errands[errand].warm_up))
         return false;
-    double trips = trips_of(asked);
+    double trips = trips_of(asked), evictions = evictions_of(asked);
     uint64_t commands = stack_redis_calls(&asked->bench->redis, NULL);
     if (!watched_mark(&asked->watched) || !ask(asked, REQUESTS) ||
         !watched_count(&asked->watched, counted, sizeof counted) || sscanf(counted, "%" SCNu64, &calls) != 1)
@@ -207,6 +214,7 @@ static bool count_calls(struct asked *asked, enum errand errand, struct gate *ga
     samples_add(&gate->at[errand][CALLS], (double)calls / REQUESTS);
     samples_add(&gate->at[errand][COMMANDS], (double)commands / REQUESTS);
     samples_add(&gate->at[errand][TRIPS], (trips_of(asked) - trips) / REQUESTS);
+    samples_add(&gate->at[errand][EVICTIONS], (evictions_of(asked) - evictions) / REQUESTS);
     return true;
 }
 

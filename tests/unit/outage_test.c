@@ -4,6 +4,7 @@
 #include "guard/core/outage.h"
 #include "tests/support/test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MIB = 1 << 20, MS = 1000, SPAN_MS = 5000, SPAN_US = SPAN_MS * MS, LONG_MS = 600000 };
@@ -274,6 +275,60 @@ TEST(what_was_looked_up_before_a_drop_moves_nothing_on)
     early.sent_us += SPAN_US; /* whatever its instant says */
     found(&early);
     assert_false(serves(NOW_US + SPAN_US));
+}
+
+/* ---- where all that is found does not fit ---- */
+
+enum { KEYS = 1600 }; /* several times what fits */
+
+/* KEYS names from `first` on. How many were put in. */
+static uint64_t find_many(unsigned first, uint64_t now_us, struct near_life life)
+{
+    char name[16];
+    struct near_counters were, are;
+    life.kept = true;
+    near_count(near, &were);
+    for (unsigned i = first; i < first + KEYS; i++) {
+        int bytes = snprintf(name, sizeof name, "other:%u", i);
+        struct near_lookup lookup = near_look_up(near, name, (size_t)bytes, now_us);
+        struct value *value = value_new("v", 1, "", 0, NULL, 0);
+        near_keep(&lookup, &life, value, &(struct guard_result){.left_ms = LONG_MS, .load = i + 1});
+        value_unref(&value);
+    }
+    near_count(near, &are);
+    return are.put - were.put;
+}
+
+static void fill_small_store(struct near_life life)
+{
+    near_free(&near);
+    near = near_new(1 << 16, hash_key);
+    near_subscribed(near, true);
+    assert_int_equal(find_many(0, NOW_US, life), KEYS);
+}
+
+TEST(what_was_right_not_long_ago_stays_but_for_one_in_sixteen)
+{
+    fill_small_store((struct near_life){.near_ms = 0});
+    uint64_t let_in = find_many(KEYS, NOW_US + SPAN_US - 1, (struct near_life){.spare_ms = SPAN_MS});
+    assert_in_range(let_in, KEYS / 16 - NEAR_SHARDS, KEYS / 16);
+}
+
+TEST(what_was_right_long_ago_goes_unless_it_is_near)
+{
+    const uint64_t now_us = NOW_US + SPAN_US;
+    fill_small_store((struct near_life){.near_ms = 0});
+    assert_true(find_many(KEYS, now_us, (struct near_life){.spare_ms = SPAN_MS}) > KEYS / 8);
+    fill_small_store((struct near_life){.near_ms = LONG_MS});
+    assert_in_range(find_many(KEYS, now_us, (struct near_life){.spare_ms = SPAN_MS}), 0, KEYS / 16);
+}
+
+TEST(what_is_near_or_loaded_is_always_put_in)
+{
+    fill_small_store((struct near_life){.near_ms = 0});
+    assert_int_equal(find_many(KEYS, NOW_US, (struct near_life){.spare_ms = 0}), KEYS);
+    assert_int_equal(find_many(2 * KEYS, NOW_US, (struct near_life){.near_ms = 1, .spare_ms = SPAN_MS}),
+                     KEYS);
 }
 
 /* ---- the subscription, and other masters ---- */
