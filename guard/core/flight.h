@@ -96,11 +96,12 @@ struct flight {
     bool joint;            /* queued: its query may be that of others, too */
     uint64_t half;         /* of a query that was halved: is joined only by others of it; 0: of none */
     bool acquire_counted;  /* in loads.pending_acquires */
-    bool expected;         /* in loads.expected */
     uint64_t acquire_turn; /* of its last acquire */
     uint64_t queued_turn;
-    uint32_t place_parts; /* counted in loads.parts_used; 0: it has no place */
-    enum queue queue;     /* where it is; loads_requeue() sees to it that it belongs there */
+    uint32_t place_parts;    /* counted in loads.parts_used; 0: it has no place */
+    uint32_t query_parts;    /* in loads.queued_parts */
+    uint32_t expected_parts; /* in loads.expected_parts */
+    enum queue queue;        /* where it is; loads_requeue() sees to it that it belongs there */
     struct flight *queue_prev, *queue_next;
 
     /* the load, its fill, its release */

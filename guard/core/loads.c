@@ -92,14 +92,24 @@ static bool may_be_joint(const struct flight *flight)
     return flight->batched || (can && !apart);
 }
 
-static void count_joint(struct flight *flight, bool joint)
+/* Of the query that it would be, or be in. */
+static uint32_t query_parts_of(const struct flight *flight)
+{
+    return may_be_joint(flight) ? PLACE_PARTS / flight->policy->batch_max : PLACE_PARTS;
+}
+
+/* Into the sums, and out of them: parts is 0. */
+static void count_query(struct flight *flight, uint32_t parts)
 {
     struct loads *loads = &flight->core->loads;
-    loads->joint_queued += joint;
     loads->joint_queued -= flight->joint;
-    loads->users_joint += joint && flight->queue == QUEUE_USERS;
-    loads->users_joint -= flight->joint && flight->queue == QUEUE_USERS;
-    flight->joint = joint;
+    loads->queued_parts += parts;
+    loads->queued_parts -= flight->query_parts;
+    loads->users_parts += flight->queue == QUEUE_USERS ? parts : 0;
+    loads->users_parts -= flight->queue == QUEUE_USERS ? flight->query_parts : 0;
+    flight->query_parts = parts;
+    flight->joint = parts > 0 && may_be_joint(flight);
+    loads->joint_queued += flight->joint;
 }
 
 static void join_queue(struct flight *flight)
@@ -107,9 +117,8 @@ static void join_queue(struct flight *flight)
     struct loads *loads = &flight->core->loads;
     enum queue queue = flight->queue = queue_of(flight);
     DL_APPEND2(loads->queues[queue][flight->share], flight, queue_prev, queue_next);
-    loads->users_queued += queue == QUEUE_USERS;
     loads->batched_queued += flight->batched;
-    count_joint(flight, may_be_joint(flight));
+    count_query(flight, query_parts_of(flight));
     loads->passing_parts[flight->share] += flight->passing ? flight->place_parts : 0;
 }
 
@@ -117,10 +126,9 @@ static void leave_queue(struct flight *flight)
 {
     struct loads *loads = &flight->core->loads;
     DL_DELETE2(loads->queues[flight->queue][flight->share], flight, queue_prev, queue_next);
-    loads->users_queued -= flight->queue == QUEUE_USERS;
     loads->batched_queued -= flight->batched;
     loads->passing_parts[flight->share] -= flight->passing ? flight->place_parts : 0;
-    count_joint(flight, false);
+    count_query(flight, 0);
     flight->queue = QUEUE_NONE;
 }
 
@@ -162,7 +170,7 @@ void loads_requeue(struct flight *flight)
 {
     bool queued = flight->queue != QUEUE_NONE, singles = is_to_be_single(flight);
     if (queued)
-        count_joint(flight, may_be_joint(flight));
+        count_query(flight, query_parts_of(flight));
     if (!singles && (!queued || flight->queue == queue_of(flight)))
         return;
     if (queued)
@@ -203,26 +211,39 @@ static uint32_t queries_free(const struct core *core)
     return smaller(room_for_queries(core), threads_free(core));
 }
 
-static uint32_t queries_wanted(const struct core *core, uint32_t queued, uint32_t joint)
+/* As few as these can be. */
+static uint32_t queries_wanted(const struct core *core, uint64_t parts)
 {
-    return smaller(queries_free(core), queued - joint + (joint > 0)); /* a batch at a time */
+    uint64_t queries = (parts + PLACE_PARTS - 1) / PLACE_PARTS;
+    return smaller(queries_free(core), queries < UINT32_MAX ? (uint32_t)queries : UINT32_MAX);
 }
 
-uint32_t loads_wanted(const struct core *core, uint32_t more)
+uint32_t loads_wanted(const struct core *core)
 {
-    return queries_wanted(core, core->loads.queued + more, core->loads.joint_queued);
+    return queries_wanted(core, core->loads.queued_parts);
 }
 
-uint32_t loads_wanted_by_users(const struct core *core, uint32_t more)
+uint32_t loads_wanted_by_users(const struct core *core)
 {
-    return queries_wanted(core, core->loads.users_queued + more, core->loads.users_joint);
+    return queries_wanted(core, core->loads.users_parts);
+}
+
+uint32_t loads_expected(const struct core *core)
+{
+    return queries_wanted(core, core->loads.queued_parts + core->loads.expected_parts);
+}
+
+uint32_t loads_expected_by_users(const struct core *core)
+{
+    return queries_wanted(core, core->loads.users_parts + core->loads.expected_parts);
 }
 
 void loads_expect(struct flight *flight, bool likely)
 {
-    flight->core->loads.expected += likely;
-    flight->core->loads.expected -= flight->expected;
-    flight->expected = likely;
+    const uint32_t parts = likely ? query_parts_of(flight) : 0;
+    flight->core->loads.expected_parts += parts;
+    flight->core->loads.expected_parts -= flight->expected_parts;
+    flight->expected_parts = parts;
 }
 
 /* ---- which one is next ---- */

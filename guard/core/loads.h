@@ -44,7 +44,7 @@
 enum {
     LOADS_TURNS = 64,      /* whose acquires are told apart */
     LOADS_SLOTS = 512,     /* of the tables of loads */
-    PLACE_PARTS = 1 << 20, /* a place in parts: a batched flight has one of batch_max */
+    PLACE_PARTS = 1 << 20, /* a place or a query in parts: one of several is one of batch_max */
 };
 
 /* Where a flight that may load waits for a worker. */
@@ -115,9 +115,9 @@ struct loads {
     uint32_t queued;         /* flights */
     uint32_t batched_queued; /* queued flights that are batched */
     uint32_t joint_queued;   /* queued flights that are joint */
-    uint32_t users_queued;   /* flights in QUEUE_USERS */
-    uint32_t users_joint;    /* of those, joint */
-    uint32_t expected;       /* flights that are not queued yet, but may be soon */
+    uint64_t queued_parts;   /* of queries, that the queued flights are */
+    uint64_t users_parts;    /* of those, in QUEUE_USERS */
+    uint64_t expected_parts; /* of flights that are not queued yet, but may be soon */
     uint64_t batch;          /* of the loads that are being started; 0: none */
     struct load *batch_last; /* of those, the last that was */
     uint32_t query_parts;    /* of a place that the query has which began last */
@@ -147,12 +147,15 @@ void loads_requeue(struct flight *flight);
 /* The refresh of this share that was queued last and has no user. NULL: none. */
 struct flight *loads_last_refresh(const struct core *core, enum share share);
 
-/* Queries that could run, and that only wait for permits; with so many more of users. */
-uint32_t loads_wanted(const struct core *core, uint32_t more);
+/* Queries that could run, and that only wait for permits: what may leave together is counted in full queries, and what is
+ * left over as one. */
+uint32_t loads_wanted(const struct core *core);
 /* Those of them that have waiters, as if no refresh were queued. */
-uint32_t loads_wanted_by_users(const struct core *core, uint32_t more);
-/* Notes that the acquire of this flight, which is sent, will likely lead to a query of its own; or that it no longer
- * does. */
+uint32_t loads_wanted_by_users(const struct core *core);
+/* The same, with what is expected. */
+uint32_t loads_expected(const struct core *core);
+uint32_t loads_expected_by_users(const struct core *core);
+/* Notes that the acquire of this flight, which is sent, will likely lead to a load; or that it no longer does. */
 void loads_expect(struct flight *flight, bool likely);
 /* Starts what can be started; batched flights only after the turn in which they were queued. Called at the end
  * of every event. */

@@ -16,6 +16,8 @@
  *
  * Expected   It is requested in one write with the first acquire of a user's lease; while permits are short only as
  *            `chances` allow. One that comes before the lease does waits for that answer, and goes back if it brings none.
+ * Together   What may leave as one query (loads.h) is counted so, queued and expected: a permit for each batch_max of them,
+ *            and one for the rest.
  * Turn       When its query is over it passes to the next user's load of this process without a word to Redis, for a
  *            turn of PERMIT_TURN_QUERIES or PERMIT_TURN_MS, whichever is over first. So short queries do not leave it
  *            idle for round trips, and a process that waits in Redis's queue waits little longer: beside queries that

@@ -139,11 +139,13 @@ bool bench_apart(struct bench *bench, bench_part *part, const void *of, void *ou
 /* bench_merge.c: so many keys of the library alone, each asked for by itself, at once. */
 struct bench_keys_at_once {
     uint32_t count, workers;
-    bool stale; /* they are there, and to be refreshed; else they are cold */
-    bool apart; /* each is a query of its own */
+    uint32_t permits; /* 0: no limit of the fleet */
+    bool stale;       /* they are there, and to be refreshed; else they are cold */
+    bool apart;       /* each is a query of its own */
 };
 struct bench_at_once {
-    double queries, ms; /* until all are answered, or refreshed */
+    double queries, at_once;
+    double ms; /* until all are answered, or refreshed */
 };
 bool bench_at_once(struct bench *bench, const struct bench_keys_at_once *course, struct bench_at_once *out);
 

@@ -255,6 +255,36 @@ TEST(single_gets_that_wait_for_a_permit_are_one_query_under_it)
     sent_nothing();
 }
 
+/* Two keys are a query: the third one is the first that needs another permit, expected as well as queued. */
+TEST(as_many_are_asked_for_as_there_are_full_queries)
+{
+    with_permits(4);
+    static struct caller callers[5];
+    static const char *const names[] = {"a", "b", "c", "d", "e"};
+    bench.policy.batch_loader = (guard_batch_loader *)(uintptr_t)1;
+    bench.policy.batch_max = 2;
+    bench.config.max_loads = 8;
+    bench_open();
+    struct seen *acquires[5], *asked[3];
+    for (int i = 0; i < 5; i++) {
+        get(names[i], &callers[i]);
+        acquires[i] = expect(CORE_ACQUIRE);
+        if (i % 2 == 0)
+            asked[i / 2] = expect_users_request();
+        sent_nothing();
+    }
+    for (int i = 0; i < 5; i++)
+        reply_kind(acquires[i], REPLY_LEASE);
+    sent_nothing();
+    for (int i = 0; i < 3; i++)
+        grant(asked[i], 0);
+    for (int i = 0; i < 5; i++) {
+        struct seen *load = expect_load_of(names[i]);
+        assert_string_equal(load->permit, asked[i / 2]->token);
+    }
+    sent_nothing();
+}
+
 /* Redis has one permit. The next load, or NULL; *out: the permit is. */
 static struct seen *next_load(bool *out)
 {
