@@ -53,6 +53,7 @@
  * Pass       A mark in place of the value, or a load that passes, leaves no flight for its waiters to share: pass.h.
  */
 #include "flight.h"
+#include "halves.h"
 #include "hit.h"
 #include "lease.h"
 #include "nested.h"
@@ -82,7 +83,7 @@ static const unsigned LEGAL[FLIGHT_STATES] = {
     [FLIGHT_NEW] = TO(ACQUIRING) | TO(QUEUED) | TO(RESTING) | TO(ENDED),
     [FLIGHT_ACQUIRING] = TO(ACQUIRING) | TO(WAITING) | TO(QUEUED) | TO(RELEASING) | TO(RESTING) | TO(ENDED),
     [FLIGHT_WAITING] = TO(ACQUIRING) | TO(QUEUED) | TO(ENDED),
-    [FLIGHT_QUEUED] = TO(ACQUIRING) | TO(QUEUED) | TO(LOADING) | TO(RELEASING) | TO(ENDED),
+    [FLIGHT_QUEUED] = TO(ACQUIRING) | TO(QUEUED) | TO(LOADING) | TO(RELEASING) | TO(COOLING) | TO(ENDED),
     [FLIGHT_LOADING] = TO(ACQUIRING) | TO(QUEUED) | TO(FILLING) | TO(RELEASING) | TO(COOLING) | TO(ENDED),
     [FLIGHT_FILLING] = TO(ACQUIRING) | TO(QUEUED) | TO(RELEASING) | TO(ENDED),
     [FLIGHT_RELEASING] = TO(ACQUIRING) | TO(QUEUED) | TO(ENDED),
@@ -97,6 +98,8 @@ void flight_move(struct flight *flight, enum flight_state state)
     assert((LEGAL[flight->state] & (1u << state)) != 0);
     loads_count_acquire(flight, state == FLIGHT_ACQUIRING);
     loads_expect(flight, false);
+    if (state != FLIGHT_QUEUED && state != FLIGHT_LOADING)
+        halves_leave(flight);
     flight->state = state;
     flight->movings = 0;
     flight->send_again_us = 0;

@@ -95,6 +95,7 @@ struct flight {
     bool batched;          /* waits for others of its request and is loaded in a batch; only in SHARE_MANY */
     bool joint;            /* queued: its query may be that of others, too */
     uint64_t half;         /* of a query that was halved: is joined only by others of it; 0: of none */
+    struct halves *halves; /* what that is part of; NULL: nothing, or its load has ended */
     bool acquire_counted;  /* in loads.pending_acquires */
     uint64_t acquire_turn; /* of its last acquire */
     uint64_t queued_turn;

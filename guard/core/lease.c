@@ -2,6 +2,7 @@
 /* lease.c - see lease.h. */
 #include "lease.h"
 #include "flight.h"
+#include "halves.h"
 #include "near.h"
 #include "nested.h"
 #include "outage.h"
@@ -352,6 +353,25 @@ static void lease_ask_by_halves(struct flight *flight, uint64_t half)
         lease_set_alarm(flight);
 }
 
+/* With the last of its query the query has failed; with the last query there is nothing to hope for. */
+static bool is_hopeless(const struct flight *flight, bool last)
+{
+    struct halves *halves = flight->halves;
+    halves->failed += last;
+    return last && halves_doubtful(halves) && !halves_run(flight->core, halves);
+}
+
+/* What was to be asked again by halves, together with this flight, whose load is over. */
+static void lease_fail_halves(const struct flight *flight, enum guard_failure failure)
+{
+    struct flight *queued = NULL;
+    while ((queued = halves_queued(flight->core, flight->halves)) != NULL) {
+        loads_dequeue(queued);
+        loads_give_place(queued);
+        lease_load_failed(queued, failure);
+    }
+}
+
 /* At its limit a deferred load is ended, whether it has been told to stop before or not. */
 static void lease_end_deferred(struct flight *flight)
 {
@@ -592,15 +612,23 @@ void lease_load_ended(struct flight *flight, const struct core_loaded *loaded)
     struct core *core = flight->core;
     enum load_ending ending = ending_of(flight->load, loaded->unwanted);
     bool halves = loaded->as_one && flight->load->had_mates && ending == ENDED_BY_ITSELF;
+    bool no_memory = loaded->outcome == LOAD_NO_MEMORY || (halves && !halves_begin(flight->load));
+    bool last = loads_is_alone(flight->load);
     uint64_t half = loads_half(flight->load);
     loads_free(core, flight->load);
     flight->load = NULL;
     assert(loaded->outcome != LOAD_UNCHANGED || flight->previous != NULL);
-    if (halves) {
-        lease_ask_by_halves(flight, half);
-        return;
+    if (halves && !no_memory) {
+        if (!is_hopeless(flight, last)) {
+            lease_ask_by_halves(flight, half);
+            return;
+        }
+        lease_fail_halves(flight, loaded->failure);
     }
-    if (loaded->outcome == LOAD_NO_MEMORY) {
+    if (flight->halves != NULL && loaded->outcome != LOAD_FAILED && !no_memory)
+        flight->halves->succeeded = true;
+    halves_leave(flight);
+    if (no_memory) {
         lease_out_of_memory(flight);
         return;
     }

@@ -14,7 +14,7 @@
  * Kept       As the loader has said (keep.h). What is for the requests of this process alone, shared or passed is not filled
  *            in: the lease is released, and a release that shares tells those that wait for that lease what was loaded.
  * Halved     A load whose query failed as one, by what was asked, is queued again under its lease, with half of that
- *            query (loads.h). That is no failure of its key, until the key has failed alone.
+ *            query. That is no failure of its key, until the key has failed alone, or all of the query has (halves.h).
  * Failure    Written into the release, so that the whole fleet tries no sooner than after failure_ms. Without a lease
  *            this process alone remembers it (COOLING). That this process has no thread or no memory is no failure: the lease
  *            goes back, and others may load.

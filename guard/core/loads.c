@@ -4,6 +4,7 @@
 #include "../base/digest.h"
 #include "defer.h"
 #include "flight.h"
+#include "halves.h"
 #include "lease.h"
 #include "nested.h"
 #include <assert.h>
@@ -270,13 +271,16 @@ static bool is_batch_complete(const struct flight *flight)
            core->loads.turn - flight->acquire_turn >= LOADS_TURNS;
 }
 
-/* Its other half may still be coming back. */
+/* It is no half, or its other one is back, and what else it is part of as far as it matters. */
 static bool is_query_over(const struct flight *flight)
 {
-    const struct load *load = flight->half != 0 ? flight->core->loads.running : NULL;
+    const struct core *core = flight->core;
+    if (flight->halves == NULL)
+        return true;
+    const struct load *load = core->loads.running;
     while (load != NULL && load->batch != flight->half >> 1)
         load = load->next;
-    return load == NULL;
+    return load == NULL && !(halves_doubtful(flight->halves) && halves_run(core, flight->halves));
 }
 
 static bool may_start_load(const struct flight *flight, bool turn_over)
@@ -496,7 +500,7 @@ static void leave_batch(struct load *load)
     load->mate_prev = load->mate_next = load;
 }
 
-static bool is_alone(const struct load *load)
+bool loads_is_alone(const struct load *load)
 {
     return load->mate_next == load;
 }
@@ -514,7 +518,7 @@ static void take_over_place(struct core *core, struct load *load, struct flight 
 /* Its query is one that runs already, or begins with it. */
 static void begin_query(struct core *core, struct load *load, struct flight *flight)
 {
-    const struct load *other = is_alone(load) ? NULL : load->mate_prev;
+    const struct load *other = loads_is_alone(load) ? NULL : load->mate_prev;
     load->share = core->loads.served = other != NULL ? other->share : flight->share;
     load->on_thread = true;
     core->loads.queries[load->share] += other == NULL;
@@ -586,7 +590,7 @@ void loads_leave_thread(struct core *core, struct load *load)
 static void free_place(struct core *core, struct load *load)
 {
     if (load->outer == NULL) {
-        if (is_alone(load)) {
+        if (loads_is_alone(load)) {
             core->loads.queries[load->share]--;
             if (load->permit != NULL)
                 permits_query_over(core, load->permit);

@@ -24,7 +24,7 @@
  *            and counts for the share of the flight that it began with. No key is in it twice, but in mode OFF.
  *            It is one query, and no transaction: each load ends for itself. Where all fail because of what was asked,
  *            nobody knows which key that is about: the query goes on as two halves, each of which joins no other flight,
- *            until a key stands alone.
+ *            until a key stands alone, or all are to blame (halves.h).
  * Apart      Never with others, but for those of its request for many: what passes, what another load waits for (what it
  *            needs may wait for a neighbour), what the policy says, and everything in mode OFF.
  * Passing    Loads of which each is for one request (pass.h) queue for at most half of the places that may queue, so
@@ -174,6 +174,8 @@ void loads_free(struct core *core, struct load *load);
 void loads_cancel(struct core *core, struct load *load, bool unwanted);
 /* The flight gives its load up: cancelled, and whatever it brings is dropped. */
 void loads_abandon(struct flight *flight);
+/* Its query has no other load, or the others are over. */
+bool loads_is_alone(const struct load *load);
 /* The half of its batch that a load is in, for flight->half. */
 uint64_t loads_half(const struct load *load);
 /* Another load of this flight's key runs under a live lease. One that revalidates is no other's, and no other its. */

@@ -667,6 +667,131 @@ TEST(a_query_that_fails_as_one_is_halved_until_the_key_stands_alone)
     drop_values(&newcomer, 1);
 }
 
+/* ---- where the source refuses all, or many ---- */
+
+enum { CROWD = 64 };
+
+/* Keys that are one query. The source refuses those before the one with the number `poison`, at once, and takes its time
+ * with what it answers. */
+struct crowd {
+    char names[CROWD][8];
+    struct caller callers[CROWD];
+    size_t poison;
+    struct seen *running[CROWD];
+    size_t running_count;
+    size_t queries;
+};
+
+static void see_loads(struct crowd *crowd)
+{
+    uint64_t batch = 0;
+    for (struct seen *seen = next_seen(); seen != NULL; seen = next_seen()) {
+        if (seen->action.kind == CORE_RELEASE || seen->action.kind == CORE_FILL)
+            reply_code(seen, 1);
+        if (seen->action.kind != CORE_LOAD)
+            continue;
+        crowd->queries += seen->action.batch == 0 || seen->action.batch != batch;
+        batch = seen->action.batch;
+        crowd->running[crowd->running_count++] = seen;
+    }
+}
+
+static bool is_refused(const struct crowd *crowd, const struct seen *load)
+{
+    return strtoul(load->key + 1, NULL, 10) < crowd->poison;
+}
+
+/* A load of the query that is over first. */
+static const struct seen *first_over(const struct crowd *crowd)
+{
+    size_t i = 0;
+    while (i < crowd->running_count && !is_refused(crowd, crowd->running[i]))
+        i++;
+    return crowd->running[i < crowd->running_count ? i : 0];
+}
+
+static void end_query(struct crowd *crowd)
+{
+    struct seen *ended[CROWD];
+    size_t count = 0, left = 0;
+    const struct seen *first = first_over(crowd);
+    const bool fails = is_refused(crowd, first);
+    for (size_t i = 0; i < crowd->running_count; i++) {
+        struct seen *load = crowd->running[i];
+        bool is_mate =
+            load == first || (first->action.batch != 0 && load->action.batch == first->action.batch);
+        *(is_mate ? &ended[count++] : &crowd->running[left++]) = load;
+    }
+    crowd->running_count = left;
+    const struct core_loaded failed = {
+        .outcome = LOAD_FAILED, .failure = GUARD_FAILURE_REJECTED, .as_one = count > 1};
+    for (size_t i = 0; i < count; i++) {
+        ended[i]->over = true;
+        if (fails)
+            core_loaded(bench.core, bench.now_us, ended[i]->action.load, &failed);
+        else
+            loaded(ended[i], "v");
+        drain();
+    }
+}
+
+/* Returns how many queries they cost. */
+static size_t ask_crowd(size_t poison, uint32_t workers)
+{
+    static struct crowd crowd;
+    static struct caller busy[8];
+    struct seen *loads[8];
+    crowd = (struct crowd){.poison = poison};
+    bench.policy.batch_max = CROWD;
+    open_shares(workers, CROWD, CROWD + workers);
+    for (size_t i = 0; i < workers; i++)
+        loads[i] = begin_load((const char *const[]){"b0", "b1", "b2", "b3"}[i], &busy[i]);
+    for (size_t i = 0; i < CROWD; i++) {
+        snprintf(crowd.names[i], sizeof crowd.names[i], "c%zu", i);
+        line_up_alone(crowd.names[i], &crowd.callers[i]);
+    }
+    finish_load(loads[0], "v");
+    see_loads(&crowd);
+    assert_int_equal(crowd.running_count, CROWD);
+    for (size_t i = 1; i < workers; i++)
+        finish_load(loads[i], "v");
+    for (; crowd.running_count > 0; see_loads(&crowd))
+        end_query(&crowd);
+    for (size_t i = 0; i < CROWD; i++)
+        assert_int_equal(crowd.callers[i].waiter.result.status, i < poison ? GUARD_FAILED : GUARD_OK);
+    drop_values(busy, workers);
+    drop_values(crowd.callers + poison, CROWD - poison);
+    return crowd.queries;
+}
+
+TEST(one_key_that_the_source_refuses_costs_two_queries_for_each_halving)
+{
+    assert_int_equal(ask_crowd(1, 1), 1 + 2 * 6);
+}
+
+/* They lie in as many eighths. */
+TEST(seven_keys_that_the_source_refuses_fail_none_of_their_neighbours)
+{
+    assert_true(ask_crowd(7, 1) > 15);
+}
+
+TEST(nor_do_they_while_what_may_succeed_still_runs)
+{
+    assert_true(ask_crowd(7, 4) > 15);
+}
+
+TEST(a_source_that_refuses_everything_is_asked_fifteen_times_for_a_query)
+{
+    assert_int_equal(ask_crowd(CROWD, 1), 15);
+}
+
+/* What ran beside the fifteenth has begun before. */
+TEST(so_it_is_however_many_ask)
+{
+    size_t queries = ask_crowd(CROWD, 4);
+    assert_true(queries >= 15 && queries <= 15 + 3);
+}
+
 /* However many workers are free. */
 TEST(a_half_is_one_query_though_its_keys_need_not_wait)
 {
