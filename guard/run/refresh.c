@@ -2,16 +2,18 @@
 /*
  * refresh.c - guard_refresh(): a list of keys that is loaded in the background, a few at a time.
  *
- *   the next key --> peek -- fresh ------------------------------------------------> counted
+ *   the next keys --> peek -- fresh ------------------------------------------------> counted
  *        ^             +---- missing --> get, behind loads of users ----------------> counted
  *        |             +---- stale ----> revalidate, likewise ----------------------> counted
  *        +--------------------------------------------------------------------------------+
  *
  * What another process loads meanwhile is good enough for a missing key: of processes that start together one loads it.
- * All are gets as any other, so leases, permits, deadlines and the end of the guard are theirs. AT_ONCE of them are on
- * their way: however long the list is, it takes no more places than that.
+ * All are gets as any other, so leases, permits, deadlines and the end of the guard are theirs. AT_ONCE turns are on their
+ * way. A turn is one key, or where there is a batch loader as many as one query may have: they are asked for as a request of
+ * many. So however long the list is, it takes no more places and workers than there are turns, and of the waiters a quarter
+ * at the most.
  *
- * Threads   guard_refresh() any; it asks for the first key, the last that it does. The rest the guard's.
+ * Threads   guard_refresh() any; it asks for the first keys, the last that it does. The rest the guard's.
  * Lifetime  a refreshing is freed after `done`.
  */
 #include "../base/clock.h"
@@ -21,14 +23,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AT_ONCE = 4, REFRESH_DEADLINE_MS = 60000 };
+enum { AT_ONCE = 4, REFRESH_DEADLINE_MS = 60000, SHARE_OF_WAITERS = 4 };
 
-/* One key that is on its way. */
+enum refresh_step {
+    REFRESH_LOOKS,  /* are they there? */
+    REFRESH_LOADS,  /* what is missing */
+    REFRESH_RENEWS, /* what is stale */
+};
+
+/* Some keys that are on their way. */
 struct refresh_turn {
     struct refreshing *refreshing;
-    const char *key;
-    bool loads;    /* it was not fresh, */
-    bool is_stale; /* but there */
+    enum refresh_step step;
+    const char *const *asked; /* in this step */
+    size_t asked_count;
+    const char **missing, **stale; /* what the look has found */
+    size_t missing_count, stale_count;
 };
 
 struct refreshing {
@@ -39,13 +49,12 @@ struct refreshing {
     uint64_t deadline_us;
     struct refresh_turn turns[AT_ONCE];
     size_t turns_begun, turns_left;
-    size_t next, count;
-    const char *at; /* the next key's text */
+    size_t next, count, of_turn; /* keys; so many at a time */
     struct guard_refreshed result;
-    char keys[]; /* each with its NUL */
+    const char *keys[]; /* count of them, the same again for what is stale, then each text with its NUL */
 };
 
-/* ---- one key ---- */
+/* ---- what came of them ---- */
 
 static bool is_answer(enum guard_status status)
 {
@@ -62,36 +71,73 @@ static void count_key(struct refreshing *refreshing, enum guard_status status)
         result->status = status;
 }
 
-static void on_key_answered(void *context, const struct guard_result *results);
-
-static enum guard_status ask_for_key(struct refresh_turn *turn)
+/* `asked` and `missing` begin at the same place: what is missing comes no later there than it was. */
+static void note_found(struct refresh_turn *turn, size_t i, const struct guard_result *found)
 {
+    if (found->status == GUARD_MISS)
+        turn->missing[turn->missing_count++] = turn->asked[i];
+    else if (!is_answer(found->status))
+        count_key(turn->refreshing, found->status);
+    else if (found->source == GUARD_FROM_STALE)
+        turn->stale[turn->stale_count++] = turn->asked[i];
+    else
+        turn->refreshing->result.fresh++;
+}
+
+static void on_keys_answered(void *context, const struct guard_result *results);
+
+static enum guard_status ask_for_keys(struct refresh_turn *turn)
+{
+    static const unsigned flags[] = {
+        [REFRESH_LOOKS] = GUARD_PEEK,
+        [REFRESH_LOADS] = ASK_REFRESHES,
+        [REFRESH_RENEWS] = GUARD_REVALIDATE | ASK_REFRESHES,
+    };
     const struct refreshing *refreshing = turn->refreshing;
-    const unsigned loads = (turn->is_stale ? GUARD_REVALIDATE : 0) | ASK_REFRESHES;
     uint64_t now_us = clock_now_us();
     if (now_us >= refreshing->deadline_us)
         return GUARD_TIMEOUT;
-    const struct guard_request request = {
+    struct guard_request request = {
         .kind = refreshing->kind,
-        .key = turn->key,
         .deadline_ms = (uint32_t)((refreshing->deadline_us - now_us + 999) / 1000),
-        .flags = turn->loads ? loads : GUARD_PEEK,
-        .answered = on_key_answered,
+        .flags = flags[turn->step],
+        .answered = on_keys_answered,
         .context = turn,
     };
+    if (refreshing->of_turn == 1) {
+        request.key = turn->asked[0];
+    } else {
+        request.keys = turn->asked;
+        request.count = turn->asked_count;
+    }
     return ask(refreshing->guard, &request, NULL, NULL, NULL);
 }
 
 /* False: the list is at its end. */
-static bool take_key(struct refresh_turn *turn)
+static bool take_keys(struct refresh_turn *turn)
 {
     struct refreshing *refreshing = turn->refreshing;
-    if (refreshing->next == refreshing->count)
-        return false;
-    refreshing->next++;
-    turn->key = refreshing->at;
-    turn->loads = false;
-    refreshing->at += strlen(refreshing->at) + 1;
+    size_t left = refreshing->count - refreshing->next;
+    turn->step = REFRESH_LOOKS;
+    turn->missing = refreshing->keys + refreshing->next;
+    turn->stale = turn->missing + refreshing->count;
+    turn->asked = turn->missing;
+    turn->asked_count = left < refreshing->of_turn ? left : refreshing->of_turn;
+    refreshing->next += turn->asked_count;
+    return turn->asked_count > 0;
+}
+
+/* What its keys need next, or the next keys. */
+static bool take_step(struct refresh_turn *turn)
+{
+    bool loads = turn->missing_count > 0;
+    if (!loads && turn->stale_count == 0)
+        return take_keys(turn);
+    size_t *count = loads ? &turn->missing_count : &turn->stale_count;
+    turn->step = loads ? REFRESH_LOADS : REFRESH_RENEWS;
+    turn->asked = loads ? turn->missing : turn->stale;
+    turn->asked_count = *count;
+    *count = 0;
     return true;
 }
 
@@ -106,15 +152,15 @@ static void end_turn(struct refreshing *refreshing)
     free(refreshing);
 }
 
-/* Asks for its key, or for the next one that can be asked for. */
+/* Asks for its keys, or for the next ones that can be asked for. */
 static void go_on_with(struct refresh_turn *turn)
 {
-    while (turn->loads || take_key(turn)) {
-        enum guard_status status = ask_for_key(turn);
+    while (take_step(turn)) {
+        enum guard_status status = ask_for_keys(turn);
         if (status == GUARD_OK)
             return;
-        count_key(turn->refreshing, status);
-        turn->loads = false;
+        for (size_t i = 0; i < turn->asked_count; i++)
+            count_key(turn->refreshing, status);
     }
     end_turn(turn->refreshing);
 }
@@ -130,20 +176,17 @@ static void begin_others(struct refreshing *refreshing)
     }
 }
 
-static void on_key_answered(void *context, const struct guard_result *results)
+static void on_keys_answered(void *context, const struct guard_result *results)
 {
     struct refresh_turn *turn = context;
-    struct refreshing *refreshing = turn->refreshing;
-    bool found = is_answer(results->status);
-    bool is_fresh = found && results->source != GUARD_FROM_STALE;
-    bool peeked = !turn->loads;
-    turn->is_stale = found && !is_fresh;
-    turn->loads = peeked && !is_fresh && (found || results->status == GUARD_MISS);
-    if (peeked && is_fresh)
-        refreshing->result.fresh++;
-    else if (!turn->loads)
-        count_key(refreshing, results->status);
-    begin_others(refreshing);
+    const bool looked = turn->step == REFRESH_LOOKS;
+    for (size_t i = 0; i < turn->asked_count; i++) {
+        if (looked)
+            note_found(turn, i, &results[i]);
+        else
+            count_key(turn->refreshing, results[i].status);
+    }
+    begin_others(turn->refreshing);
     go_on_with(turn);
 }
 
@@ -175,18 +218,31 @@ static enum guard_status check_refresh(struct guard *guard, const struct guard_r
     return right ? GUARD_OK : GUARD_INVALID;
 }
 
+/* How many keys a turn has. */
+static size_t keys_of_turn(const struct guard *guard, const struct guard_kind *kind)
+{
+    const struct guard_policy *policy = kind_policy(kind);
+    size_t most = guard->config.max_waiters / (AT_ONCE * SHARE_OF_WAITERS);
+    size_t wanted = policy->batch_loader != NULL ? policy->batch_max : 1;
+    if (wanted > most)
+        wanted = most;
+    return wanted > 0 ? wanted : 1;
+}
+
 static struct refreshing *new_refreshing(struct guard *guard, const struct guard_refresh_request *request)
 {
-    size_t bytes = 0, used = 0;
+    size_t bytes = 0;
     for (size_t i = 0; i < request->count; i++)
         bytes += strlen(request->keys[i]) + 1;
-    struct refreshing *refreshing = calloc(1, sizeof *refreshing + bytes);
+    size_t lists = 2 * request->count;
+    struct refreshing *refreshing = calloc(1, sizeof *refreshing + lists * sizeof *refreshing->keys + bytes);
     if (refreshing == NULL)
         return NULL;
+    char *text = (char *)(refreshing->keys + lists);
     for (size_t i = 0; i < request->count; i++) {
         size_t key_bytes = strlen(request->keys[i]) + 1;
-        memcpy(refreshing->keys + used, request->keys[i], key_bytes);
-        used += key_bytes;
+        refreshing->keys[i] = memcpy(text, request->keys[i], key_bytes);
+        text += key_bytes;
     }
     uint32_t within_ms = request->deadline_ms != 0 ? request->deadline_ms : REFRESH_DEADLINE_MS;
     refreshing->guard = guard;
@@ -195,7 +251,7 @@ static struct refreshing *new_refreshing(struct guard *guard, const struct guard
     refreshing->context = request->context;
     refreshing->deadline_us = clock_now_us() + (uint64_t)within_ms * 1000;
     refreshing->count = request->count;
-    refreshing->at = refreshing->keys;
+    refreshing->of_turn = keys_of_turn(guard, request->kind);
     return refreshing;
 }
 
@@ -210,8 +266,8 @@ enum guard_status guard_refresh(struct guard *guard, const struct guard_refresh_
     struct refresh_turn *first = &refreshing->turns[0];
     first->refreshing = refreshing;
     refreshing->turns_begun = refreshing->turns_left = 1;
-    take_key(first);
-    status = ask_for_key(first);
+    take_keys(first);
+    status = ask_for_keys(first);
     if (status != GUARD_OK)
         free(refreshing);
     return status;

@@ -312,6 +312,84 @@ TEST(what_a_batch_loader_answers_that_it_was_not_asked_for_is_told_and_changes_n
     assert_said("guard_load_done: the load is over");
 }
 
+/* ---- warmed up ---- */
+
+static struct {
+    struct guard_refreshed result;
+    atomic_uint calls;
+} warm;
+
+static void note_warm(void *context, const struct guard_refreshed *result)
+{
+    (void)context;
+    warm.result = *result;
+    atomic_fetch_add(&warm.calls, 1);
+}
+
+static void begin_warm_up(void)
+{
+    static const char *names[MOST];
+    for (size_t i = 0; i < MOST; i++)
+        names[i] = keys[i];
+    const struct guard_refresh_request request = {
+        .kind = fleet.kinds[0], .keys = names, .count = MOST, .done = note_warm};
+    atomic_store(&merged.queries, 0);
+    atomic_store(&warm.calls, 0);
+    assert_int_equal(guard_refresh(fleet.guards[0], &request), GUARD_OK);
+}
+
+/* Its gets are accepted and answered, too: each key is looked at, and what is not fresh is asked for. */
+static unsigned end_warm_up(void)
+{
+    WAIT_UNTIL(atomic_load(&warm.calls) == 1);
+    assert_int_equal(warm.result.loaded + warm.result.fresh, MOST);
+    atomic_fetch_add(&fleet.accepted[0], MOST + (unsigned)warm.result.loaded);
+    atomic_fetch_add(&fleet.answered, MOST + (unsigned)warm.result.loaded);
+    return atomic_load(&merged.queries);
+}
+
+TEST(a_warm_up_is_full_queries_four_at_a_time_and_leaves_workers_to_users)
+{
+    fleet.config.max_loads = 20;
+    fleet.policy.batch_max = 10;
+    fleet_open(1);
+    source_shut(&fleet.source);
+    begin_warm_up();
+    WAIT_UNTIL(atomic_load(&merged.queries) == 4);
+    ask_start(0, &asks[0], "user");
+    WAIT_UNTIL(atomic_load(&merged.queries) == 5);
+    source_open(&fleet.source);
+    ask_wait(&asks[0]);
+    ask_clear(&asks[0]);
+    assert_int_equal(end_warm_up(), MOST / 10 + 1);
+    assert_int_equal(atomic_load(&merged.most_keys), 10);
+    assert_int_equal(atomic_load(&fleet.source.most), 5);
+}
+
+TEST(what_is_stale_is_warmed_up_in_full_queries)
+{
+    fleet.config.max_loads = 20;
+    fleet.policy.batch_max = 10;
+    fleet.policy.fresh_ms = 1;
+    fleet.policy.stale_ms = 600000;
+    fleet_open(1);
+    begin_warm_up();
+    end_warm_up();
+    begin_warm_up();
+    assert_in_range(end_warm_up(), 1, MOST / 10);
+    assert_true(warm.result.loaded > MOST / 2);
+}
+
+TEST(a_warm_up_has_a_quarter_of_the_waiters_at_the_most)
+{
+    fleet.config.max_waiters = 32;
+    fleet.policy.batch_max = 100;
+    fleet_open(1);
+    begin_warm_up();
+    assert_true(end_warm_up() >= MOST / 8);
+    assert_in_range(atomic_load(&merged.most_keys), 2, 8); /* what waits for the worker leaves together */
+}
+
 /* ---- neighbours ---- */
 
 TEST(a_key_that_its_neighbour_needs_is_loaded_by_itself_and_is_no_circle)
