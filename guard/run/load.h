@@ -13,6 +13,14 @@
  * finished_load, that it is deferred before its verdict. The handle of a load that nobody asks for any more is freed
  * by the call that finishes it.
  *
+ * Flags     None moves a load in this table; each is set once, under the mutex, and stays.
+ *             cancelled  nobody wants it any more. Its loader is told; its verdict is taken all the same
+ *             quit       its bells know: it was cancelled, or it is over
+ *             doomed     a call about it was wrong: it is handed in as INTERNAL, whatever its verdict
+ *             loop_gone  cancelled because its loop goes: it is handed in as unwanted, and others load
+ *             heard      only DEFERRED or LEFT: the guard has seen that it is deferred, ahead of being told
+ *             told       only LEFT: the guard has been told that it is deferred; cancelled() may be called now
+ *
  * Handles   A struct guard_load is no address: it is the number of its desk and of its load there. A load that is
  *           over is not found, whatever is at its address by then, and the desk knows who is to hear of that.
  * Threads   The thread that runs the loader; those that finish it; guard_load_cancelled() any.

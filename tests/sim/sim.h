@@ -857,6 +857,7 @@ void check_reign(struct sim *sim, uint32_t shard);
 void check_failover(struct sim *sim, uint32_t key);
 /* Clock and epochs have failed over. */
 void check_tags_failover(struct sim *sim);
+void check_queues(struct sim *sim, const struct process *process);
 void check_stats(struct sim *sim, const struct process *process);
 /* Nothing is under way any more. */
 void check_rest(struct sim *sim);

@@ -13,6 +13,7 @@
  * Bulkhead     a process never runs more loads than it has workers
  * Shares       a request for one key is refused only when such requests hold all places of their share, and exactly when
  *              as many wait as may; a request for many likewise
+ * Queues       after every event each load that waits for a worker is in the queue of those that its waiters put it among
  * Stale        no stale answer is older than fresh and stale time together, none waits beyond its soft limit, and
  *              none is given where the policy accepts none; and each leads to a load
  * Pushed       an entry that came with a message is no older than it says, and still fresh; but for one whose lease a
@@ -24,6 +25,7 @@
  *              is not tried again within its window
  * Rest         when the faults are over, everything ends: no request, load, lease or flight is left
  */
+#include "guard/core/flight.h"
 #include "sim.h"
 #include <stdio.h>
 #include <string.h>
@@ -715,6 +717,20 @@ void check_load_failed(struct sim *sim, const struct load_model *load)
     redis_expire(sim, load->key);
     if (load->leased && !load->voided && !load->cancelled)
         sim->row[load->key].failed_us = sim->course.now_us;
+}
+
+void check_queues(struct sim *sim, const struct process *process)
+{
+    const struct loads *loads = &process->core->loads;
+    for (int queue = QUEUE_USERS; queue < QUEUES; queue++) {
+        for (int share = 0; share < SHARES; share++) {
+            const struct flight *flight = loads->queues[queue][share];
+            for (; flight != NULL; flight = flight->queue_next)
+                if (loads_is_for_user(flight) != (queue == QUEUE_USERS))
+                    sim_fail(sim, "p%u: a load waits among %s, and its waiters say otherwise", process->index,
+                             queue == QUEUE_USERS ? "users" : "refreshes");
+        }
+    }
 }
 
 /* ---- the end ---- */

@@ -853,6 +853,7 @@ void process_drain(struct sim *sim, struct process *process)
     struct core_invalidation *invalidation;
     while ((invalidation = core_next_invalidated(process->core)) != NULL)
         invalidated(sim, (struct write *)invalidation);
+    check_queues(sim, process);
     if (process->closing && is_idle(process))
         sim_at(sim, sim->course.now_us + 1, (struct event){.kind = EVENT_RESTART, .process = process->index});
     if (core_turn_due(process->core) && !process->turn_set) {
