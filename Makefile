@@ -44,7 +44,7 @@
 #                     and 13 that this is not; RELEASE=sid may fail. T="demo test"; tests/world/world.sh has all.
 #                     Needs a mirror, and root or a user's namespaces (half an hour)
 #   make empty-root   what guard/README.md says, in such a Debian (a minute)
-#   make amalgamation build/amalgamation/guard.c, guard.h and locks.h: the guard as one file
+#   make amalgamation build/amalgamation/guard.c and its headers: the guard as one file
 #   make install      programs, library (shared, static), headers, pkg-config and CMake files, manuals, completion, units,
 #                     schema, texts, under $(DESTDIR)$(PREFIX); BINDIR= LIBDIR= SYSCONFDIR= ... for other places
 #   make install-lib  of these the library alone, with its headers, pkg-config and CMake files, and the plug-ins of its locks:

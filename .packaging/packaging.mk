@@ -41,7 +41,7 @@ uninstall:
 # ---- manuals: what --help says, and in .packaging/man/ what it does not ----
 
 MANUALS := $(addprefix build/man/,catalogd.8 stampede.1 fleetlock.1 stampede-scenario.5 \
-	stampede-guard.3 stampede-guard-locks.3 stampede-guard-host.3)
+	stampede-guard.3 stampede-guard-advanced.3 stampede-guard-host.3 stampede-guard-locks.3)
 # The day of the commit, or of the tarball.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y guard/guard.h)
 man: $(MANUALS)
@@ -63,6 +63,7 @@ build/man/stampede-scenario.5: .packaging/man/stampede-scenario.h2m $(STAMPEDE)
 	$(call manual,$(STAMPEDE),scenario)
 
 build/man/stampede-guard.3: guard/guard.h
+build/man/stampede-guard-advanced.3: guard/advanced.h
 build/man/stampede-guard-locks.3: guard/locks.h
 build/man/stampede-guard-host.3: guard/host.h
 $(filter %.3,$(MANUALS)): .packaging/man/header.sh guard/guide/reference.awk

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# amalgamate.sh FOLDER - the whole guard as FOLDER/guard.c and its headers: guard.h, locks.h, host.h and adapters/.
+# amalgamate.sh FOLDER - the whole guard as FOLDER/guard.c, and its public headers.
 #
 # Every .c file in turn, each header of ours where it is first included, the licence in front. A name may have only one
 # meaning in all files; the compiler tells of a second one. Locks over PostgreSQL and ZooKeeper, which need libraries of
@@ -15,7 +15,7 @@ here=$(dirname "$0")
 mkdir -p "$out"
 trap 'rm -f "$out/guard_scripts.h" "$out/guard_lock_scripts.h"' EXIT
 sh "$here/wire/scripts/embed.sh" "$out/guard_scripts.h" "$here"/wire/scripts/*.lua
-cp "$here/guard.h" "$here/host.h" "$out"
+cp "$here/guard.h" "$here/advanced.h" "$here/host.h" "$out"
 set -- "$here"/base/*.c "$here"/core/*.c "$here"/redis/*.c "$here"/wire/*.c "$here"/run/*.c "$here/api.c"
 if [ -d "$here/locks" ]; then
     sh "$here/wire/scripts/embed.sh" "$out/guard_lock_scripts.h" "$here"/locks/scripts/*.lua
@@ -38,7 +38,7 @@ function is_made(name) {
 }
 
 function is_public(name) {
-    return name == "guard.h" || name == "locks.h" || name == "host.h"
+    return name ~ /^(guard|advanced|host|locks)\.h$/
 }
 
 function emit(name,    line, header, path, room) {

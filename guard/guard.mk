@@ -12,7 +12,7 @@
 # libxxhash-dev). Your CC, AR, OBJCOPY, CPPFLAGS and CFLAGS are used; everything made goes into GUARD_BUILD. Nothing is
 # installed, no target of yours is taken, and the first target of your Makefile stays the default one.
 #
-# Only what guard.h, host.h and locks.h declare is visible in GUARD_LIB: a function of yours may well be called redis_open. Link
+# Only what the public headers declare is visible in GUARD_LIB: a function of yours may well be called redis_open. Link
 # time optimization ends at that border, so -flto is left out here. GUARD_PARTS has the same objects with
 # all their symbols, for tests of the inside. GUARD_SHARED is the same as a shared library, which nothing but a rule of yours
 # builds; its soname is major.minor while major is 0, when each minor version may break what was compiled against another. It

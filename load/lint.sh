@@ -43,7 +43,8 @@ fi
 
 rooms() {
     cat <<'ROOMS'
-guard/guard.h    
+guard/advanced.h 
+guard/guard.h    guard/advanced.h
 guard/locks.h    guard/guard.h
 guard/host.h     guard/guard.h
 guard/adapters   guard/guard.h guard/host.h

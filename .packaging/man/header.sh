@@ -8,10 +8,12 @@ set -eu
 header=$1
 case $(basename "$header") in
 guard.h) page=stampede-guard; about='one load per cache key, fleet-wide: a guard against cache stampedes' ;;
+advanced.h) page=stampede-guard-advanced; about='what most users of the guard do without' ;;
 locks.h) page=stampede-guard-locks; about='locks that a fleet of hosts shares' ;;
 host.h) page=stampede-guard-host; about="the guard and a host's own event loop" ;;
 *) echo "header.sh: $header: there is no manual page about it" >&2; exit 2 ;;
 esac
+included=$(basename "$header" | sed 's/^advanced/guard/')
 
 cat <<END
 .\\" SPDX-License-Identifier: MIT
@@ -20,7 +22,7 @@ cat <<END
 $page \\- $about
 .SH SYNOPSIS
 .nf
-.B #include <$(basename "$header")>
+.B #include <$included>
 .fi
 .PP
 .B cc
@@ -35,6 +37,7 @@ awk -f guard/guide/reference.awk "$header" | sed -e 1d -e '/^<a id=/d' | cmark-g
 cat <<END
 .SH "SEE ALSO"
 .BR stampede-guard (3),
+.BR stampede-guard-advanced (3),
 .BR stampede-guard-locks (3),
 .BR stampede-guard-host (3)
 .PP

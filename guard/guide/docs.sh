@@ -24,6 +24,7 @@ README.md           readme.html     README
 adapters/README.md  adapters.html   Adapters
 locks/README.md     lock.html       Locks
 guard.h             reference.html  Reference
+advanced.h          advanced.html   advanced.h
 host.h              host.html       host.h
 locks.h             locks.html      locks.h
 '

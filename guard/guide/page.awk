@@ -16,7 +16,7 @@ BEGIN {
     while ((getline line < headers) > 0) {
         if (line ~ /^@/)
             header = substr(line, 2)
-        else if (line !~ /^ ?\/?\*/ && match(line, /guard_[a-z0-9_]+\(/))
+        else if (line !~ /^ ?\/?\*/ && sub(/(\/\*.*)?$/, "", line) && match(line, /guard_[a-z0-9_]+\(/))
             declare(substr(line, RSTART, RLENGTH - 1))
     }
 }

@@ -61,7 +61,7 @@ function show_text(    i) {
 }
 
 FNR == 1 { file = FILENAME; sub(/.*\//, "", file); printf "# %s\n\n", file; next }
-/^#(ifndef|ifdef|if|else|endif|include)/ || /^extern "C"/ || /^}$/ && !depth || /^#define GUARD_([A-Z]+_)?(H|API)/ { next }
+/^#(ifndef|ifdef|if|else|endif|include|error)/ || /^extern "C"/ || /^}$/ && !depth || /^#define GUARD_([A-Z]+_)?(H|API)/ { next }
 /^\/\* ---- .* ---- \*\/$/ || /^ \* ---- .* ----$/ {
     title = $0
     gsub(/^[ \/*]*---- | ----[ *\/]*$/, "", title)

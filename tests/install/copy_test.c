@@ -142,7 +142,7 @@ TEST(one_file_does_the_work_of_the_folder)
     assert_true(stack_redis_start(&redis, NULL));
     assert_true(shell(
         "sh guard/amalgamate.sh one; cd one; "
-        "test \"$(ls | tr '\\n' ' ')\" = 'adapters guard.c guard.h host.h locks.h '; "
+        "test \"$(ls | tr '\\n' ' ')\" = 'adapters advanced.h guard.c guard.h host.h locks.h '; "
         "sed -n '/^```c$/,/^```$/{/^```/d;p}' ../guard/README.md >main.c; "
         "cc -std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -fvisibility=hidden -c guard.c; "
         "objcopy --localize-hidden guard.o; "
@@ -200,7 +200,7 @@ TEST(locks_may_be_copied_alone)
     char command[512];
     assert_true(stack_redis_start(&redis, NULL));
     assert_true(shell(
-        "mkdir -p alone/guard/wire/scripts; cd alone; cp -r ../guard/guard.mk ../guard/guard.h "
+        "mkdir -p alone/guard/wire/scripts; cd alone; cp -r ../guard/guard.mk ../guard/guard.h ../guard/advanced.h "
         "../guard/host.h ../guard/locks.h "
         "../guard/base ../guard/redis ../guard/locks guard; cp ../guard/wire/scripts/embed.sh "
         "guard/wire/scripts; "

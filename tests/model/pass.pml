@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * pass.pml - answers that are not stored: PASS, for the request that started the load alone, and SHARE, for all that wait
- * in the fleet; for the model checker spin. See enum guard_how in guard/guard.h.
+ * in the fleet; for the model checker spin. See enum guard_how in guard/advanced.h.
  *
  * One key; NP processes with one flight each, NR requests that join it at any moment; a writer that commits MAXV versions
  * and invalidates each. Every load says at its end whether its row is stored, shared or passed. A mark in the value's slot
