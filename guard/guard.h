@@ -283,11 +283,10 @@ struct guard_policy {
     uint32_t early_percent;           /* XFetch's beta in percent: 100 as in the paper; 0 = never early */
     guard_batch_loader *batch_loader; /* NULL: every key is a query of its own */
     uint32_t batch_max;               /* keys in one call of it; 1..GUARD_MANY_MAX */
-    bool tagged;  /* loaders may name tags; a hit of a tagged entry costs Redis one command more */
-    bool abandon; /* a load that nobody waits for any more, in the fleet, is cancelled */
-    bool apart;   /* keys of different requests are never one query: see "many keys at once" */
-    const char
-        *name; /* in numbers and events: 1..32 of [a-z0-9_], of no other kind; copied; NULL: "kind0", ... */
+    bool tagged;        /* loaders may name tags; a hit of a tagged entry costs Redis one command more */
+    bool abandon;       /* a load that nobody waits for any more, in the fleet, is cancelled */
+    bool apart;         /* keys of different requests are never one query: see "many keys at once" */
+    const char *name;   /* in numbers and events: 1..32 of [a-z0-9_], unique; copied; NULL: "kind0", ... */
     uint32_t outage_ms; /* while Redis cannot be asked, what this process has answers for so long after it was
                            known to be right: see "outage"; 0 = never */
 };
@@ -358,11 +357,10 @@ struct guard_config {
     uint32_t max_value_ms;     /* likewise, for fresh_ms + stale_ms and absent_ms */
     guard_log *log;            /* NULL: to stderr; guard_log_none: nothing is said */
     void *log_context;         /* lent until guard_close() has returned */
-    uint32_t near_bytes; /* of near values and what is kept for an outage, overhead included; 0 = none */
-    uint32_t push_bytes; /* entries up to this size travel with wake-ups: see below; 0 = none */
-    uint32_t
-        load_permits;   /* S: loads at a time in the namespace: see "permits" in advanced.h; 0 = no limit */
-    uint32_t permit_ms; /* a dead process keeps its permits for so long; the same in the whole namespace */
+    uint32_t near_bytes;   /* of near values and what is kept for an outage, overhead included; 0 = none */
+    uint32_t push_bytes;   /* entries up to this size travel with wake-ups: see below; 0 = none */
+    uint32_t load_permits; /* S: loads at a time in the namespace: see "permits"; 0 = no limit */
+    uint32_t permit_ms;    /* a dead process keeps its permits for so long; the same in the whole namespace */
     uint32_t load_threads; /* threads that run loaders; at most max_loads; 0: max_loads; see below */
     /* On each load thread before its first load and after its last, also if a loader ends the thread: for its
      * database connection, say. Each may be NULL. */
@@ -714,12 +712,10 @@ struct guard_stats {
     uint32_t permits_held;                   /* now */
     uint32_t permits_waiting;                /* loads whose turn it is and that wait for a permit, now */
     uint64_t permit_granted, permit_refused; /* answers of Redis; a refusal is asked for again */
-    uint64_t permit_lost;   /* not renewed in time, or forgotten by Redis, while their loads ran */
-    uint64_t permit_spared; /* loads that began without, because Redis could not be asked */
-    uint64_t
-        refresh_yielded; /* refreshes that gave their place in the queue to a user, or up after lease_ms */
-    uint64_t
-        redis_reigns; /* times that another master was found, or none any more: all connections were reset */
+    uint64_t permit_lost;     /* not renewed in time, or forgotten by Redis, while their loads ran */
+    uint64_t permit_spared;   /* loads that began without, because Redis could not be asked */
+    uint64_t refresh_yielded; /* refreshes that gave way to a user, or up after lease_ms in the queue */
+    uint64_t redis_reigns;    /* times that another master was found, or none: all connections were reset */
     /* Redis Cluster: commands that did not run because their keys were under way to another master */
     uint64_t moving;
     /* confirmed invalidations that were sent again to another master; those that would not be or were given up: more

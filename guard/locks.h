@@ -17,34 +17,35 @@
  * process can be paused between its last check and its next write, so no lock service can promise that a holder acts
  * alone (Kleppmann, How to do distributed locking, 2016).
  *
- *   An efficiency lock  saves work: two that do it at once cost time, not data. Every lock here is one.
- *   A fenced lock       also hands the fencing number of its grant to whatever it writes to, before it reads what its
- *                       write depends on; that refuses a number lower than one it has seen. This, or the database's own
- *                       locks, is for work that two must not do.
+ *   An efficiency lock  saves work: two holders at once cost time, not data. Every lock here is one.
+ *   A fenced lock       is for work that two must not do; so are the database's own locks. The holder shows its
+ *   fencing
+ *                       number to what it writes to, before it reads what the write depends on. A number lower than
+ *                       one seen before is refused there.
  *
- * Every grant carries a fencing number for each name; that of an exclusive grant is above all earlier ones of its name. It
- * fits a bigint of SQL, and only numbers of one provider and namespace can be compared. With REDIS and REDLOCK a number may
- * repeat if the last one is lost before a clock that was set back has caught up with it.
+ * Every grant carries a fencing number for each name. An exclusive grant's is above all earlier ones of its name. It
+ * fits a bigint of SQL. Only numbers of one provider and namespace can be compared. With REDIS and REDLOCK a number
+ * may repeat if the last one is lost before a clock that was set back has caught up with it.
  *
  * When two may hold a name at once, besides a holder that was paused:
  *
- *   REDIS      after Redis lost its memory (restart, FLUSHALL, eviction, failover to a replica that lagged) or its clock
+ *   REDIS      after Redis lost its memory (restart, FLUSHALL, eviction, failover to a lagging replica) or its clock
  *              jumped ahead: until the first renewal, which a reconnect sends at once
- *   REDLOCK    likewise, if no more than a majority had granted it: one master that lost its memory without a restart is
- *              enough then. One that restarts does not vote for max_lease_ms
+ *   REDLOCK    likewise, if only a bare majority had granted it: then one master that loses its memory without a
+ *   restart
+ *              is enough. One that restarts does not vote for max_lease_ms
  *   POSTGRES   after a failover to an asynchronous standby
  *   ZOOKEEPER  never, while a majority of the ensemble keeps its data
  *
  * The clocks of all hosts must run at the same rate, within 1 %; their time of day does not matter.
  *
- * Threads    Every function may be called from any thread unless it says otherwise. Callbacks run on the locks' own
- *            thread: keep them short, never block in them. What blocks is INVALID there, and in every callback of
- *            guard.h.
+ * Threads    Any thread may call any function, unless it says otherwise. Callbacks run on the locks' own thread. Keep
+ *            them short. A call that blocks is INVALID there, and in every callback of guard.h.
  * Once       An accepted request is answered exactly once, never from inside the call that made it, also when it is
  *            cancelled or the locks close. A refused one (a status other than OK from guard_lock()) never is.
  *            What one thread asks for and gives back is done in that order.
- * Ownership  Arguments are *copied*. A hold is *yours* until guard_unlock() takes it. What closes or takes a handle gets its
- *            address, and leaves NULL there.
+ * Ownership  Arguments are *copied*. A hold is *yours* until guard_unlock() takes it. Whatever closes or takes a
+ *            handle gets its address and leaves NULL there.
  * Time       Spans are milliseconds. Validity is counted on a monotonic clock that goes on while the machine sleeps,
  *            from the instant at which the last confirmed acquire or renewal was *sent*.
  * Errors     0 is OK. BUSY is an answer, not an error. `struct guard_error` is the caller's and may be NULL; its text
@@ -84,8 +85,8 @@ enum guard_lock_status {
     GUARD_LOCK_CANCELLED,   /* guard_lock_cancel() */
     GUARD_LOCK_CLOSING,     /* guard_locks_close() */
     GUARD_LOCK_SHED,        /* max_requests wait here already */
-    /* An argument is wrong, or this provider cannot do it, or refuses it until an operator acts (a password, a right, a
-     * command that was renamed, a schema): at once, whatever wait_ms is; the text says which and why. */
+    /* An argument is wrong, or this provider cannot do it, or refuses it until an operator acts (a password, a right,
+     * a renamed command, a schema): at once, whatever wait_ms is; the text says which and why. */
     GUARD_LOCK_INVALID,
     GUARD_LOCK_NO_MEMORY,
 };
@@ -99,13 +100,14 @@ GUARD_API const char *guard_lock_status_name(enum guard_lock_status status);
  */
 enum guard_lock_provider {
     GUARD_LOCKS_REDIS = 0,
-    /* An odd number of masters, 3 to 9, that replicate nothing and that nobody fails over. Two that are one server under
-     * two names, by its run_id, are INVALID. */
+    /* An odd number of masters, 3 to 9, that replicate nothing and that nobody fails over. Two that are one server, by
+     * its run_id, are INVALID. */
     GUARD_LOCKS_REDLOCK,
     GUARD_LOCKS_POSTGRES, /* a direct connection to the primary; through a pooler: INVALID */
     GUARD_LOCKS_ZOOKEEPER,
 };
-/* Whether this build has that provider; of the shared library, whether the plug-in of POSTGRES or ZOOKEEPER is installed. */
+/* Whether this build has that provider; in the shared library, whether POSTGRES's or ZOOKEEPER's plug-in is
+ * installed. */
 GUARD_API bool guard_locks_has(enum guard_lock_provider provider);
 
 enum { GUARD_LOCK_NAMES_MAX = 8, GUARD_LOCK_NAME_BYTES_MAX = 4096, GUARD_LOCK_UNITS_MAX = 999999 };
@@ -113,9 +115,10 @@ enum { GUARD_LOCK_NAMES_MAX = 8, GUARD_LOCK_NAME_BYTES_MAX = 4096, GUARD_LOCK_UN
 struct guard_locks_config {
     size_t struct_size; /* sizeof(struct guard_locks_config) */
     enum guard_lock_provider provider;
-    /* Copied. REDIS: one, as guard_config.redis_url, but not of a Cluster; NULL: redis://127.0.0.1:6379/0. REDLOCK: 3,
-     * 5, 7 or 9 of these, none of Sentinels, each a master of its own. POSTGRES: one connection string of libpq. ZOOKEEPER: one, "host:port,host:port[/chroot]". A
-     * Redis of locks evicts nothing: `noeviction`. */
+    /* Copied. A Redis of locks evicts nothing: `noeviction`.
+     * REDIS: one, as guard_config.redis_url, but no Cluster; NULL: redis://127.0.0.1:6379/0.
+     * REDLOCK: 3, 5, 7 or 9 of these, no Sentinels, each a master of its own.
+     * POSTGRES: one connection string of libpq. ZOOKEEPER: one, "host:port,host:port[/chroot]". */
     const char *const *urls;
     size_t url_count;
     const char *name_space;    /* separates applications; 1..32 of [A-Za-z0-9._-]; copied */
@@ -123,14 +126,13 @@ struct guard_locks_config {
     uint32_t connect_limit_ms; /* of connecting to it, login included */
     uint32_t max_lease_ms;     /* this and the next two must be the same in all of a namespace */
     uint32_t place_ms;         /* a waiter not heard from for this long loses its place */
-    uint32_t
-        fence_ms; /* an idle name's fencing number is kept for this long; later ones go on above it even so */
-    uint32_t warn_ms;      /* `lost` is told this long before the validity ends; 0: a sixth of the lease */
+    uint32_t fence_ms; /* an idle name's fencing number is kept for this long; later ones go on above it */
+    uint32_t warn_ms;  /* `lost` is told this long before the validity ends; 0: a sixth of the lease */
     uint32_t max_requests; /* waiting in this process; SHED beyond */
-    bool
-        wait_after_restart; /* REDIS: grants nothing until it has been up for max_lease_ms; REDLOCK always does so. A
-                             * replica that takes over has been: that is not waited for */
-    guard_log *log;         /* as in guard_config; likewise lent */
+    /* REDIS: grants nothing until it has been up for max_lease_ms, as REDLOCK always does. A replica that takes over
+     * has been up. */
+    bool wait_after_restart;
+    guard_log *log; /* as in guard_config; likewise lent */
     void *log_context;
 };
 #define GUARD_LOCKS_CONFIG_DEFAULTS                                                                          \
@@ -147,14 +149,14 @@ struct guard_locks_config {
 /* Starts the thread; does not wait for the provider. OK, INVALID, NO_MEMORY. */
 GUARD_API enum guard_status guard_locks_open(const struct guard_locks_config *config,
                                              struct guard_locks **locks, struct guard_error *error);
-/* Answers what waits with CLOSING, tells holders `lost`, gives everything back; takes at most drain_ms. Holds that are still
- * out are lost; guard_unlock() frees each, and calls `done` before it returns. Likewise owners. OK; UNKNOWN: not all was
- * confirmed, what was not ends with its lease; INVALID: from a callback, nothing was done. */
+/* Answers what waits with CLOSING, tells holders `lost`, gives everything back; takes at most drain_ms. Holds that
+ * are still out are lost: guard_unlock() frees each, and calls `done` before it returns. Likewise owners. OK;
+ * UNKNOWN: what was not confirmed ends with its lease; INVALID: in a callback, nothing was done. */
 GUARD_API enum guard_lock_status guard_locks_close(struct guard_locks **locks, uint32_t drain_ms);
 
-/* Re-entrance: a request for a name that its owner holds is granted at once and counted; the name is free once all are
- * given back. READ under the owner's own exclusive hold shares it; an exclusive request under its own READ is INVALID,
- * because two such would wait for each other. */
+/* Re-entrance: a request for a name that its owner holds is granted at once and counted; the name is free once all
+ * are given back. READ joins the owner's own exclusive hold. An exclusive request under its own READ is INVALID: two
+ * such would wait for each other. */
 GUARD_API enum guard_lock_status guard_owner_new(struct guard_locks *locks, struct guard_owner **owner);
 /* What it still holds is given back, and those holds are lost. */
 GUARD_API void guard_owner_free(struct guard_owner **owner);
@@ -164,13 +166,12 @@ struct guard_lock_result {
     struct guard_hold *hold;              /* OK, but for a latch: yours; else NULL */
     uint64_t fence[GUARD_LOCK_NAMES_MAX]; /* OK: one for each name, in the request's order */
     uint32_t waited_ms;
-    uint32_t
-        before; /* BUSY: waiters in front at the last refusal, holders not counted; LATCH: parties missing */
+    uint32_t before; /* BUSY: waiters in front at the last refusal, without holders; LATCH: parties missing */
     const char *why; /* INVALID, UNREACHABLE: one line, lent until the callback returns; else NULL */
 };
 typedef void guard_lock_answered(void *context, const struct guard_lock_result *result);
-/* Once for a hold, at least warn_ms before anybody else can be granted it, if this process runs and the provider has
- * not forgotten it. One that meets guard_unlock() is over before `done` is called; none follows. The hold must still be given
+/* Once for a hold, at least warn_ms before anybody else can get it, if this process runs and the provider has not
+ * forgotten it. If it runs beside guard_unlock(), it ends before `done` is called; none follows. Still give the hold
  * back. `why` is one line, lent. */
 typedef void guard_lock_lost(void *context, struct guard_hold *hold, const char *why);
 
@@ -179,8 +180,7 @@ struct guard_lock_request {
     enum guard_lock_kind kind;
     const char *const *names; /* copied; each 1..4096 bytes, all different. Several: all or none */
     size_t count;
-    uint32_t units,
-        limit; /* PERMITS: 1..999999 and units <= limit, the same limit for all of a name; LATCH */
+    uint32_t units, limit;     /* PERMITS: 1..999999, units <= limit, one limit for all of a name; LATCH */
     struct guard_owner *owner; /* NULL: nobody's, never re-entrant */
     uint32_t wait_ms; /* 0: once, UNREACHABLE after connect_limit_ms + 2 * limit_ms; UINT32_MAX: for ever */
     /* A dead holder blocks for this long. At least 100, 4 * limit_ms and 2 * warn_ms; at most max_lease_ms. */
@@ -213,14 +213,14 @@ GUARD_API void guard_lock_cancel(struct guard_locks *locks, guard_ticket ticket)
 /* Takes the hold; `done` (may be NULL) is called once: OK, LOST or UNKNOWN. Accepts NULL in *hold. */
 typedef void guard_unlocked(void *context, enum guard_lock_status status);
 GUARD_API void guard_unlock(struct guard_hold **hold, guard_unlocked *done, void *context);
-/* Blocks until it is confirmed, at most twice limit_ms. In a callback it does not wait: UNKNOWN. INVALID: NULL in *hold. */
+/* Blocks until confirmed, at most twice limit_ms. In a callback it does not wait: UNKNOWN. INVALID: NULL in *hold. */
 GUARD_API enum guard_lock_status guard_unlock_wait(struct guard_hold **hold);
 
-/* What is left of its validity, also after `lost` was told early: the time to stop in. 0: over, or the provider has
- * forgotten it. Ask right before what cannot be undone. */
+/* What is left of its validity, also after an early `lost`: the time in which to stop. 0: over, or the provider has
+ * forgotten it. Look right before what cannot be undone. */
 GUARD_API uint32_t guard_hold_left_ms(const struct guard_hold *hold);
-/* A descriptor to poll(): readable once `lost` is told. Never read from it or close it; it is closed with the hold. -1: none
- * could be made. */
+/* A descriptor to poll(): readable once `lost` is told. Never read from or close it: it closes with the hold. -1:
+ * none could be made. */
 GUARD_API int guard_hold_lost_fd(struct guard_hold *hold);
 
 /* GUARD_SCOPED_HOLD hold = result.hold; when the block is left, guard_unlock_wait() gives it back (gcc and clang). */
