@@ -198,20 +198,20 @@ enum { GUARD_CACHE_ID_BYTES = 36 };
 GUARD_API bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1]);
 
 /*
- * ---- halves ----
+ * ---- lanes ----
  *
- * The limits on loads and waiters exist twice: one half is for requests with `key`, one for requests with `keys`. So
+ * The limits on loads and waiters exist twice: requests with `key` have one lane, requests with `keys` the other. So
  * a request for one key is shed only because of others for one key, and likewise for many.
  *
- * Places     Each half has max_loads + load_queue of its own. A place is one query: with a batch loader, batch_max
+ * Places     Each lane has max_loads + load_queue of its own. A place is one query: with a batch loader, batch_max
  *            keys of requests for many take one. Loads that are queued singly take one each until they leave as one
- *            query, which is of the half of its oldest load.
- * Waiters    Each half has max_waiters of its own; every key counts.
- * Turns      If both halves wait, the next load is of the one with fewer queries running; if equal, they take turns:
+ *            query, which is of the lane of its oldest load.
+ * Waiters    Each lane has max_waiters of its own; every key counts.
+ * Turns      If both lanes wait, the next load is of the one with fewer queries running; if equal, they take turns:
  *            each gets half of max_loads as loads end (with max_loads 1 every other query). If only one waits it may
  *            use all. With load_permits the process's next permit goes the same way.
  * Keys       A key in both kinds of request counts as single; without a place there, it stays where it is queued. A
- *            background refresh takes a whole place and yields it to a user of its half that would be shed otherwise.
+ *            background refresh takes a whole place and yields it to a user of its lane that would be shed otherwise.
  *            One that has queued for lease_ms gives its lease back.
  */
 

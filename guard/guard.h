@@ -350,7 +350,7 @@ struct guard_config {
     uint32_t redis_limit_ms;   /* limit of one Redis command; at most a third of any lease_ms */
     uint32_t connect_limit_ms; /* limit of connecting to Redis, DNS and login included */
     uint32_t max_loads;        /* B: loads at a time in this process; 1..4096 */
-    uint32_t load_queue;       /* further loads that may queue; shed beyond: see "halves" in advanced.h */
+    uint32_t load_queue;       /* further loads that may queue; shed beyond: see "lanes" in advanced.h */
     uint32_t max_waiters;      /* requests at a time on each loop, and waiting in this process: likewise */
     uint32_t max_value_bytes;  /* larger bodies are answered but not cached */
     uint32_t max_lease_ms;     /* the same in the whole namespace; policies above it are refused */
