@@ -273,7 +273,7 @@ TEST(groff_and_mandoc_find_nothing_wrong_with_a_manual)
         shell("for page in $U/share/man/man*/*; do "
               "LC_ALL=C.UTF-8 MANWIDTH=80 MANROFFSEQ= man --warnings -E UTF-8 -l $page 2>&1 >/dev/null | "
               "tee $T/said; not [ -s $T/said ]; mandoc -T lint -W warning $page; done; "
-              "[ $(ls $U/share/man/man*/* | wc -l) = 7 ]"));
+              "[ $(ls $U/share/man/man*/* | wc -l) = 8 ]"));
 }
 
 TEST(bash_completes_options_values_and_commands)
