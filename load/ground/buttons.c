@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * buttons.c - see buttons.h. First what one client does that changes the product, as a shop would: by PUT with
- * If-Match, by a purchase with Idempotency-Key; and the operator that expires or drops it. Each tells what came of
- * it.
+ * buttons.c - see buttons.h. First who may press; then what one client does that changes the product, as a shop would:
+ * by PUT with If-Match, by a purchase with Idempotency-Key; and the operator that expires or drops it. Each tells what came
+ * of it.
  */
 #include "load/ground/buttons.h"
 
@@ -12,9 +12,84 @@
 #include <jansson.h>
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+/* ---- who may press ---- */
+
+enum { FORBIDDEN = 403, UNAUTHORIZED = 401, UNSUPPORTED = 415 };
+
+static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
+
+static bool is_our_host(const char *host, uint16_t port)
+{
+    char ours[32];
+    for (size_t i = 0; host != NULL && i < sizeof names / sizeof *names; i++) {
+        snprintf(ours, sizeof ours, "%s:%u", names[i], (unsigned)port);
+        if (strcasecmp(host, ours) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_our_origin(const char *origin, uint16_t port)
+{
+    static const char scheme[] = "http://";
+    return strncmp(origin, scheme, strlen(scheme)) == 0 && is_our_host(origin + strlen(scheme), port);
+}
+
+/* Takes as long for every text of the right length. */
+static bool is_token(const char *authorization, const char *token)
+{
+    static const char scheme[] = "Bearer ";
+    unsigned char wrong = 0;
+    if (authorization == NULL || strncmp(authorization, scheme, strlen(scheme)) != 0)
+        return false;
+    const char *said = authorization + strlen(scheme);
+    size_t count = strlen(token);
+    if (strlen(said) != count)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        wrong |= (unsigned char)(said[i] ^ token[i]);
+    return wrong == 0;
+}
+
+static bool is_json(const char *content_type)
+{
+    static const char json[] = "application/json";
+    size_t count = strlen(json);
+    return content_type != NULL && strncasecmp(content_type, json, count) == 0 &&
+           (content_type[count] == '\0' || content_type[count] == ';' || content_type[count] == ' ');
+}
+
+unsigned gate_judge(enum gate_wish wish, const struct gate_request *request, uint16_t port, const char *token,
+                    const char **why)
+{
+    const char *origin = request->origin;
+    if (!is_our_host(request->host, port)) {
+        *why = "This Host is not the playground's: open the address that was printed.";
+        return FORBIDDEN;
+    }
+    if (wish == GATE_PAGE)
+        return 0;
+    if (origin != NULL ? !is_our_origin(origin, port) : wish == GATE_BUTTON) {
+        *why = "Another page sent this: only the playground's own may press its buttons.";
+        return FORBIDDEN;
+    }
+    if (!is_token(request->authorization, token)) {
+        *why = "The token is missing or wrong: open the address that was printed, with all that stands "
+               "behind its #.";
+        return UNAUTHORIZED;
+    }
+    if (wish == GATE_BUTTON && !is_json(request->content_type)) {
+        *why = "Content-Type must be application/json.";
+        return UNSUPPORTED;
+    }
+    return 0;
+}
 
 enum { CHANGE_LIMIT_MS = 12000, HEADERS_BYTES = 256 };
 
@@ -27,31 +102,54 @@ static size_t process_but(const struct site_look *look, size_t process)
     return found;
 }
 
-static size_t any_process(struct site *site, struct site_look *look)
+static size_t any_process(struct site *site)
 {
-    site_look_at(site, look);
-    size_t process = process_but(look, DEED_PROCESSES);
+    struct site_look look;
+    site_look_at(site, &look);
+    size_t process = process_but(&look, DEED_PROCESSES);
     if (process == DEED_PROCESSES)
         story_tell(site->story, STORY_TROUBLE, "No process is up: start one first.");
     return process;
 }
 
-static bool ask(const struct http_request *request, struct http_answer *answer, json_t **body)
+/* What a process said to a request. */
+struct said {
+    struct http_answer answer;
+    bool is_answered, is_good; /* good: with 200 */
+    json_t *body;              /* owned; NULL: none, or no JSON */
+};
+
+/* Yours to clear, whatever comes. `headers` and `body` may be NULL. */
+static void ask(uint16_t port, const char *method, const char *path, const char *headers, const char *body,
+                struct said *said)
 {
-    bool answered = http_ask(request, answer);
-    *body = answered ? json_loadb(answer->body, answer->body_bytes, 0, NULL) : NULL;
-    return answered;
+    const struct http_request request = {.host = "127.0.0.1",
+                                         .port = port,
+                                         .method = method,
+                                         .path = path,
+                                         .headers = headers,
+                                         .body = body,
+                                         .body_bytes = body != NULL ? strlen(body) : 0,
+                                         .deadline_ms = CHANGE_LIMIT_MS};
+    said->is_answered = http_ask(&request, &said->answer);
+    said->is_good = said->is_answered && said->answer.status == 200;
+    said->body = said->is_answered ? json_loadb(said->answer.body, said->answer.body_bytes, 0, NULL) : NULL;
+}
+
+static void said_clear(struct said *said)
+{
+    http_answer_clear(&said->answer);
+    json_decref(said->body);
 }
 
 /* What an error says, or that there was none. */
-static void tell_refusal(struct site *site, const char *what, bool answered, const struct http_answer *answer,
-                         const json_t *body)
+static void tell_refusal(struct site *site, const char *what, const struct said *said)
 {
-    const char *detail = json_string_value(json_object_get(body, "detail"));
-    if (!answered)
+    const char *detail = json_string_value(json_object_get(said->body, "detail"));
+    if (!said->is_answered)
         story_tell(site->story, STORY_TROUBLE, "%s: no answer.", what);
     else
-        story_tell(site->story, STORY_TROUBLE, "%s: %u %.200s", what, (unsigned)answer->status,
+        story_tell(site->story, STORY_TROUBLE, "%s: %u %.200s", what, (unsigned)said->answer.status,
                    detail != NULL ? detail : "");
 }
 
@@ -62,18 +160,13 @@ static json_int_t number_of(const json_t *body, const char *name)
 
 /* ---- the price ---- */
 
-static bool read_product(struct site *site, size_t process, char etag[static HEADERS_BYTES / 2],
-                         json_t **body)
+/* The product is said.body. Yours to clear, whatever comes. */
+static bool read_product(struct site *site, size_t process, struct said *said)
 {
-    struct http_answer answer;
-    const struct http_request request = {
-        .host = "127.0.0.1", .port = site->ports[process], .path = SITE_PATH, .deadline_ms = CHANGE_LIMIT_MS};
-    bool answered = ask(&request, &answer, body), good = answered && answer.status == 200;
-    http_header(&answer, "ETag", etag, HEADERS_BYTES / 2);
-    if (!good)
-        tell_refusal(site, "The product could not be read", answered, &answer, *body);
-    http_answer_clear(&answer);
-    return good;
+    ask(site->ports[process], NULL, SITE_PATH, NULL, NULL, said);
+    if (!said->is_good)
+        tell_refusal(site, "The product could not be read", said);
+    return said->is_good;
 }
 
 /* The whole of what can be edited, with another price. From malloc(). */
@@ -90,134 +183,95 @@ static char *edited(const json_t *product, json_int_t price)
 static void tell_price(struct site *site, size_t process, json_int_t price, uint64_t took_us, bool visible)
 {
     struct site_look look;
-    char etag[HEADERS_BYTES / 2];
-    json_t *product = NULL;
+    struct said read;
     site_look_at(site, &look);
     size_t other = process_but(&look, process), reads = other < DEED_PROCESSES ? other : process;
-    if (!read_product(site, reads, etag, &product)) {
-        json_decref(product);
-        return;
-    }
-    bool is_new = number_of(product, "price_cents") == price;
-    story_tell(site->story, STORY_RESULT,
-               "The price is %d.%02d (PUT with If-Match to %s, %.0f ms)%s. %s shows %s price.",
-               (int)(price / 100), (int)(price % 100), deed_party_name((enum deed_party)process),
-               (double)took_us / 1e3,
-               visible ? ": the cached copy was gone before the PUT was answered"
-                       : "; a cache has not confirmed it yet",
-               deed_party_name((enum deed_party)reads), is_new ? "the new" : "still the old");
-    json_decref(product);
+    if (read_product(site, reads, &read))
+        story_tell(site->story, STORY_RESULT,
+                   "The price is %d.%02d (PUT with If-Match to %s, %.0f ms)%s. %s shows %s price.",
+                   (int)(price / 100), (int)(price % 100), deed_party_name((enum deed_party)process),
+                   (double)took_us / 1e3,
+                   visible ? ": the cached copy was gone before the PUT was answered"
+                           : "; a cache has not confirmed it yet",
+                   deed_party_name((enum deed_party)reads),
+                   number_of(read.body, "price_cents") == price ? "the new" : "still the old");
+    said_clear(&read);
 }
 
-static void put_price(struct site *site, size_t process, const char *etag, const json_t *product)
+static void put_price(struct site *site, size_t process, const struct said *read)
 {
-    char headers[HEADERS_BYTES];
-    struct http_answer answer;
-    json_t *said = NULL;
-    json_int_t price = number_of(product, "price_cents") + 1;
-    char *text = edited(product, price);
-    snprintf(headers, sizeof headers, "If-Match: %.150s\r\nContent-Type: application/json\r\n", etag);
-    const struct http_request request = {.host = "127.0.0.1",
-                                         .port = site->ports[process],
-                                         .method = "PUT",
-                                         .path = SITE_PATH,
-                                         .headers = headers,
-                                         .body = text,
-                                         .body_bytes = text != NULL ? strlen(text) : 0,
-                                         .deadline_ms = CHANGE_LIMIT_MS};
-    bool answered = ask(&request, &answer, &said);
-    if (answered && answer.status == 200)
-        tell_price(site, process, price, answer.total_us, json_is_true(json_object_get(said, "visible")));
+    char headers[HEADERS_BYTES], etag[HEADERS_BYTES / 2];
+    struct said said;
+    json_int_t price = number_of(read->body, "price_cents") + 1;
+    char *text = edited(read->body, price);
+    http_header(&read->answer, "ETag", etag, sizeof etag);
+    snprintf(headers, sizeof headers, "If-Match: %s\r\nContent-Type: application/json\r\n", etag);
+    ask(site->ports[process], "PUT", SITE_PATH, headers, text, &said);
+    if (said.is_good)
+        tell_price(site, process, price, said.answer.total_us,
+                   json_is_true(json_object_get(said.body, "visible")));
     else
-        tell_refusal(site, "The PUT was refused", answered, &answer, said);
-    http_answer_clear(&answer);
-    json_decref(said);
+        tell_refusal(site, "The PUT was refused", &said);
+    said_clear(&said);
     free(text);
 }
 
-static void change_price(struct site *site)
+static void change_price(struct site *site, size_t process)
 {
-    struct site_look look;
-    char etag[HEADERS_BYTES / 2];
-    json_t *product = NULL;
-    size_t process = any_process(site, &look);
-    if (process < DEED_PROCESSES && read_product(site, process, etag, &product))
-        put_price(site, process, etag, product);
-    json_decref(product);
+    struct said read;
+    if (read_product(site, process, &read))
+        put_price(site, process, &read);
+    said_clear(&read);
 }
 
 /* ---- a purchase ---- */
 
-static void change_buy(struct site *site)
+static void change_buy(struct site *site, size_t process)
 {
-    struct site_look look;
-    struct http_answer answer;
-    json_t *said = NULL;
+    struct said said;
     char headers[HEADERS_BYTES];
-    size_t process = any_process(site, &look);
-    if (process == DEED_PROCESSES)
-        return;
     snprintf(headers, sizeof headers,
              "Idempotency-Key: playground-%" PRIu64 "\r\nContent-Type: application/json\r\n",
              clock_wall_us());
-    const struct http_request request = {.host = "127.0.0.1",
-                                         .port = site->ports[process],
-                                         .method = "POST",
-                                         .path = SITE_PATH "/purchase",
-                                         .headers = headers,
-                                         .body = "{\"quantity\":1}",
-                                         .body_bytes = strlen("{\"quantity\":1}"),
-                                         .deadline_ms = CHANGE_LIMIT_MS};
-    bool answered = ask(&request, &answer, &said);
-    if (answered && answer.status == 200)
+    ask(site->ports[process], "POST", SITE_PATH "/purchase", headers, "{\"quantity\":1}", &said);
+    if (said.is_good)
         story_tell(site->story, STORY_RESULT,
                    "One was bought from %s: %d are left, and no process shows the old stock any more.",
-                   deed_party_name((enum deed_party)process), (int)number_of(said, "stock"));
+                   deed_party_name((enum deed_party)process), (int)number_of(said.body, "stock"));
     else
-        tell_refusal(site, "The purchase was refused", answered, &answer, said);
-    http_answer_clear(&answer);
-    json_decref(said);
+        tell_refusal(site, "The purchase was refused", &said);
+    said_clear(&said);
 }
 
 /* ---- the operator ---- */
 
-static void drop(struct site *site, const char *path, const char *dropped, const char *nothing)
+static void drop(struct site *site, size_t process, const char *path, const char *dropped,
+                 const char *nothing)
 {
-    struct site_look look;
-    struct http_answer answer;
-    json_t *said = NULL;
-    size_t process = any_process(site, &look);
-    if (process == DEED_PROCESSES)
-        return;
-    const struct http_request request = {.host = "127.0.0.1",
-                                         .port = site->ops_ports[process],
-                                         .method = "POST",
-                                         .path = path,
-                                         .deadline_ms = CHANGE_LIMIT_MS};
-    bool answered = ask(&request, &answer, &said);
-    if (!answered || answer.status != 200)
-        tell_refusal(site, "It could not be dropped", answered, &answer, said);
-    else if (json_is_true(json_object_get(said, "load_voided")))
+    struct said said;
+    ask(site->ops_ports[process], "POST", path, NULL, NULL, &said);
+    if (!said.is_good)
+        tell_refusal(site, "It could not be dropped", &said);
+    else if (json_is_true(json_object_get(said.body, "load_voided")))
         story_tell(site->story, STORY_RESULT,
                    "A load was running: what it brings is not stored, for it may have read the row before.");
     else
         story_tell(site->story, STORY_RESULT, "%s",
-                   json_is_true(json_object_get(said, "value_dropped")) ? dropped : nothing);
-    http_answer_clear(&answer);
-    json_decref(said);
+                   json_is_true(json_object_get(said.body, "value_dropped")) ? dropped : nothing);
+    said_clear(&said);
 }
 
-static void change_expire(struct site *site)
+static void change_expire(struct site *site, size_t process)
 {
-    drop(site, "/expire?key=" SITE_KEY,
+    drop(site, process, "/expire?key=" SITE_KEY,
          "Product 7 has expired: the next requests get the old copy at once, while one process fetches a new "
          "one.",
          "Product 7 was not in the cache: there was nothing to expire.");
 }
 
-static void change_invalidate(struct site *site)
+static void change_invalidate(struct site *site, size_t process)
 {
-    drop(site, "/invalidate?key=" SITE_KEY,
+    drop(site, process, "/invalidate?key=" SITE_KEY,
          "Product 7 was dropped from the cache: the next requests have to wait for it.",
          "Product 7 was not in the cache: there was nothing to drop.");
 }
@@ -358,58 +412,37 @@ static unsigned press_mend(struct ground *ground, const json_t *wish, char *why)
     return order(ground, &wanted, why);
 }
 
-static unsigned write_by(struct ground *ground, void (*change)(struct site *), char *why)
-{
-    if (!ground->site.has_writes)
-        return refuse(why, BUSY, "Writes are off: WRITE_DATABASE_URL names no login for your database.");
-    change(&ground->site);
-    return OK;
-}
-
-static unsigned press_change(struct ground *ground, const json_t *wish, char *why)
-{
-    (void)wish;
-    return write_by(ground, change_price, why);
-}
-
-static unsigned press_buy(struct ground *ground, const json_t *wish, char *why)
-{
-    (void)wish;
-    return write_by(ground, change_buy, why);
-}
-
-static unsigned press_expire(struct ground *ground, const json_t *wish, char *why)
-{
-    (void)wish;
-    (void)why;
-    change_expire(&ground->site);
-    return OK;
-}
-
-static unsigned press_invalidate(struct ground *ground, const json_t *wish, char *why)
-{
-    (void)wish;
-    (void)why;
-    change_invalidate(&ground->site);
-    return OK;
-}
-
-static const struct {
+/* `press` reads what is wished; `change` is asked of a process that is up. */
+static const struct button {
     const char *word;
     unsigned (*press)(struct ground *ground, const json_t *wish, char *why);
+    void (*change)(struct site *site, size_t process);
+    bool is_write;
 } buttons[] = {
-    {"rush", press_rush},
-    {"compare", press_compare},
-    {"deed", press_deed},
-    {"hit", press_hit},
-    {"set", press_set},
-    {"rate", press_rate},
-    {"mend", press_mend},
-    {"change", press_change},
-    {"buy", press_buy},
-    {"expire", press_expire},
-    {"invalidate", press_invalidate},
+    {.word = "rush", .press = press_rush},
+    {.word = "compare", .press = press_compare},
+    {.word = "deed", .press = press_deed},
+    {.word = "hit", .press = press_hit},
+    {.word = "set", .press = press_set},
+    {.word = "rate", .press = press_rate},
+    {.word = "mend", .press = press_mend},
+    {.word = "change", .change = change_price, .is_write = true},
+    {.word = "buy", .change = change_buy, .is_write = true},
+    {.word = "expire", .change = change_expire},
+    {.word = "invalidate", .change = change_invalidate},
 };
+
+static unsigned press(struct ground *ground, const struct button *button, const json_t *wish, char *why)
+{
+    if (button->press != NULL)
+        return button->press(ground, wish, why);
+    if (button->is_write && !ground->site.has_writes)
+        return refuse(why, BUSY, "Writes are off: WRITE_DATABASE_URL names no login for your database.");
+    size_t process = any_process(&ground->site);
+    if (process < DEED_PROCESSES)
+        button->change(&ground->site, process);
+    return OK;
+}
 
 unsigned buttons_press(struct ground *ground, const char *body, size_t body_bytes,
                        char why[static BUTTONS_WHY_BYTES])
@@ -421,7 +454,7 @@ unsigned buttons_press(struct ground *ground, const char *body, size_t body_byte
              "Send a JSON object with \"do\" and a button's word; load/ground/buttons.h has them.");
     for (size_t i = 0; word != NULL && i < sizeof buttons / sizeof *buttons; i++) {
         if (strcmp(buttons[i].word, word) == 0)
-            status = buttons[i].press(ground, wish, why);
+            status = press(ground, &buttons[i], wish, why);
     }
     json_decref(wish);
     return status;

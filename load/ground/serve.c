@@ -6,7 +6,7 @@
  *     GET /stream    state.h, a line at a time, for as long as the reader wants it; at most STATE_READERS of them
  *     POST /act      a button; see buttons.h. 200 {"ok":true}, else {"error": text}
  *
- * gate.h says who may. Threads: one of libmicrohttpd's for each connection.
+ * buttons.h says who may. Threads: one of libmicrohttpd's for each connection.
  */
 #include "load/ground/serve.h"
 
@@ -14,7 +14,6 @@
 #include "load/base/progress.h"
 #include "load/base/text.h"
 #include "load/ground/buttons.h"
-#include "load/ground/gate.h"
 #include "load/ground/state.h"
 
 #include "ground_page.h"

@@ -14,11 +14,10 @@
  *      "story":[{"n":0,"at_ms":...,"kind":"deed","text":"..."}]}
  *
  *     page.html, page.js   the page; app/view/plot.js and widgets.js draw the samples
- *     serve.c, gate.c      the command; serves the page on loopback, and asks who presses its buttons
- *     buttons.c            what can be pressed
+ *     serve.c              the command; serves the page on loopback
+ *     buttons.c            who may press, and what
  *     crowd.c              a crowd, and what became of it, in one sentence
- *     site.c, deeds.c      the servers, what is done to them, and what has happened
- *     shelf.c              what stands in Redis
+ *     site.c, deeds.c      the servers, what is done to them, what stands in Redis, and what has happened
  *     state.c              follows what the processes say of themselves (GET /live); all of it as one line of JSON
  *
  * Threads: state_open() and state_close() from one, state_wait() from any.

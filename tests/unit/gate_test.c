@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* gate_test.c - who may look at the playground, and who may press its buttons. */
-#include "load/ground/gate.h"
+#include "load/ground/buttons.h"
 #include "tests/support/test.h"
 
 enum { PORT = 4711 };
