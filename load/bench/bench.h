@@ -14,13 +14,11 @@
  *     bench_growth.c    how cost grows: over HTTP; bench_growth_inside.c: of the library alone
  *     bench_gate.c      what a request costs, counted; against gate.txt
  *     bench_report.c    rows, verdicts
- *     crowd.h           a burst in which every answer must be a 200; pace.h of herd/, wrk.h of stack/: what else asks
  *     watched.h         a catalogd under callgrind, strace or DHAT
- *     hall.h            a crowd that waits in one process until the product is stored
+ *     hall.h            a burst in which every answer must be a 200; one that waits in one process until the product is
+ *                       stored, and when that is; pace.h of herd/, wrk.h of stack/: what else asks
  *     host.h            a guard on a loop of its own, without HTTP
- *     constant.h        a server of constants
- *     contenders.h      what is compared where hits are measured
- *     filled.h          when a value is stored
+ *     contenders.h      what is compared where hits are measured, a server of constants among it
  *     stack/            service.h: a catalogd that is ready; rival.h: what else answers
  *
  * A measurement starts the services it needs, repeats what it compares in turns (A B A B, never all A and

@@ -7,7 +7,7 @@
  * a product of its own. Queries are counted by PostgreSQL.
  */
 #include "load/bench/bench.h"
-#include "load/bench/crowd.h"
+#include "load/bench/hall.h"
 
 #include <stdio.h>
 

@@ -12,7 +12,6 @@
 #include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/bench/contenders.h"
-#include "load/bench/filled.h"
 #include "load/bench/growth.h"
 #include "load/bench/hall.h"
 #include "load/stack/wrk.h"

@@ -8,7 +8,6 @@
  * Every repetition has a new process, for one that has held ten thousand before keeps some of their memory.
  */
 #include "load/bench/bench.h"
-#include "load/bench/filled.h"
 #include "load/bench/hall.h"
 
 #include <stdio.h>

@@ -20,7 +20,76 @@
 #ifndef LOAD_BENCH_HALL_H
 #define LOAD_BENCH_HALL_H
 
-#include "load/bench/crowd.h"
+#include "load/bench/bench.h"
+
+#include <pthread.h>
+
+/* ---- a crowd ---- */
+
+/*
+ * Many requests for one product at one instant, all of which must be answered with 200.
+ *
+ *     crowd_open()    all connect
+ *     crowd_ask()     and ask; something may be done meanwhile
+ *     crowd_close()
+ *
+ * Threads: one at a time. Time: as burst.h has it. Errors: false, and the reason on stderr.
+ */
+
+enum { CROWD_PORTS_MAX = 2 };
+
+/* What is not said below is the caller's to set, before crowd_open(). */
+struct crowd {
+    uint16_t ports[CROWD_PORTS_MAX]; /* on 127.0.0.1, in turn */
+    size_t port_count;
+    uint32_t size;
+    char path[BURST_PATH_BYTES];
+    struct burst_event meanwhile; /* run NULL: nothing */
+
+    struct burst_target targets[CROWD_PORTS_MAX]; /* crowd_open()'s, like the next one */
+    struct burst *burst;                          /* owned */
+
+    struct burst_summary summary; /* crowd_ask()'s, like the others */
+    uint64_t sent_us;             /* the first request */
+    uint64_t last_us;             /* the last answer */
+};
+
+bool crowd_open(struct crowd *crowd);
+bool crowd_ask(struct crowd *crowd);
+/* Accepts one that was never opened. */
+void crowd_close(struct crowd *crowd);
+
+/* Do all of them wait in this process, by its own count? */
+bool crowd_waits(const struct crowd *crowd, const struct stack_catalogd *catalogd);
+
+/* ---- when a value is stored ---- */
+
+/*
+ * The instant at which Redis stores a product's value: a listener of its own hears of it by a keyspace
+ * notification.
+ *
+ * Threads: filled_listen() starts one that filled_wait() joins; both from one thread.
+ * Errors: false, and the reason on stderr.
+ */
+
+struct redisContext;
+
+struct filled {
+    pthread_t thread;
+    struct redisContext *context; /* owned */
+    uint64_t heard_us;            /* 0: never; valid once the thread is joined */
+};
+
+/* Whether Redis tells of such things at all. */
+bool filled_tell(struct bench *bench, bool tells);
+
+/* From now on, for the product of this path ("/products/{id}"). */
+bool filled_listen(const struct bench *bench, const char *path, struct filled *filled);
+
+/* When it was stored, by clock_us(); 0: not within a minute. Ends the listening. */
+uint64_t filled_wait(struct filled *filled);
+
+/* ---- the crowd that waits ---- */
 
 struct hall {
     const struct stack_catalogd *catalogd; /* they wait in it; lent until hall_close() */
