@@ -3,9 +3,8 @@
  * stampede.c - the stampede tester: main() and its commands. See options.h.
  *
  *     scenario.h      what a run consists of, whether from a file or from options
- *     scenario_run.h  servers, variants, report
- *     run.h           one run
- *     work.h, herd.h  the clients; witness.h the database's view; result.h, page.h the report
+ *     run.h           servers, variants, report; one run
+ *     work.h, herd.h  the clients; witness.h the database's view; result.h, format.h the report
  */
 #include "load/base/home.h"
 #include "load/base/interrupt.h"
@@ -13,7 +12,7 @@
 #include "load/base/progress.h"
 #include "load/ground/serve.h"
 #include "load/play/options.h"
-#include "load/play/scenario_run.h"
+#include "load/play/run.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -32,7 +32,7 @@
 
 #include "load/herd/burst.h"
 #include "load/herd/pace.h"
-#include "load/report/samples.h"
+#include "load/report/table.h"
 #include "load/stack/service.h"
 #include "load/stack/stack.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* backlog.c - see backlog.h. */
-#include "load/herd/backlog.h"
+/* backlog.c - see herd.h. */
+#include "load/herd/herd.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>

@@ -34,9 +34,10 @@
 
 #include "load/base/http_parse.h"
 #include "load/herd/herd_shared.h"
-#include "load/herd/version_seek.h"
 #include "load/herd/work.h"
 
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/queue.h>
 
@@ -45,6 +46,44 @@ enum {
     GENERATOR_REQUEST_BYTES = 8192,
     GENERATOR_BATCH = 256, /* events taken at a time */
 };
+
+/* ---- the number behind a text ---- */
+
+/*
+ * Finds the number that follows a text, in a body that comes in pieces.
+ *
+ *     SEEKING --the whole text--> BEFORE --digit--> INSIDE --no digit--> FOUND
+ *        ^                          | neither blank nor quote nor digit
+ *        +--------------------------+
+ *
+ * Blanks and one quote may stand between text and number. The first number counts. No memory is allocated.
+ */
+
+enum { VERSION_SEEK_TEXT_MAX = 64 };
+
+/* The text, prepared once. */
+struct version_text {
+    char text[VERSION_SEEK_TEXT_MAX + 1];
+    uint8_t count;
+    uint8_t back[VERSION_SEEK_TEXT_MAX]; /* how much of the text still matches when its next byte does not */
+};
+
+enum version_state { VERSION_SEEKING = 0, VERSION_BEFORE, VERSION_INSIDE, VERSION_FOUND };
+
+/* One body; all zeros at its begin. */
+struct version_seek {
+    enum version_state state;
+    uint8_t matched;  /* bytes of the text */
+    uint32_t version; /* so far; 0: none; what does not fit is UINT32_MAX */
+};
+
+/* `text`: 1 to VERSION_SEEK_TEXT_MAX bytes. */
+void version_text_init(struct version_text *text, const char *wanted);
+
+void version_seek_feed(struct version_seek *seek, const struct version_text *text, const char *bytes,
+                       size_t count);
+
+/* ---- slots and links ---- */
 
 /* Instead of a slot's number. */
 static const uint32_t SLOT_NONE = UINT32_MAX, SLOT_OVER = UINT32_MAX - 1;

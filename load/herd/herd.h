@@ -67,4 +67,50 @@ void herd_abort(struct herd *herd);
 bool herd_end(struct herd **herd, struct records *out, struct herd_strain *strain,
               char why[static WORK_WHY_BYTES]);
 
+/* ---- limits: herd_limits.c ---- */
+
+/*
+ * Can this machine do the work? Asked before anything starts.
+ *
+ * Errors: false, and in `why` what is too small, and the command that changes it.
+ */
+
+/* Puts numbers in place of the zeros of generator_count and source_count. */
+void herd_limits_choose(struct work *work);
+
+/* Open files (the limit is raised as far as allowed), local ports, memory. */
+bool herd_limits_check(const struct work *work, char why[static WORK_WHY_BYTES]);
+
+/*
+ * Does each target accept a connection, and if it says something, is it HTTP? Asks OPTIONS *, which loads nothing. One
+ * that hangs up on that is asked a request of the run, if it is a GET or HEAD; then `note` says so, otherwise it is "".
+ */
+bool herd_probe(const struct work *work, char note[static WORK_WHY_BYTES], char why[static WORK_WHY_BYTES]);
+
+/* ---- queues of listening sockets: backlog.c ---- */
+
+/*
+ * Did the queue of a listening socket overflow? The kernel then drops what opens a connection; the client asks
+ * again after 1 s, 3 s, 7 s, and it looks as if the service were slow, or hung.
+ *
+ *     backlog_look() ---> the run ---> backlog_judge()
+ *
+ * Of targets on this machine only: how long a queue is (its listen() says) comes from the kernel's socket diagnostics, as
+ * ss has it, how often queues overflowed from /proc/net/netstat. That number is of all listening sockets, so nothing is
+ * said of a queue that was long enough. What cannot be read is not judged.
+ */
+
+enum { BACKLOG_TEXT_BYTES = 400 };
+
+struct backlog {
+    bool is_known;
+    uint64_t overflows;                /* since the machine was started */
+    uint32_t places[WORK_TARGETS_MAX]; /* 0: not known */
+};
+
+void backlog_look(const struct work *work, struct backlog *out);
+/* "": no queue of a target is known to have overflowed since. */
+void backlog_judge(const struct backlog *before, const struct work *work, const struct records *records,
+                   char text[static BACKLOG_TEXT_BYTES]);
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* herd_limits.c - see herd_limits.h. */
-#include "load/herd/herd_limits.h"
+/* herd_limits.c - see herd.h. */
+#include "load/herd/herd.h"
 
 #include "load/base/clock.h"
 #include "load/base/net.h"

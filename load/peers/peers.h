@@ -23,7 +23,7 @@
 
 #include "load/herd/burst.h"
 #include "load/herd/record.h"
-#include "load/report/samples.h"
+#include "load/report/table.h"
 #include "load/stack/rival.h"
 #include "load/stack/stack.h"
 

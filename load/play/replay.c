@@ -2,8 +2,6 @@
 /* replay.c - see replay.h. */
 #include "load/play/replay.h"
 
-#include "load/play/replay_line.h"
-
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* replay_line.c - see replay_line.h. */
-#include "load/play/replay_line.h"
+/* replay_line.c - see replay.h. */
+#include "load/play/replay.h"
 
 #include "load/base/number.h"
 

@@ -5,11 +5,10 @@
 #include "load/base/clock.h"
 #include "load/base/interrupt.h"
 #include "load/base/progress.h"
-#include "load/herd/backlog.h"
 #include "load/herd/burst.h"
+#include "load/herd/herd.h"
 #include "load/play/live.h"
 #include "load/play/timeline.h"
-#include "load/play/writer.h"
 
 #include <inttypes.h>
 #include <netdb.h>

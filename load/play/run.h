@@ -12,6 +12,7 @@
 
 #include "load/play/scenario.h"
 #include "load/play/servers.h"
+#include "load/report/format.h"
 
 enum run_end {
     RUN_OVER,        /* to its end */
@@ -22,5 +23,36 @@ enum run_end {
 /* `variant`: "" without. *out is from malloc(), the caller's: result_clear(), free(). */
 enum run_end run_once(struct servers *servers, const char *variant, const char *name, struct result **out,
                       char why[static SCENARIO_WHY_BYTES]);
+
+/* ---- all runs of a scenario: scenario_run.c ---- */
+
+/*
+ * A scenario from its servers to its report, in all its variants.
+ *
+ * Servers serve all variants; where something happens to them or to their data, each variant has new ones.
+ */
+
+/* The exit status of the program, too. */
+enum scenario_end {
+    SCENARIO_HELD = 0,
+    SCENARIO_DID_NOT_HOLD = 1, /* or, compared with a baseline, became worse */
+    SCENARIO_BAD_USAGE = 2,    /* the baseline has no result of the name that this run will have */
+    SCENARIO_NOT_RUN = 3,      /* servers, target, generators; or the report could not be written */
+    SCENARIO_ENDED_EARLY = 130 /* Ctrl-C; what there was until then is reported */
+};
+
+/* All lent until scenario_run() returns. Paths: NULL: not wanted. */
+struct scenario_outputs {
+    const char *paths[FORMATS];
+    const char *baseline_path;
+    bool is_brief;       /* a few lines, and where the page is; otherwise the whole table */
+    const char *command; /* how to have it again; "" */
+};
+
+/* Says on stdout what was written. False: not everything was, and each reason is on stderr. */
+bool scenario_write_report(const struct report *report, const struct scenario_outputs *outputs);
+
+/* Prints the report on stdout, everything else on stderr, as progress_style() has it. */
+enum scenario_end scenario_run(const struct scenario *scenario, const struct scenario_outputs *outputs);
 
 #endif

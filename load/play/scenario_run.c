@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* scenario_run.c - see scenario_run.h. */
-#include "load/play/scenario_run.h"
+/* scenario_run.c - see run.h. */
 
 #include "load/base/interrupt.h"
 #include "load/base/progress.h"
 #include "load/play/run.h"
 #include "load/play/servers.h"
-#include "load/report/result_file.h"
+#include "load/report/format.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -20,6 +20,7 @@
 #define LOAD_PLAY_TIMELINE_H
 
 #include "load/play/act.h"
+#include "load/play/servers.h"
 
 enum { TIMELINE_ENTRIES_MAX = SCENARIO_EVENTS_MAX * 2 };
 
@@ -63,5 +64,27 @@ size_t timeline_drops(const struct timeline *timeline, uint64_t drops_us[static 
 void timeline_faults(const struct timeline *timeline, uint64_t *from_us, uint64_t *until_us);
 /* Adds marks and, unless the run was ended early, failed checks. */
 void timeline_report(const struct timeline *timeline, uint64_t run_end_us, struct result *result);
+
+/* ---- rows that change meanwhile: writer.c ---- */
+
+/*
+ * Changes rows while they are requested, and says when each change is over.
+ *
+ *     every_ms:  sql with the next key  -->  the new version  -->  POST to say so  -->  over
+ *
+ * A change is over, and every later request must see its version, once the POST has been answered with 2xx; until then it
+ * is posted again. A change whose POST is not answered so within POST_LIMIT_MS has failed: it promises nothing.
+ *
+ * Threads: one of its own for each; begun and ended by one.
+ */
+
+struct writer;
+
+/* Both lent until writer_end(). NULL: no thread or memory, the reason on stderr. */
+struct writer *writer_begin(const struct servers *servers, const struct scenario_write *write);
+
+/* At most 10 s after it was told to. *writes is the caller's: free(). `failed`: how many changes were not over. */
+void writer_end(struct writer **writer, struct result_write **writes, size_t *write_count, size_t *failed,
+                char why[static SCENARIO_WHY_BYTES]);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* writer.c - see writer.h. */
-#include "load/play/writer.h"
+/* writer.c - see timeline.h. */
+#include "load/play/timeline.h"
 
 #include "load/base/clock.h"
 #include "load/base/number.h"

@@ -2,11 +2,11 @@
 /* format.c - see format.h. */
 #include "load/report/format.h"
 
-#include "load/report/page.h"
-#include "load/report/result_file.h"
-
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 const struct format formats[FORMATS] = {
     [FORMAT_JSON] = {"json", "json", "JSON"},
@@ -43,4 +43,49 @@ bool format_append_summary(const struct report *report, const char *path, char w
     if (!good)
         snprintf(why, RESULT_WHY_BYTES, "%.150s: the summary cannot be appended: %s", path, strerror(errno));
     return good;
+}
+
+/* ---- a file ---- */
+
+static bool is_special(const char *path)
+{
+    struct stat stat_of;
+    return stat(path, &stat_of) == 0 && !S_ISREG(stat_of.st_mode);
+}
+
+bool result_file_open(struct result_file *file, const char *path, char why[static RESULT_WHY_BYTES])
+{
+    bool special = is_special(path);
+    *file = (struct result_file){.path = path};
+    int bytes = snprintf(file->temporary, sizeof file->temporary, "%s.%d.new", path, (int)getpid());
+    if (bytes < 0 || (size_t)bytes >= sizeof file->temporary) {
+        snprintf(why, RESULT_WHY_BYTES, "%.100s...: the path is too long", path);
+        return false;
+    }
+    if (special)
+        file->temporary[0] = '\0';
+    file->out = fopen(special ? path : file->temporary, "we");
+    if (file->out == NULL)
+        snprintf(why, RESULT_WHY_BYTES, "%.150s: cannot be written: %s", path, strerror(errno));
+    return file->out != NULL;
+}
+
+bool result_file_close(struct result_file *file, bool keep, char why[static RESULT_WHY_BYTES])
+{
+    bool good = fflush(file->out) == 0 && !ferror(file->out);
+    int error = good ? 0 : errno;
+    if (fclose(file->out) != 0 && good) {
+        good = false;
+        error = errno;
+    }
+    file->out = NULL;
+    if (good && keep && file->temporary[0] != '\0' && rename(file->temporary, file->path) != 0) {
+        good = false;
+        error = errno;
+    }
+    if ((!good || !keep) && file->temporary[0] != '\0')
+        unlink(file->temporary);
+    if (!good && keep)
+        snprintf(why, RESULT_WHY_BYTES, "%.150s: cannot be written: %s", file->path, strerror(error));
+    return good && keep;
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* page.c - see page.h. */
-#include "load/report/page.h"
+/* page.c - see format.h. */
+#include "load/report/format.h"
 
 #include "load/report/headline.h"
 #include "load/report/result_fields.h"
-#include "load/report/result_file.h"
 #include "load/report/result_sheet.h"
 
 #include "page_template.h"

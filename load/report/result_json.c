@@ -5,8 +5,8 @@
  * A file that is read may hold anything: every number is checked for its range, every list for its length. The first
  * thing that is wrong is named with its place, "results[1].marks[3].at_ms". Unknown members are passed over.
  */
+#include "load/report/format.h"
 #include "load/report/result_fields.h"
-#include "load/report/result_file.h"
 #include "load/report/result_text.h"
 
 #include <errno.h>

@@ -28,4 +28,30 @@ void table_cells(FILE *out, const struct table_column *columns, size_t count, co
 /* Words, broken between lines of `width`; further lines are indented. `used` columns of the first are taken already. */
 void table_words(FILE *out, const char *text, size_t width, size_t used, size_t indent);
 
+/* ---- samples ---- */
+
+/*
+ * The repetitions of one measured number: the median stands for it, the smallest and the largest show how
+ * far it spreads.
+ *
+ * Pure. Threads: any.
+ */
+
+enum { SAMPLES_MAX = 64 };
+
+struct samples {
+    double at[SAMPLES_MAX];
+    size_t count;
+};
+
+void samples_add(struct samples *samples, double sample);
+
+/* 0 without samples. */
+double samples_median(const struct samples *samples);
+double samples_smallest(const struct samples *samples);
+double samples_largest(const struct samples *samples);
+
+/* With so many decimals: what is judged is what is printed. */
+double samples_rounded(double number, unsigned decimals);
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tail.c - see tail.h. */
-#include "load/witness/tail.h"
+/* tail.c - see witness_follow.h. */
+#include "load/witness/witness_follow.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,6 @@
 
 #include "load/base/clock.h"
 #include "load/base/ticker.h"
-#include "load/witness/tail.h"
 #include "load/witness/witness_log.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* witness_key.c - see witness_key.h. */
-#include "load/witness/witness_key.h"
+/* witness_key.c - see witness_log.h. */
+#include "load/witness/witness_log.h"
 
 #include <inttypes.h>
 #include <stdio.h>

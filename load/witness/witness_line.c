@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* witness_line.c - see witness_line.h. */
-#include "load/witness/witness_line.h"
+/* witness_line.c - see witness_log.h. */
+#include "load/witness/witness_log.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  *     4711 1763642096.789 LOG:  execute p1: SELECT ...       a load, if this contains the text
  *     <tab>... WHERE id = $1
  *     4711 1763642096.789 DETAIL:  parameters: $1 = '7'      its key; the same process
- *     4711 1763642096.801 LOG:  statement: SELECT ... WHERE id = 7    a load with its key in it; see witness_key.h
+ *     4711 1763642096.801 LOG:  statement: SELECT ... WHERE id = 7    a load with its key in it; see witness_key_read()
  *
  * A load is one message "statement: ..." or "execute NAME: ..." whose statement contains the text, however often.
  * No load is: what is only prepared (parsing is not logged, "statement: PREPARE ..." is passed over), the further
@@ -24,8 +24,6 @@
 #ifndef LOAD_WITNESS_WITNESS_LOG_H
 #define LOAD_WITNESS_WITNESS_LOG_H
 
-#include "load/witness/witness_key.h"
-#include "load/witness/witness_line.h"
 #include "load/witness/witness_view.h"
 
 #include <stdbool.h>
@@ -34,6 +32,83 @@
 
 /* Every statement of ours begins with this; they are not loads. */
 #define WITNESS_OURS "/* stampede witness"
+
+/* ---- a key: witness_key.c ---- */
+
+/*
+ * Which row a statement is about: its values, be they parameters or literals.
+ *
+ *     SELECT n FROM t WHERE id = 7 AND k = 'it''s'     key "7, it's"   form "SELECT n FROM t WHERE id = ? AND k = ?"
+ *     EXECUTE p1(7, NULL)                              key "7, NULL"
+ *     $1 = '7', $2 = NULL                              key "7, NULL"   what DETAIL has of parameters
+ *
+ * Values are numbers and strings of every kind ('..', E'..', U&'..', B'..', X'..', $$..$$, $tag$..$tag$), and TRUE,
+ * FALSE and NULL where a value can stand ("= NULL", not "IS NULL"). No values are comments, names ("x7", "\"id 7\"")
+ * and the numbers of parameters ("$1").
+ *
+ * All values count, since nobody knows which of them is the key: those that are the same in each statement do no harm,
+ * and one that is another each time (an instant) makes each statement a key of its own, which result.h notices.
+ *
+ * Pure; bytes of any kind are taken.
+ */
+
+enum { WITNESS_FORM_BYTES = 96 };
+
+struct witness_key {
+    char text[WITNESS_KEY_BYTES];  /* one that does not fit ends with "~" and a digest of all of it */
+    char form[WITNESS_FORM_BYTES]; /* "?" for each value, without comments, one blank for many; cut */
+    bool has_parameters;           /* values stand elsewhere: "$1" */
+};
+
+void witness_key_read(const char *text, size_t bytes, struct witness_key *out);
+
+/* ---- a line: witness_line.c ---- */
+
+/*
+ * What one line of PostgreSQL's log is.
+ *
+ *     2025-11-20 12:34:56.789 UTC [4711] shop@catalog LOG:  execute p1: SELECT ... WHERE id = $1
+ *     |-- log_line_prefix, whatever it is ----------| severity  |-- text
+ *     <tab>AND ...                                               the line before goes on
+ *     2025-11-20 12:34:56.789 UTC [4711] shop@catalog DETAIL:  parameters: $1 = '7'
+ *
+ * The prefix is not known; it is searched for a time with milliseconds (%m or %n) and for a number that can be a
+ * process's (%p). Pure; bytes of any kind are taken.
+ */
+
+enum witness_line_kind {
+    WITNESS_LINE_RUBBISH = 0, /* not a line of PostgreSQL's */
+    WITNESS_LINE_GOES_ON,     /* begins with a tab */
+    WITNESS_LINE_LOG,
+    WITNESS_LINE_DETAIL,
+    WITNESS_LINE_OTHER,    /* ERROR, STATEMENT, ... */
+    WITNESS_LINE_UNDATED,  /* a severity, but no time with milliseconds or no process before it */
+    WITNESS_LINE_WORDLESS, /* a time and a process, but no severity known here: CSV, JSON, not English */
+};
+
+struct witness_line {
+    enum witness_line_kind kind;
+    uint64_t process;
+    uint64_t stamp_us; /* as it is written, as if it were UTC */
+    bool is_utc;
+    const char *text; /* lent: within the line, behind severity or tab */
+    size_t text_bytes;
+    size_t prefix_bytes; /* before the severity */
+};
+
+/* Without the line's end. */
+void witness_line_read(const char *line, size_t bytes, struct witness_line *out);
+
+/* NULL: this DETAIL is about something else than the parameters of a statement; otherwise where they begin. */
+const char *witness_line_parameters(const char *text, size_t bytes);
+
+/*
+ * When that was, in microseconds since 1970. Names of time zones mean nothing here: a line that is read soon after
+ * it was written, at wall_us, tells by itself how far its zone is off, in quarters of an hour.
+ */
+uint64_t witness_line_wall_us(const struct witness_line *line, uint64_t wall_us);
+
+/* ---- the log ---- */
 
 enum { WITNESS_LOG_PENDING = 64, WITNESS_LOG_OTHERS = 16 };
 

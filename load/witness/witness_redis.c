@@ -6,7 +6,6 @@
 #include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/base/ticker.h"
-#include "load/witness/witness_clients.h"
 #include "load/witness/witness_postgres.h"
 #include "load/witness/witness_tally.h"
 

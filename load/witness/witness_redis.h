@@ -8,7 +8,7 @@
  * counted by then. Commands that scripts run are commands, and EVALSHA is one, too.
  *
  * Redis counts for all clients together. Where others than the service may use it, those that used it meanwhile and are
- * still there at the end are named in the caveat, if they are of several kinds (witness_clients.h).
+ * still there at the end are named in the caveat, if they are of several kinds (witness_tally.h).
  *
  * Threads: one, and its own between begin and finish. Errors: false, and the reason in `why`; no password in it.
  */

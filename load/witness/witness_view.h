@@ -31,7 +31,7 @@ struct witness_options {
 
 struct witness_load {
     uint64_t at_us;              /* when the statement began, cut to the millisecond that the log has */
-    char key[WITNESS_KEY_BYTES]; /* its values, "7" or "3, 120"; "" where it has none; see witness_key.h */
+    char key[WITNESS_KEY_BYTES]; /* its values, "7" or "3, 120"; "" where it has none; see witness_log.h */
 };
 
 /*

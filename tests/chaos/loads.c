@@ -10,7 +10,7 @@
  */
 #include "tests/chaos/loads.h"
 
-#include "load/witness/witness_line.h"
+#include "load/witness/witness_log.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * many_test.c - GET /products?ids=: what PostgreSQL and Redis see of it, what clients get, and what remains for other
  * clients while some ask for very many.
  */
-#include "load/witness/witness_line.h"
+#include "load/witness/witness_log.h"
 #include "tests/support/probe.h"
 #include "tests/support/test.h"
 

@@ -2,7 +2,7 @@
 /* fuzz_replay.c - lines of an access log: what is taken from one fits into the head of a request, or nothing is. */
 #include "tests/fuzz/fuzz.h"
 
-#include "load/play/replay_line.h"
+#include "load/play/replay.h"
 
 #include <assert.h>
 #include <stdio.h>

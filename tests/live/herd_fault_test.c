@@ -2,7 +2,7 @@
 /* herd_fault_test.c - targets that do not serve, machines too small, generators that die, interrupted runs. */
 #include "load/base/clock.h"
 #include "load/base/proc.h"
-#include "load/herd/backlog.h"
+#include "load/herd/herd.h"
 #include "tests/live/herd_rig.h"
 #include "tests/support/sockets.h"
 

@@ -7,7 +7,7 @@
  * reads it. One browser is for all tests but that of the print.
  */
 #include "load/base/proc.h"
-#include "load/report/page.h"
+#include "load/report/format.h"
 #include "load/report/result_text.h"
 #include "tests/support/browser.h"
 #include "tests/support/files.h"

@@ -7,7 +7,7 @@
 #include "load/base/net.h"
 #include "load/stack/proxy.h"
 #include "load/stack/stack.h"
-#include "load/witness/tail.h"
+#include "load/witness/witness_follow.h"
 #include "load/witness/witness.h"
 #include "tests/support/files.h"
 #include "tests/support/sockets.h"

@@ -2,7 +2,6 @@
 /* replay_test.c - access logs as scripts of requests. */
 #include "load/base/proc.h"
 #include "load/play/replay.h"
-#include "load/play/replay_line.h"
 #include "tests/support/files.h"
 #include "tests/support/test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* version_seek_test.c - the number behind a text, in a body that comes in pieces. */
-#include "load/herd/version_seek.h"
+#include "load/herd/generator.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
