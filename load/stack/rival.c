@@ -13,7 +13,43 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { START_LIMIT_MS = 60000, STOP_LIMIT_MS = 5000, ASK_LIMIT_MS = 1000, START_TRIES = 3 };
+enum { START_LIMIT_MS = 60000, STOP_LIMIT_MS = 5000, ASK_LIMIT_MS = 1000, START_TRIES = 5 };
+
+/* ---- a private server ---- */
+
+bool private_begin(const char *name, const char *user, char folder[static PROC_PATH_BYTES],
+                   char log_path[static PROC_PATH_BYTES + 16])
+{
+    bool good = proc_folder(name, user, folder);
+    snprintf(log_path, PROC_PATH_BYTES + 16, "%s/log", folder);
+    return good;
+}
+
+bool private_complain(const char *name, const char *what, const char *log_path)
+{
+    fprintf(stderr, "stack: %s %s; its log ends:\n", name, what);
+    proc_show_tail(log_path);
+    return false;
+}
+
+bool private_launch(bool (*launch)(void *server), void *server, const char *name, const char *log_path)
+{
+    for (int i = 0; i < START_TRIES; i++) {
+        if (launch(server))
+            return true;
+    }
+    return private_complain(name, "did not start", log_path);
+}
+
+bool private_end(pid_t *pid, int signal, uint32_t limit_ms, const char *folder)
+{
+    bool went = *pid <= 0 || proc_stop(pid, signal, limit_ms);
+    if (folder[0] != '\0')
+        proc_remove(folder);
+    return went;
+}
+
+/* ---- a rival ---- */
 
 /* Texts with the rival's own port and folder in them. */
 struct texts {
@@ -83,8 +119,16 @@ static bool answers(void *context)
     return good;
 }
 
-static bool launch(struct rival *rival, const struct rival_plan *plan)
+struct start {
+    struct rival *rival;
+    const struct rival_plan *plan;
+};
+
+static bool launch(void *context)
 {
+    const struct start *start = context;
+    struct rival *rival = start->rival;
+    const struct rival_plan *plan = start->plan;
     struct texts arguments, settings;
     rival->port = net_free_port();
     if (!fill_in_all(rival, plan->name, plan->arguments, &arguments) ||
@@ -101,25 +145,15 @@ static bool launch(struct rival *rival, const struct rival_plan *plan)
 
 bool rival_start(struct rival *rival, const struct rival_plan *plan)
 {
+    struct start start = {rival, plan};
     *rival = (struct rival){.pid = 0};
-    if (!proc_folder(plan->name, plan->user, rival->folder))
-        return false;
-    snprintf(rival->log_path, sizeof rival->log_path, "%s/output", rival->folder);
-    for (int i = 0; i < START_TRIES; i++) { /* another program may take the port first */
-        if (launch(rival, plan))
-            return true;
-    }
-    fprintf(stderr, "%s did not start; its log ends:\n", plan->name);
-    proc_show_tail(rival->log_path);
-    return false;
+    return private_begin(plan->name, plan->user, rival->folder, rival->log_path) &&
+           private_launch(launch, &start, plan->name, rival->log_path);
 }
 
 void rival_stop(struct rival *rival)
 {
-    if (rival->pid > 0)
-        proc_stop(&rival->pid, SIGTERM, STOP_LIMIT_MS);
-    if (rival->folder[0] != '\0')
-        proc_remove(rival->folder);
+    private_end(&rival->pid, SIGTERM, STOP_LIMIT_MS, rival->folder);
     *rival = (struct rival){.pid = 0};
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rival.h - one process of a server that is not ours, an nginx or a Varnish, say: a free port, a folder that goes
- * with the program, started when it answers.
+ * rival.h - what all private servers share, those of stack.h too; and one process of a server that is not ours, an nginx
+ * or a Varnish, say: a free port, a folder that goes with the program, started when it answers.
  *
  * Threads: as proc.h has it. Errors: false, and the reason with the end of the log on stderr.
  */
@@ -13,6 +13,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* ---- a private server ---- */
+
+/* A folder of the user's, and the path of its log there. */
+bool private_begin(const char *name, const char *user, char folder[static PROC_PATH_BYTES],
+                   char log_path[static PROC_PATH_BYTES + 16]);
+/* Launches it, again where that fails: each time it takes new ports, of which another program may have one. */
+bool private_launch(bool (*launch)(void *server), void *server, const char *name, const char *log_path);
+/* Shows the end of the log and what is wrong: "did not start". Returns false. */
+bool private_complain(const char *name, const char *what, const char *log_path);
+/* Stops it, if it runs, and removes the folder. False: it had to be killed. */
+bool private_end(pid_t *pid, int signal, uint32_t limit_ms, const char *folder);
+
+/* ---- a rival ---- */
 
 enum { RIVAL_ARGUMENTS_MAX = 24, RIVAL_TEXT_BYTES = 512, RIVAL_FILE_BYTES = 4096 };
 

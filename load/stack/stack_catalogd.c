@@ -18,8 +18,7 @@ enum {
     ASK_LIMIT_MS = 1000,
     READ_LIMIT_MS =
         5000, /* of what is asked once: one that is busy must not be taken for one without the sample */
-    SETTINGS_MAX = 62,
-    START_TRIES = 3
+    SETTINGS_MAX = 62
 };
 
 static bool ops_answers_200(const struct stack_catalogd *catalogd, const char *path)
@@ -44,38 +43,34 @@ const char *stack_catalogd_program(void)
     return given != NULL ? given : home_program("catalogd", path);
 }
 
-/* What systemd hands over. */
-struct given {
+/* What it is started with; `sockets` are what systemd hands over. */
+struct start {
+    struct stack_catalogd *catalogd;
+    const char *const *settings;
     const int *sockets;
-    size_t count;
+    size_t socket_count;
 };
 
-static bool launch(struct stack_catalogd *catalogd, const char *const *settings, const struct given *given)
+static bool launch(const struct start *start)
 {
+    struct stack_catalogd *catalogd = start->catalogd;
     char listen[40], ops_listen[40], given_count[24];
     const char *all[SETTINGS_MAX + 4] = {listen, ops_listen, given_count};
     size_t count = 3;
-    snprintf(given_count, sizeof given_count, "LISTEN_FDS=%zu", given->count);
+    snprintf(given_count, sizeof given_count, "LISTEN_FDS=%zu", start->socket_count);
     snprintf(listen, sizeof listen, "LISTEN=127.0.0.1:%u", (unsigned)catalogd->port);
     snprintf(ops_listen, sizeof ops_listen, "OPS_LISTEN=127.0.0.1:%u", (unsigned)catalogd->ops_port);
-    for (size_t i = 0; settings[i] != NULL && count < SETTINGS_MAX + 3; i++)
-        all[count++] = settings[i];
+    for (size_t i = 0; start->settings[i] != NULL && count < SETTINGS_MAX + 3; i++)
+        all[count++] = start->settings[i];
     const char *const argv[] = {stack_catalogd_program(), NULL};
     const char *const with_pid[] = {"sh", "-c", "export LISTEN_PID=$$; exec \"$0\"", argv[0], NULL};
-    const struct proc_options options = {.argv = given->count > 0 ? with_pid : argv,
+    const struct proc_options options = {.argv = start->socket_count > 0 ? with_pid : argv,
                                          .settings = all,
                                          .output_path = catalogd->log_path,
-                                         .descriptors = given->sockets,
-                                         .descriptor_count = given->count};
+                                         .descriptors = start->sockets,
+                                         .descriptor_count = start->socket_count};
     catalogd->pid = proc_start_up(&options, is_up, catalogd, START_LIMIT_MS);
     return catalogd->pid > 0;
-}
-
-static bool complain(const struct stack_catalogd *catalogd)
-{
-    fprintf(stderr, "stack: catalogd did not start; its log ends:\n");
-    proc_show_tail(catalogd->log_path);
-    return false;
 }
 
 static uint16_t port_of(int socket)
@@ -86,37 +81,34 @@ static uint16_t port_of(int socket)
     return ntohs(address.sin_port);
 }
 
-static bool start(struct stack_catalogd *catalogd, const char *const *settings, const struct given *given)
+static bool launch_anew(void *context)
 {
-    *catalogd = (struct stack_catalogd){.pid = 0};
-    if (!proc_folder("catalogd", NULL, catalogd->folder))
-        return false;
-    snprintf(catalogd->log_path, sizeof catalogd->log_path, "%s/log", catalogd->folder);
-    for (int i = 0; i < START_TRIES; i++) { /* somebody may take a port first */
-        catalogd->port = given->count > 0 ? port_of(given->sockets[0]) : net_free_port();
-        catalogd->ops_port = net_free_port();
-        if (launch(catalogd, settings, given))
-            return true;
-    }
-    return complain(catalogd);
-}
-
-bool stack_catalogd_start(struct stack_catalogd *catalogd, const char *const *settings)
-{
-    return start(catalogd, settings, &(struct given){NULL, 0});
+    const struct start *start = context;
+    start->catalogd->port = start->socket_count > 0 ? port_of(start->sockets[0]) : net_free_port();
+    start->catalogd->ops_port = net_free_port();
+    return launch(start);
 }
 
 bool stack_catalogd_start_given(struct stack_catalogd *catalogd, const char *const *settings,
                                 const int *sockets, size_t count)
 {
-    return start(catalogd, settings, &(struct given){sockets, count});
+    struct start start = {catalogd, settings, sockets, count};
+    *catalogd = (struct stack_catalogd){.pid = 0};
+    return private_begin("catalogd", NULL, catalogd->folder, catalogd->log_path) &&
+           private_launch(launch_anew, &start, "catalogd", catalogd->log_path);
+}
+
+bool stack_catalogd_start(struct stack_catalogd *catalogd, const char *const *settings)
+{
+    return stack_catalogd_start_given(catalogd, settings, NULL, 0);
 }
 
 bool stack_catalogd_restart(struct stack_catalogd *catalogd, const char *const *settings)
 {
+    const struct start start = {.catalogd = catalogd, .settings = settings};
     if (catalogd->pid > 0)
         proc_stop(&catalogd->pid, SIGTERM, STOP_LIMIT_MS);
-    return launch(catalogd, settings, &(struct given){NULL, 0}) || complain(catalogd);
+    return launch(&start) || private_complain("catalogd", "did not start", catalogd->log_path);
 }
 
 void stack_catalogd_kill(struct stack_catalogd *catalogd)
@@ -137,12 +129,9 @@ void stack_catalogd_resume(struct stack_catalogd *catalogd)
 bool stack_catalogd_stop(struct stack_catalogd *catalogd)
 {
     bool went = catalogd->pid <= 0 || proc_stop(&catalogd->pid, SIGTERM, STOP_LIMIT_MS);
-    if (!went) {
-        fprintf(stderr, "stack: catalogd did not end on SIGTERM; its log ends:\n");
-        proc_show_tail(catalogd->log_path);
-    }
-    if (catalogd->folder[0] != '\0')
-        proc_remove(catalogd->folder);
+    if (!went)
+        private_complain("catalogd", "did not end on SIGTERM", catalogd->log_path);
+    private_end(&catalogd->pid, SIGTERM, STOP_LIMIT_MS, catalogd->folder);
     *catalogd = (struct stack_catalogd){.pid = 0};
     return went;
 }
@@ -151,11 +140,8 @@ bool stack_catalogd_wait_ready(const struct stack_catalogd *catalogd, uint32_t l
 {
     uint64_t end_us = clock_after_ms(limit_ms);
     while (!ops_answers_200(catalogd, "/readyz")) {
-        if (clock_us() >= end_us) {
-            fprintf(stderr, "stack: catalogd is not ready; its log ends:\n");
-            proc_show_tail(catalogd->log_path);
-            return false;
-        }
+        if (clock_us() >= end_us)
+            return private_complain("catalogd", "is not ready", catalogd->log_path);
         clock_pause_ms(5);
     }
     return true;

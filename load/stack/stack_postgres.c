@@ -28,7 +28,7 @@ enum {
     LOAD_LIMIT_MS = 600000,
     QUERY_LIMIT_MS = 120000
 };
-enum { START_TRIES = 5, SEED_CONNECTIONS = 10, ARGUMENTS_MAX = 64, CHUNK_BYTES = 65536 };
+enum { SEED_CONNECTIONS = 10, ARGUMENTS_MAX = 64, CHUNK_BYTES = 65536 };
 
 /*
  * log_statement writes before the statement runs, also when it fails or is cancelled later, and the parameters as
@@ -173,42 +173,29 @@ static bool launch(struct stack_postgres *postgres)
     return postgres->pid > 0;
 }
 
-static bool complain(const struct stack_postgres *postgres)
+/* False: the reason is on stderr. */
+static bool begin(struct stack_postgres *postgres, uint32_t max_connections)
 {
-    fprintf(stderr, "stack: PostgreSQL did not start; its log ends:\n");
-    proc_show_tail(postgres->log_path);
-    return false;
+    *postgres = (struct stack_postgres){.max_connections = max_connections};
+    find_programs(postgres);
+    return private_begin("postgres", proc_plain_user(), postgres->folder, postgres->log_path);
 }
 
-static void choose_port(struct stack_postgres *postgres)
+static bool launch_anew(void *server)
 {
+    struct stack_postgres *postgres = server;
     postgres->port = net_free_port();
     snprintf(postgres->url, sizeof postgres->url, "postgresql://postgres@127.0.0.1:%u/postgres",
              (unsigned)postgres->port);
     snprintf(postgres->socket_url, sizeof postgres->socket_url,
              "host=%s port=%u user=postgres dbname=postgres connect_timeout=5", postgres->folder,
              (unsigned)postgres->port);
-}
-
-/* False: the reason is on stderr. */
-static bool begin(struct stack_postgres *postgres, uint32_t max_connections)
-{
-    *postgres = (struct stack_postgres){.max_connections = max_connections};
-    if (!proc_folder("postgres", proc_plain_user(), postgres->folder))
-        return false;
-    snprintf(postgres->log_path, sizeof postgres->log_path, "%s/log", postgres->folder);
-    find_programs(postgres);
-    return true;
+    return launch(postgres);
 }
 
 static bool launch_somewhere(struct stack_postgres *postgres)
 {
-    for (int i = 0; i < START_TRIES; i++) { /* somebody may take the port first */
-        choose_port(postgres);
-        if (launch(postgres))
-            return true;
-    }
-    return complain(postgres);
+    return private_launch(launch_anew, postgres, "PostgreSQL", postgres->log_path);
 }
 
 bool stack_postgres_start(struct stack_postgres *postgres, uint32_t max_connections)
@@ -258,7 +245,7 @@ bool stack_postgres_restart(struct stack_postgres *postgres)
 {
     if (postgres->pid > 0)
         proc_stop(&postgres->pid, SIGINT, STOP_LIMIT_MS);
-    return launch(postgres) || complain(postgres);
+    return launch(postgres) || private_complain("PostgreSQL", "did not start", postgres->log_path);
 }
 
 void stack_postgres_kill(struct stack_postgres *postgres)
@@ -279,9 +266,7 @@ void stack_postgres_resume(struct stack_postgres *postgres)
 void stack_postgres_stop(struct stack_postgres *postgres)
 {
     stack_postgres_resume(postgres);
-    proc_stop(&postgres->pid, SIGINT, STOP_LIMIT_MS);
-    if (postgres->folder[0] != '\0')
-        proc_remove(postgres->folder);
+    private_end(&postgres->pid, SIGINT, STOP_LIMIT_MS, postgres->folder);
     *postgres = (struct stack_postgres){.pid = 0};
 }
 

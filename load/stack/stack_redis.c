@@ -14,13 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum {
-    START_LIMIT_MS = 60000,
-    STOP_LIMIT_MS = 5000,
-    START_TRIES = 5,
-    ARGUMENTS_MAX = 64,
-    COMMAND_LIMIT_MS = 5000
-};
+enum { START_LIMIT_MS = 60000, STOP_LIMIT_MS = 5000, ARGUMENTS_MAX = 64, COMMAND_LIMIT_MS = 5000 };
 
 static void forget_context(struct stack_redis *redis)
 {
@@ -255,34 +249,28 @@ static bool launch(struct stack_redis *redis)
     return redis->pid > 0;
 }
 
-static bool complain(const struct stack_redis *redis)
-{
-    fprintf(stderr, "stack: Redis did not start; its log ends:\n");
-    proc_show_tail(redis->log_path);
-    return false;
-}
-
 static bool make_folder(struct stack_redis *redis)
 {
-    if (!proc_folder("redis", proc_plain_user(), redis->folder))
+    if (!private_begin("redis", proc_plain_user(), redis->folder, redis->log_path))
         return false;
     snprintf(redis->socket_path, sizeof redis->socket_path, "%s/redis.sock", redis->folder);
     snprintf(redis->socket_url, sizeof redis->socket_url, "unix://%s", redis->socket_path);
-    snprintf(redis->log_path, sizeof redis->log_path, "%s/log", redis->folder);
     return true;
+}
+
+static bool launch_anew(void *server)
+{
+    struct stack_redis *redis = server;
+    redis->port = net_free_port();
+    redis->tls_port = redis->tls != NULL ? net_free_port() : 0;
+    redis->bus_port = redis->is_node ? net_free_port() : 0;
+    snprintf(redis->url, sizeof redis->url, "redis://%s:%u/0", redis->host, (unsigned)redis->port);
+    return launch(redis);
 }
 
 static bool start(struct stack_redis *redis)
 {
-    for (int i = 0; i < START_TRIES; i++) { /* somebody may take the port first */
-        redis->port = net_free_port();
-        redis->tls_port = redis->tls != NULL ? net_free_port() : 0;
-        redis->bus_port = redis->is_node ? net_free_port() : 0;
-        snprintf(redis->url, sizeof redis->url, "redis://%s:%u/0", redis->host, (unsigned)redis->port);
-        if (launch(redis))
-            return true;
-    }
-    return complain(redis);
+    return private_launch(launch_anew, redis, "Redis", redis->log_path);
 }
 
 bool stack_redis_start(struct stack_redis *redis, const char *const *arguments)
@@ -323,7 +311,7 @@ bool stack_redis_restart(struct stack_redis *redis)
         proc_stop(&redis->pid, SIGTERM, STOP_LIMIT_MS);
     forget_context(redis);
     redis->is_paused = false;
-    return launch(redis) || complain(redis);
+    return launch(redis) || private_complain("Redis", "did not start", redis->log_path);
 }
 
 void stack_redis_kill(struct stack_redis *redis)
@@ -358,9 +346,7 @@ uint16_t stack_redis_used_port(const struct stack_redis *redis)
 void stack_redis_stop(struct stack_redis *redis)
 {
     forget_context(redis);
-    proc_stop(&redis->pid, SIGTERM, STOP_LIMIT_MS);
-    if (redis->folder[0] != '\0')
-        proc_remove(redis->folder);
+    private_end(&redis->pid, SIGTERM, STOP_LIMIT_MS, redis->folder);
     *redis = (struct stack_redis){.pid = 0};
 }
 

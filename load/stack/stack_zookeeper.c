@@ -150,10 +150,8 @@ static bool wait_until_serves(struct stack_zookeeper *zookeeper, size_t at, uint
 
 static bool complain(const struct stack_zookeeper *zookeeper, size_t at)
 {
-    fprintf(stderr,
-            "stack: ZooKeeper did not start (sh load/deps.sh zookeeper installs it); its log ends:\n");
-    proc_show_tail(zookeeper->servers[at].log_path);
-    return false;
+    return private_complain("ZooKeeper", "did not start (sh load/deps.sh zookeeper installs it)",
+                            zookeeper->servers[at].log_path);
 }
 
 /* ---- all of them ---- */
