@@ -12,7 +12,6 @@
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/base/proc.h"
-#include "load/bench/contenders.h"
 #include "load/stack/rival.h"
 #include "load/stack/service.h"
 

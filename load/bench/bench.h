@@ -18,8 +18,9 @@
  *     hall.h            a burst in which every answer must be a 200; one that waits in one process until the product is
  *                       stored, and when that is; pace.h of herd/, wrk.h of stack/: what else asks
  *     host.h            a guard on a loop of its own, without HTTP
- *     contenders.h      what is compared where hits are measured, a server of constants among it
- *     stack/            service.h: a catalogd that is ready; rival.h: what else answers
+ *     contenders.h      what is compared where hits are measured
+ *     stack/            service.h: a catalogd that is ready; rival.h: what else answers, a
+ *                       server of constants, too
  *
  * A measurement starts the services it needs, repeats what it compares in turns (A B A B, never all A and
  * then all B, so that a machine that grows slower does so for both), adds rows to the table and stops its

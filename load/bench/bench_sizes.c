@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * bench_sizes.c - hits of 1 KiB to 1 MiB, beside a server of libmicrohttpd's that has nothing else to do than to send as
- * many bytes (contenders.h); which copies are made of a value on its way; and what small hits feel of large ones that the
+ * many bytes (rival.h); which copies are made of a value on its way; and what small hits feel of large ones that the
  * same loop takes from Redis. Each repetition has new processes: where a large body comes to lie in memory can double its CPU
  * or halve it, for as long as a process lives.
  *

@@ -11,8 +11,8 @@
  */
 #include "load/peers/peers.h"
 
-#include "load/report/result_fields.h"
 #include "load/report/format.h"
+#include "load/report/result_fields.h"
 #include "load/report/table.h"
 
 #include <assert.h>
