@@ -165,7 +165,7 @@ PEERS := $(BUILD)/peers
 LAB_OBJECTS := $(call objects,$(wildcard load/lab/*.c))
 LAB := $(BUILD)/lab
 FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_main.c %_test.c,$(wildcard tests/fuzz/*.c))
-FUZZED := $(addprefix app/,http/head.c http/left.c http/route.c http/access_line.c \
+FUZZED := $(addprefix app/,http/head.c http/strict.c http/route.c http/access_line.c \
 	$(addprefix base/,settings.c address.c document.c number.c trace.c)) \
 	app/common/spelling.c load/base/http_parse.c load/base/number.c load/play/replay_line.c tests/support/left_head.c
 SIM_SOURCES := $(filter-out tests/sim/sim_main.c %_test.c,$(wildcard tests/sim/*.c))
@@ -211,7 +211,7 @@ PAGES := $(addprefix $(BUILD)/,page_template.h view_page.h ground_page.h)
 $(BUILD)/load/report/page.o: | $(BUILD)/page_template.h
 $(BUILD)/page_template.h: load/report/page.html app/view/palette.css load/report/page.css app/view/plot.js load/report/page_plots.js \
 	load/report/page.js
-$(BUILD)/app/view/page.o: | $(BUILD)/view_page.h
+$(BUILD)/app/view/stream.o: | $(BUILD)/view_page.h
 $(BUILD)/view_page.h: $(addprefix app/view/,page.html palette.css view.css plot.js widgets.js page.js)
 $(BUILD)/load/ground/serve.o: | $(BUILD)/ground_page.h
 $(BUILD)/ground_page.h: load/ground/page.html app/view/palette.css app/view/view.css load/ground/page.css app/view/plot.js \

@@ -13,7 +13,7 @@
  *     SIGHUP            reload: opens the access log anew, reads OPS_TOKEN_FILE and REVALIDATE_TOKEN_FILE again
  *     SIGPIPE           ignored; SIGXFSZ is no end, either (standard.h)
  *
- * systemd, where it started the process, is told all of this (notify.h), and hands over the listening sockets that it
+ * systemd, where it started the process, is told all of this, and hands over the listening sockets that it
  * keeps (given.h). `catalogd check` looks at what the service needs, and starts nothing (check.h).
  *
  * The rooms, each of which includes only rooms before it: base, pg, catalog (what is read), write (what is changed),
@@ -25,12 +25,10 @@
  */
 #include "app/base/clock.h"
 #include "app/base/log.h"
-#include "app/base/notify.h"
 #include "app/base/settings.h"
 #include "app/catalog/cache_gate.h"
 #include "app/catalog/catalog.h"
 #include "app/check/check.h"
-#include "app/check/limits.h"
 #include "app/common/standard.h"
 #include "app/http/access.h"
 #include "app/http/given.h"
@@ -43,10 +41,63 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
+
+/* ---- the service manager ---- */
+
+/*
+ * What the service manager is told (systemd's protocol, sd_notify(3)). Where none asks, nothing happens.
+ *
+ *     start ... notify_ready() ... notify_reloading(), notify_ready() ... notify_stopping() ... exit
+ *
+ * Threads: one, the main thread; it alone confirms that the service is alive, and only while /healthz would say so.
+ */
+
+enum { STOP_SPARE_MS = 30000 }; /* beyond the drain: loaders that ignore their end, leases, the outbox */
+
+/* READY=1 and a line for `systemctl status`; also after a reload. */
+static void notify_ready(const char *address)
+{
+    sd_notifyf(0, "READY=1\nSTATUS=Serving on %s", address);
+}
+
+static void notify_reloading(void)
+{
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\nSTATUS=Reading its files again",
+               clock_ms() * 1000);
+}
+
+/* Also asks for as much time as the drain may take, whatever TimeoutStopSec and WatchdogSec say. */
+static void notify_stopping(uint32_t drain_ms)
+{
+    const uint64_t limit_us = ((uint64_t)drain_ms + STOP_SPARE_MS) * 1000;
+
+    sd_notifyf(0,
+               "STOPPING=1\nSTATUS=Answering what has been asked\nEXTEND_TIMEOUT_USEC=%" PRIu64
+               "\nWATCHDOG_USEC=%" PRIu64,
+               limit_us, limit_us);
+}
+
+/* How often notify_alive() is expected; 0: never. */
+static uint32_t notify_alive_every_ms(void)
+{
+    uint64_t limit_us = 0;
+
+    if (sd_watchdog_enabled(0, &limit_us) <= 0)
+        return 0;
+    const uint64_t half_ms = limit_us / 2000;
+    return half_ms == 0 ? 1 : half_ms < UINT32_MAX ? (uint32_t)half_ms : UINT32_MAX;
+}
+
+static void notify_alive(void)
+{
+    sd_notify(0, "WATCHDOG=1");
+}
 
 enum { EXIT_SETTINGS = 2, LOG_EVERY_MS = 1000 };
 

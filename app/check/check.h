@@ -9,7 +9,7 @@
  *              --> database    the schema, the rights of both logins, connections, clock
  *
  * Each of them tells what it finds, with what to do about it. This room is where such knowledge lives; what
- * the settings need of the machine is in limits.h.
+ * the settings need of the machine is below.
  *
  * Time: each question is given up after CHECK_LIMIT_MS, whether or not the other side hangs.
  * Exit status: 0: nothing wrong, warnings allowed; 1: something is; 2: wrong settings.
@@ -21,6 +21,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 enum { CHECK_LIMIT_MS = 3000, CHECK_CLOCK_MS = 1000 /* so far apart may clocks be */ };
@@ -61,5 +62,24 @@ void check_database(const struct settings *settings, struct findings *findings);
 
 /* A line about the clock of `what`, which said then_ms when ours was between before_ms and now. */
 void check_clock(struct findings *findings, const char *what, int64_t then_ms, int64_t before_ms);
+
+/* ---- limits ---- */
+
+/*
+ * What the settings need of the machine, and the limits that the process sets itself.
+ *
+ * Threads: the main thread, before there are others.
+ */
+
+/* SERVER_LOOPS, or one per core. */
+uint32_t limits_loops(const struct settings *settings);
+/* Of what is open at the most. */
+uint64_t limits_descriptors_needed(const struct settings *settings);
+/* Of the database: loads and writes, what listens for changes, what other caches are waited for with. */
+uint32_t limits_database_connections(const struct settings *settings);
+
+/* As many descriptors as the hard limit allows, and no core file unless the settings want one: values and passwords would
+ * be in it. False: not enough descriptors; the reason was logged. */
+bool limits_raise(const struct settings *settings);
 
 #endif

@@ -3,7 +3,6 @@
 #include "app/check/check.h"
 
 #include "app/base/clock.h"
-#include "app/check/limits.h"
 #include "app/pg/pg.h"
 #include "app_statements.h"
 

@@ -4,7 +4,6 @@
 #include "app/base/clock.h"
 #include "app/base/token.h"
 #include "app/check/check.h"
-#include "app/check/limits.h"
 #include "app/http/client.h"
 #include "app/http/listener.h"
 

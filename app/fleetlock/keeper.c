@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* keeper.c - see keeper.h. */
-#include "app/fleetlock/keeper.h"
+/* keeper.c - see command.h. */
+#include "app/fleetlock/command.h"
 
 #include "app/base/clock.h"
 #include "app/fleetlock/complain.h"

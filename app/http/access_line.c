@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* access_line.c - see access_line.h. Every text has a limit, and the sum of them is less than a line. */
-#include "app/http/access_line.h"
+/* access_line.c - see access.h. Every text has a limit, and the sum of them is less than a line. */
+#include "app/http/access.h"
 
 #include "app/base/number.h"
 #include "app/base/trace.h"

@@ -8,7 +8,6 @@
 #include "app/base/clock.h"
 #include "app/base/log.h"
 #include "app/http/reply.h"
-#include "app/ops/metrics.h"
 #include "app/ops/ops_reply.h"
 
 #include <dirent.h>

@@ -3,7 +3,7 @@
  * metrics.c - the guard's numbers, as the guard itself lists them, then the service's own: one row per number. Rows of
  * one family stand together and the first carries its help text.
  */
-#include "app/ops/metrics.h"
+#include "app/ops/paths.h"
 
 #include "app/base/settings.h"
 #include "app/base/stat_list.h"

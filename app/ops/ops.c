@@ -12,7 +12,7 @@
 #include "app/http/reply.h"
 #include "app/ops/ops_reply.h"
 #include "app/ops/paths.h"
-#include "app/view/page.h"
+#include "app/view/stream.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -17,6 +17,9 @@
 #include <microhttpd.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
 
 /* What operators ask and change. All lent. */
 struct ops_service {
@@ -60,6 +63,41 @@ bool look_metrics(const struct ops_parts *parts, struct MHD_Connection *connecti
 bool look_hot(const struct ops_parts *parts, struct MHD_Connection *connection);
 /* For struct stream; `context` is a struct ops_parts. */
 void look_sample(void *context, struct live_sample *out);
+
+/* ---- metrics.c ---- */
+
+/*
+ * Everything that is counted, in Prometheus's text format 0.0.4.
+ *
+ * Names: guard_* is the guard's, catalogd_* the service's, process_* what every Prometheus process calls so.
+ * guard_kind_* is of one kind of data, with its name as a label: what guard_* is the sum of. Labels come from fixed sets of
+ * words; a key or an id is never one.
+ *
+ * Pure, any thread.
+ */
+
+struct metrics_kind {
+    const char *name;
+    struct guard_stats stats;
+};
+
+struct metrics {
+    struct guard_stats guard;
+    const struct metrics_kind *kinds; /* lent until metrics_write() returns */
+    size_t kind_count;
+    struct server_stats server;
+    enum guard_mode mode;
+    bool database_ready;
+    uint64_t log_dropped;
+    uint64_t started_at_ms, uptime_ms; /* the first since 1970 */
+    uint64_t resident_bytes;
+    uint32_t open_fds;
+    uint32_t max_fds;
+};
+
+void metrics_write(const struct metrics *metrics, FILE *out);
+/* "up", "down", ... */
+const char *metrics_redis_state_name(enum guard_redis_state state);
 
 /* ---- change.c ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* places.c - see places.h. */
-#include "app/ops/places.h"
+/* places.c - see ops.h. */
+#include "app/ops/ops.h"
 
 #include "app/base/clock.h"
 

@@ -7,7 +7,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "app/base/trace.h"
-#include "app/http/access_line.h"
+#include "app/http/access.h"
 
 #include <assert.h>
 #include <stdlib.h>

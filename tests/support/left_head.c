@@ -2,7 +2,7 @@
 /* left_head.c - get_next_header_line(), process_header_line() and process_broken_line() of its connection.c. */
 #include "tests/support/left_head.h"
 
-#include "app/http/left.h"
+#include "app/http/strict.h"
 
 #include <stdlib.h>
 #include <string.h>

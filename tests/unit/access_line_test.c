@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* access_line_test.c - a request as a line of the access log, whatever its client sent. */
-#include "app/http/access_line.h"
+#include "app/http/access.h"
 #include "tests/support/test.h"
 
 #include <jansson.h>

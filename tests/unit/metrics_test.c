@@ -2,7 +2,7 @@
 /*
  * metrics_test.c - the text is one a Prometheus server accepts, and says what was counted.
  */
-#include "app/ops/metrics.h"
+#include "app/ops/paths.h"
 #include "tests/support/test.h"
 
 #include <stdlib.h>
