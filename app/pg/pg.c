@@ -12,7 +12,6 @@
 #include "app/base/clock.h"
 #include "app/base/log.h"
 #include "app/base/number.h"
-#include "app/pg/pg_cancel.h"
 #include "app/pg/pg_session.h"
 
 #include <assert.h>

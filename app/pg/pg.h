@@ -19,7 +19,7 @@
  * Time: libpq is driven non-blocking under our own deadline, the only limit that holds when the server is stopped but
  * its kernel still answers. Behind it stand the server's limits: statement_timeout and, from version 14 on,
  * client_connection_check_interval, which ends the query of a process that is gone. An abandoned query is also
- * cancelled (pg_cancel.h). DNS cannot be limited: libpq resolves host names with a blocking call. Name hosts by
+ * cancelled (pg_cancel.c). DNS cannot be limited: libpq resolves host names with a blocking call. Name hosts by
  * hostaddr, or put them into /etc/hosts.
  *
  * Retries: none once a statement has been sent, because a load must be started once. A pooled connection that the

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pg_cancel.c - see pg_cancel.h.
+ * pg_cancel.c - see pg_session.h.
  *
  * Lifetime: the closer frees the canceller, or the thread does if the closer gave up waiting, as `orphaned` says.
  */
-#include "app/pg/pg_cancel.h"
+#include "app/pg/pg_session.h"
 
 #include "app/base/clock.h"
 

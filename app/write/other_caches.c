@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * other_caches.c - see other_caches.h.
+ * other_caches.c - see outbox.h.
  *
  * Locking: `lock` guards the list of newcomers and the end; the list of waiting writes is the thread's.
  */
-#include "app/write/other_caches.h"
+#include "app/write/outbox.h"
 
 #include "app/base/clock.h"
 #include "app/base/log.h"

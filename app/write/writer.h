@@ -10,7 +10,7 @@
  *                                what does it owe? guard_invalidate() --> all confirmed, or
  *                                                                         not within the limit --> done()
  *
- * If other caches are registered, they must have confirmed within the same limit, too (other_caches.h). So after
+ * If other caches are registered, they must have confirmed within the same limit, too (other_caches.c). So after
  * "visible" any later reader, in any process, finds the new row. If a cache does not confirm in time the change stands
  * all the same: the answer says visible: false, and the outbox goes on (outbox.h). None of this runs on the load
  * workers or on their connections.
@@ -27,7 +27,6 @@
 
 #include "app/base/settings.h"
 #include "app/base/trace.h"
-#include "app/write/other_caches.h"
 #include "app/write/outbox.h"
 #include "app/write/write.h"
 #include "guard/guard.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* deeds.c - see deeds.h. */
-#include "load/ground/deeds.h"
+/* deeds.c - see site.h. */
+#include "load/ground/site.h"
 
 #include <string.h>
 

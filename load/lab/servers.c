@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* servers.c - see servers.h. */
-#include "load/lab/servers.h"
+/* servers.c - see trial.h. */
+#include "load/lab/trial.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>

@@ -288,4 +288,29 @@ const char *report_names(const struct report *report, char text[static RESULT_WH
  * explain is not called a change. True: nothing that matters became worse. False also if no name matches. */
 bool report_compare(const struct report *now, const struct report *earlier, FILE *out);
 
+/* ---- noise: result_noise.c ---- */
+
+/*
+ * By how much a figure could differ if the same thing were measured twice.
+ *
+ * The answers of one run are not independent: they wait for the same query, the same pause of the machine. So it is
+ * not single answers but whole blocks of the run (see result.h) that are drawn again, with replacement, both runs
+ * apart; the ratio of the two figures is taken each time, and the middle 99 % of these ratios are the interval.
+ *
+ * Pure: the draws are always the same ones.
+ */
+
+enum {
+    NOISE_BLOCKS_LEAST = 8, /* with fewer the interval would be too narrow */
+    NOISE_DRAWS = 1000,
+};
+
+struct noise_interval {
+    double low, high; /* of the ratio now / earlier */
+};
+
+/* Of a percentile in parts of 10 000. False: too few blocks in one of them, or no answers. */
+bool noise_of_percentile(const struct result *now, const struct result *earlier, uint32_t per_10000,
+                         struct noise_interval *out);
+
 #endif

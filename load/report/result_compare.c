@@ -10,7 +10,7 @@
  *                 expiry or stale answers that were known and are not any more are worse.
  *     checks      one that held and does not hold any more is worse.
  *     latency     p50, p95, p99, p99.9 with at least 10 answers above them in both. Noise is the interval of
- *                 result_noise.h, from the blocks of both runs: a change is a ratio whose interval leaves out 1. Two
+ *                 result_noise.c, from the blocks of both runs: a change is a ratio whose interval leaves out 1. Two
  *                 runs of the same thing also differ in ways that neither shows by itself (what else the machine did,
  *                 where memory came to lie), so a change is at least 25 % and 0.5 ms, too. A run that has not
  *                 NOISE_BLOCKS_LEAST blocks, a single burst, does not know its noise: a change is a factor of 2.
@@ -20,8 +20,8 @@
  * request are only shown. Times are not judged if a run was interrupted or held up by its own generator; nothing but the
  * checks is if the two asked for different things.
  */
+#include "load/report/result.h"
 #include "load/report/result_fields.h"
-#include "load/report/result_noise.h"
 #include "load/report/result_text.h"
 
 #include <math.h>

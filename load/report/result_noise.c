@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* result_noise.c - see result_noise.h. */
-#include "load/report/result_noise.h"
+/* result_noise.c - see result.h. */
+#include "load/report/result.h"
 
 #include "load/base/dice.h"
 #include "load/base/rank.h"

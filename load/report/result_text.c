@@ -109,11 +109,6 @@ size_t text_columns_of(const char *text, size_t text_bytes)
     return columns;
 }
 
-size_t text_columns(const char *text)
-{
-    return text_columns_of(text, strlen(text));
-}
-
 size_t text_fit(const char *text, size_t columns)
 {
     size_t at = 0, used = 0, bytes;

@@ -20,7 +20,6 @@ enum { TEXT_NUMBER_BYTES = 32 };
  * otherwise they become spaces. out and text may be the same. */
 void text_clean(char *out, size_t out_bytes, const char *text, size_t text_bytes, bool keeps_lines);
 
-size_t text_columns(const char *text);
 size_t text_columns_of(const char *text, size_t text_bytes); /* of its beginning */
 /* How many bytes of the text fit into so many columns. */
 size_t text_fit(const char *text, size_t columns);

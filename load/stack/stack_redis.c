@@ -4,7 +4,7 @@
 #include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/stack/stack.h"
-#include "load/witness/witness_tally.h"
+#include "load/witness/witness_redis.h"
 
 #include <poll.h>
 #include <signal.h>

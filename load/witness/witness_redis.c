@@ -7,7 +7,6 @@
 #include "load/base/net.h"
 #include "load/base/ticker.h"
 #include "load/witness/witness_postgres.h"
-#include "load/witness/witness_tally.h"
 
 #include <hiredis/hiredis.h>
 

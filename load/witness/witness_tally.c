@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* witness_tally.c - see witness_tally.h. */
-#include "load/witness/witness_tally.h"
+/* witness_tally.c - see witness_redis.h. */
+#include "load/witness/witness_redis.h"
 
 #include <inttypes.h>
 #include <stdio.h>

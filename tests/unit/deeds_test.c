@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* deeds_test.c - what the playground breaks, it can mend. */
-#include "load/ground/deeds.h"
+#include "load/ground/site.h"
 #include "tests/support/test.h"
 
 static const char *const names[] = {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* result_compare_test.c - what is called a change between two runs, and what is not. */
 #include "load/report/result.h"
-#include "load/report/result_noise.h"
 #include "tests/support/sample.h"
 #include "tests/support/test.h"
 

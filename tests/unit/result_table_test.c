@@ -70,7 +70,8 @@ static void assert_narrow(void)
     char *copy = strdup(table), *rest = copy;
     assert_non_null(copy);
     for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
-        if (text_columns(line) > PAGE_COLUMNS || (line[0] != '\0' && line[strlen(line) - 1] == ' '))
+        if (text_columns_of(line, strlen(line)) > PAGE_COLUMNS ||
+            (line[0] != '\0' && line[strlen(line) - 1] == ' '))
             fail_msg("too wide, or ends with a space: \"%s\"", line);
     }
     free(copy);
@@ -298,7 +299,7 @@ TEST(text_is_cut_between_characters)
     assert_string_equal(out, "???");
     text_clean(out, sizeof out, "\xe0\x80\xaf", SIZE_MAX, false);
     assert_string_equal(out, "???");
-    assert_int_equal(text_columns("a\xe7\xa9\xbf"), 3);
+    assert_int_equal(text_columns_of("a\xe7\xa9\xbf", 4), 3);
     assert_int_equal(text_fit("a\xe7\xa9\xbfz", 2), 1);
     assert_int_equal(text_fit("a\xe7\xa9\xbfz", 3), 4);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* witness_clients_test.c - who is told to have used a Redis. */
-#include "load/witness/witness_tally.h"
+#include "load/witness/witness_redis.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* witness_tally_test.c - Redis's counters: read, compared, sorted, reset, and rubbish. */
-#include "load/witness/witness_tally.h"
+#include "load/witness/witness_redis.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
