@@ -50,7 +50,7 @@
 
 struct pg_pool;
 
-enum { PG_STATEMENTS_MAX = 32, PG_PARAMS_MAX = 8 };
+enum { PG_STATEMENTS_MAX = 32 };
 
 struct pg_statement {
     const char *name; /* in the session, and in messages */

@@ -271,10 +271,6 @@ static bool start(uint32_t product_count, uint16_t port)
     story_init(&ground.story);
     if (!site_open(&ground.site, product_count, &ground.story) || !jobs_open(&ground.jobs, &ground.site))
         return false;
-    for (size_t i = 0; i < DEED_PROCESSES; i++) {
-        if (!reader_open(&ground.readers[i], ground.site.ops_ports[i]))
-            return false;
-    }
     return state_open(&state, &ground) && web_open(&web, &state, &ground, port);
 }
 
@@ -283,8 +279,6 @@ static void stop(void)
 {
     web_close(&web);
     state_close(&state);
-    for (size_t i = 0; i < DEED_PROCESSES; i++)
-        reader_close(&ground.readers[i]);
     if (jobs_close(&ground.jobs))
         site_close(&ground.site);
 }

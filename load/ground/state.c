@@ -114,7 +114,8 @@ static void read_on(void *context, bool is_last)
     close(fd);
 }
 
-bool reader_open(struct reader *reader, uint16_t port)
+/* False: no thread. */
+static bool reader_open(struct reader *reader, uint16_t port)
 {
     memset(reader, 0, sizeof *reader);
     reader->port = port;
@@ -122,7 +123,8 @@ bool reader_open(struct reader *reader, uint16_t port)
     return ticker_start(&reader->ticker, AGAIN_MS, read_on, reader);
 }
 
-void reader_close(struct reader *reader)
+/* Accepts one that is all zeros. */
+static void reader_close(struct reader *reader)
 {
     ticker_join(&reader->ticker);
     json_decref(reader->about);
@@ -130,7 +132,8 @@ void reader_close(struct reader *reader)
     reader->about = reader->sample = NULL;
 }
 
-void reader_take(struct reader *reader, json_t **about, json_t **sample, uint64_t *age_ms)
+/* Copies of the last sample and of what does not change; NULL: none. Both yours. *age_ms: how old it is. */
+static void reader_take(struct reader *reader, json_t **about, json_t **sample, uint64_t *age_ms)
 {
     pthread_mutex_lock(&reader->lock);
     *about = json_deep_copy(reader->about); /* jansson's counts are for one thread at a time */
@@ -300,12 +303,18 @@ bool state_open(struct state *state, struct ground *ground)
     state->shelf = shelf_open(ground->site.redis_url, ground->site.name_space);
     pthread_mutex_init(&state->lock, NULL);
     pthread_cond_init(&state->changed, NULL);
+    for (size_t i = 0; i < DEED_PROCESSES; i++) {
+        if (!reader_open(&ground->readers[i], ground->site.ops_ports[i]))
+            return false;
+    }
     return ticker_start(&state->ticker, STATE_EVERY_MS, tick, state);
 }
 
 void state_close(struct state *state)
 {
     ticker_join(&state->ticker);
+    for (size_t i = 0; state->ground != NULL && i < DEED_PROCESSES; i++)
+        reader_close(&state->ground->readers[i]);
     shelf_close(&state->shelf);
     free(state->line);
     state->line = NULL;

@@ -49,14 +49,6 @@ struct reader {
     uint64_t sample_us;
 };
 
-/* False: no thread. */
-bool reader_open(struct reader *reader, uint16_t port);
-/* Accepts one that is all zeros. */
-void reader_close(struct reader *reader);
-
-/* Copies of the last sample and of what does not change; NULL: none. Both yours. *age_ms: how old it is. */
-void reader_take(struct reader *reader, json_t **about, json_t **sample, uint64_t *age_ms);
-
 /* ---- all that the playground consists of ---- */
 
 struct ground {
@@ -79,6 +71,7 @@ struct state {
     uint32_t readers;
 };
 
+/* With the readers of the ground. False: no thread; state_close() is to follow. */
 bool state_open(struct state *state, struct ground *ground);
 void state_close(struct state *state);
 

@@ -82,8 +82,7 @@ static const char *broken_as_lock(const struct cell *cell, const struct cell_dem
 
 static const char *broken_as_cache(const struct cell *cell, const struct cell_demand *demand)
 {
-    const uint32_t loads_max =
-        demand->needed_loads + demand->our_loads_extra + demand->our_loads_each * cell->worker_count;
+    const uint32_t loads_max = demand->needed_loads + demand->our_loads_each * cell->worker_count;
     if (cell->wrong_deletions > 0)
         return "another's lock was deleted";
     if (cell->is_stale || cell->is_stale_answer)

@@ -31,8 +31,7 @@ enum cell_state {
 /* What a failure asks of a scheme. */
 struct cell_demand {
     uint32_t needed_loads;     /* a perfect lock makes so many */
-    uint32_t our_loads_extra;  /* what ours may need beyond them, by its README ... */
-    uint32_t our_loads_each;   /* ... and this for each worker process */
+    uint32_t our_loads_each;   /* what ours may need beyond them for each worker process, by its README */
     uint32_t our_wait_leases;  /* the longest that a request may have to wait for ours: so many leases ... */
     uint32_t our_wait_ms;      /* ... and this */
     uint32_t our_hand_over_ms; /* at most, in the middle, where a waiter is told; 0: whatever it is */

@@ -147,8 +147,7 @@ static bool run_slow(struct trial *trial)
 {
     if (!load_and_herd(trial, 0))
         return false;
-    fleet_await(&trial->fleet, NOTE_HELD, FLEET_ANYBODY, 2, trial_ms(trial, TRIAL_OTHERS_QUARTERS));
-    return !trial->fleet.is_broken && finish_first(trial);
+    return trial_watch(trial, FLEET_ANYBODY, 2, TRIAL_OTHERS_QUARTERS, NULL) && finish_first(trial);
 }
 
 static const struct failure slow = {
@@ -170,12 +169,12 @@ static bool take_over(struct trial *trial, uint64_t since_us, bool *taken)
     struct fleet *fleet = &trial->fleet;
     if (!fleet_ask(fleet, 1, STEP_NONE))
         return false;
-    *taken = fleet_await(fleet, NOTE_HELD, 1, 1, trial_ms(trial, TRIAL_OTHERS_QUARTERS));
+    const bool good = trial_watch(trial, 1, 1, TRIAL_OTHERS_QUARTERS, taken);
     trial->cell->has_stuck = true;
     trial->cell->is_until_resumed = !*taken;
     trial->cell->stuck_us =
         (*taken ? fleet_first(fleet, NOTE_HELD, 1, 0)->note.at_us : clock_us()) - since_us;
-    return !fleet->is_broken;
+    return good;
 }
 
 static bool run_late_release(struct trial *trial)
@@ -191,9 +190,7 @@ static bool run_late_release(struct trial *trial)
     fleet_resume(fleet, 0);
     if (!fleet_await(fleet, NOTE_ANSWERED, 0, 1, ANSWER_LIMIT_MS) || !fleet_ask_from(fleet, 2, 0))
         return false;
-    fleet_await(fleet, NOTE_HELD, FLEET_ANYBODY, 3,
-                trial_ms(trial, TRIAL_WATCH_QUARTERS)); /* does a third one come in? */
-    return !fleet->is_broken;
+    return trial_watch(trial, FLEET_ANYBODY, 3, TRIAL_WATCH_QUARTERS, NULL); /* does a third one come in? */
 }
 
 static const struct failure late_release = {
@@ -274,8 +271,7 @@ static bool run_restart(struct trial *trial)
 {
     if (!load_and_herd(trial, 0) || !restart_redis(trial))
         return false;
-    fleet_await(&trial->fleet, NOTE_HELD, FLEET_ANYBODY, 2, trial_ms(trial, TRIAL_OTHERS_QUARTERS));
-    return !trial->fleet.is_broken && finish_first(trial);
+    return trial_watch(trial, FLEET_ANYBODY, 2, TRIAL_OTHERS_QUARTERS, NULL) && finish_first(trial);
 }
 
 static const struct failure restart = {

@@ -54,6 +54,20 @@ static uint64_t finish(struct trial *trial, uint32_t worker)
     return fleet_first(&trial->fleet, NOTE_RELEASED, worker, 0)->note.at_us;
 }
 
+/* ... and how soon `next` has it then. */
+static bool pass_on(struct trial *trial, uint32_t worker, uint32_t next, uint32_t quarters)
+{
+    const uint64_t released_us = finish(trial, worker);
+    return released_us > 0 && trial_measure_taken(trial, next, released_us, quarters);
+}
+
+/* What seemed to last for ever lasts as long as the paused one is paused. */
+static void until_resumed(struct cell *cell)
+{
+    cell->is_until_resumed = cell->is_for_ever;
+    cell->is_for_ever = false;
+}
+
 /* Workers 1 to `last` stand in line behind worker 0, in that order. */
 static bool hold_and_line_up(struct trial *trial, uint32_t last)
 {
@@ -135,8 +149,7 @@ static bool run_late_write(struct trial *trial)
     if (!ask_as(trial, 1, MODE_ALONE, trial_ms(trial, TRIAL_LONG_LEASE_QUARTERS)) ||
         !trial_measure_taken(trial, 1, paused_us, TRIAL_OTHERS_QUARTERS))
         return false;
-    trial->cell->is_until_resumed = trial->cell->is_for_ever;
-    trial->cell->is_for_ever = false;
+    until_resumed(trial->cell);
     if (!trial->cell->is_until_resumed && !fleet_await(fleet, NOTE_ANSWERED, 1, 1, ANSWER_LIMIT_MS))
         return false;
     fleet_resume(fleet, 0);
@@ -162,8 +175,7 @@ static bool run_heads(struct trial *trial, uint32_t dead, uint32_t quarters)
         return false;
     for (uint32_t i = 1; i <= dead; i++)
         fleet_kill(&trial->fleet, i);
-    const uint64_t released_us = finish(trial, 0);
-    return released_us > 0 && trial_measure_taken(trial, dead + 1, released_us, quarters);
+    return pass_on(trial, 0, dead + 1, quarters);
 }
 
 static bool run_dead_head(struct trial *trial)
@@ -201,11 +213,9 @@ static bool run_paused_waiter(struct trial *trial)
     if (!hold_and_line_up(trial, 2))
         return false;
     fleet_pause(&trial->fleet, 1);
-    const uint64_t released_us = finish(trial, 0);
-    if (released_us == 0 || !trial_measure_taken(trial, 2, released_us, WATCH_HEAD_QUARTERS))
+    if (!pass_on(trial, 0, 2, WATCH_HEAD_QUARTERS))
         return false;
-    trial->cell->is_until_resumed = trial->cell->is_for_ever;
-    trial->cell->is_for_ever = false;
+    until_resumed(trial->cell);
     fleet_resume(&trial->fleet, 1);
     return true;
 }
@@ -227,8 +237,7 @@ static bool run_long_hold(struct trial *trial)
     if (!hold_and_line_up(trial, 1))
         return false;
     clock_pause_ms(trial_ms(trial, 4) + PLACE_MS_MAX);
-    const uint64_t released_us = finish(trial, 0);
-    return released_us > 0 && trial_measure_taken(trial, 1, released_us, TRIAL_FOR_EVER_QUARTERS);
+    return pass_on(trial, 0, 1, TRIAL_FOR_EVER_QUARTERS);
 }
 
 const struct failure failure_long_hold = {
@@ -245,15 +254,12 @@ const struct failure failure_long_hold = {
 
 static bool run_dead_reader(struct trial *trial)
 {
-    struct fleet *fleet = &trial->fleet;
     if (!hold_as(trial, 0, MODE_SHARED, 0) || !hold_as(trial, 1, MODE_SHARED, 0) ||
         !ask_as(trial, 2, MODE_ALONE, 0))
         return false;
-    fleet_kill(fleet, 0);
-    fleet_await(fleet, NOTE_HELD, 2, 1,
-                trial_ms(trial, TRIAL_OTHERS_QUARTERS)); /* the dead one's lease is over */
-    const uint64_t released_us = finish(trial, 1);
-    return released_us > 0 && trial_measure_taken(trial, 2, released_us, TRIAL_FOR_EVER_QUARTERS);
+    fleet_kill(&trial->fleet, 0); /* by the end of the watch its lease is over */
+    return trial_watch(trial, 2, 1, TRIAL_OTHERS_QUARTERS, NULL) &&
+           pass_on(trial, 1, 2, TRIAL_FOR_EVER_QUARTERS);
 }
 
 const struct failure failure_dead_reader = {
@@ -269,17 +275,13 @@ const struct failure failure_dead_reader = {
 /* Leases of the caller's own are not renewed. */
 static bool run_shorter_lease(struct trial *trial)
 {
-    struct fleet *fleet = &trial->fleet;
     const uint32_t lease_ms = trial_ms(trial, 4);
     if (!hold_as(trial, 0, MODE_SHARED, 3 * lease_ms) || !hold_as(trial, 1, MODE_SHARED, lease_ms) ||
         !ask_as(trial, 2, MODE_ALONE, 0))
         return false;
-    fleet_await(fleet, NOTE_HELD, 2, 1,
-                trial_ms(trial, 6)); /* the shorter lease is over, the longer one is not */
-    if (finish(trial, 1) == 0)
-        return false;
-    fleet_await(fleet, NOTE_HELD, 2, 1, trial_ms(trial, TRIAL_WATCH_QUARTERS));
-    return !fleet->is_broken && finish(trial, 0) > 0;
+    /* After six quarters the shorter lease is over, the longer one is not. */
+    return trial_watch(trial, 2, 1, 6, NULL) && finish(trial, 1) > 0 &&
+           trial_watch(trial, 2, 1, TRIAL_WATCH_QUARTERS, NULL) && finish(trial, 0) > 0;
 }
 
 const struct failure failure_shorter_lease = {
@@ -294,11 +296,8 @@ const struct failure failure_shorter_lease = {
 
 static bool run_read_unlock(struct trial *trial)
 {
-    struct fleet *fleet = &trial->fleet;
-    if (!hold_as(trial, 0, MODE_READ_UNDER, 0) || !ask_as(trial, 1, MODE_ALONE, 0))
-        return false;
-    fleet_await(fleet, NOTE_HELD, 1, 1, trial_ms(trial, TRIAL_WATCH_QUARTERS));
-    return !fleet->is_broken && finish(trial, 0) > 0;
+    return hold_as(trial, 0, MODE_READ_UNDER, 0) && ask_as(trial, 1, MODE_ALONE, 0) &&
+           trial_watch(trial, 1, 1, TRIAL_WATCH_QUARTERS, NULL) && finish(trial, 0) > 0;
 }
 
 const struct failure failure_read_unlock = {

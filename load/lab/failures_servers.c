@@ -43,7 +43,8 @@ static bool let_second_in(struct trial *trial)
                                 .fixed_lease_ms = trial_ms(trial, TRIAL_LONG_LEASE_QUARTERS)};
     if (!fleet_ask_for(fleet, 1, &order))
         return false;
-    if (fleet_await(fleet, NOTE_HELD, 1, 1, trial_ms(trial, TRIAL_OTHERS_QUARTERS)))
+    bool held;
+    if (trial_watch(trial, 1, 1, TRIAL_OTHERS_QUARTERS, &held) && held)
         fleet_await(fleet, NOTE_ANSWERED, 1, 1, ANSWER_LIMIT_MS);
     return !fleet->is_broken && source_let_go(trial->lab->source, trial->key, 0);
 }
@@ -87,8 +88,8 @@ static bool run_slow_quorum(struct trial *trial)
         return false;
     for (size_t i = 1; i < SERVERS_MASTERS; i++)
         servers_fault(&trial->lab->servers, i, PROXY_NONE);
-    fleet_await(fleet, NOTE_HELD, 0, 2, trial_ms(trial, TRIAL_WATCH_QUARTERS));
-    return !fleet->is_broken && source_let_go(trial->lab->source, trial->key, 1);
+    return trial_watch(trial, 0, 2, TRIAL_WATCH_QUARTERS, NULL) &&
+           source_let_go(trial->lab->source, trial->key, 1);
 }
 
 const struct failure failure_slow_quorum = {

@@ -111,6 +111,14 @@ bool trial_measure_taken(struct trial *trial, uint32_t worker, uint64_t since_us
     return true;
 }
 
+bool trial_watch(struct trial *trial, uint32_t worker, uint32_t wanted, uint32_t quarters, bool *held)
+{
+    const bool seen = fleet_await(&trial->fleet, NOTE_HELD, worker, wanted, trial_ms(trial, quarters));
+    if (held != NULL)
+        *held = seen;
+    return !trial->fleet.is_broken;
+}
+
 /* Nodes of this trial that end with their session, as ZooKeeper lists them, one a line. Their names encode the key. */
 int64_t trial_count_nodes(struct trial *trial)
 {

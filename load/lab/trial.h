@@ -143,6 +143,10 @@ bool trial_measure_stuck(struct trial *trial, uint64_t since_us);
 /* Sets the cell's stuck time: until this worker, or another than the first (FLEET_ANYBODY), next takes the lock. */
 bool trial_measure_taken(struct trial *trial, uint32_t worker, uint64_t since_us, uint32_t quarters);
 
+/* Watches for so long whether this worker, or any, comes to hold the lock as often; *held is told, and may be NULL. False:
+ * a worker is broken. */
+bool trial_watch(struct trial *trial, uint32_t worker, uint32_t wanted, uint32_t quarters, bool *held);
+
 /* How many nodes of this lock there are, its holder's too; -1: no answer. For PLACE_ZOOKEEPER. */
 int64_t trial_count_nodes(struct trial *trial);
 

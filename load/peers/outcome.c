@@ -15,7 +15,6 @@
 #include "load/report/result_fields.h"
 #include "load/report/table.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -23,7 +22,13 @@
 
 enum { LABEL_COLUMNS = 24, PEER_COLUMNS = 13, LINE_COLUMNS = 118, CELL_BYTES = 48, SENTENCE_BYTES = 512 };
 
-static const struct figure_text texts[FIGURE_COUNT] = {
+static const struct {
+    const char *key;  /* in JSON */
+    const char *name; /* of its row */
+    const char *unit;
+    unsigned decimals;
+    bool is_decisive; /* its smallest and largest sample are printed, too */
+} texts[FIGURE_COUNT] = {
     [FIGURE_ORIGIN_CALLS] = {"origin_calls", "origin calls", "", 0, true},
     [FIGURE_CALLS_PER_EXPIRY] = {"origin_calls_per_expiry", "origin calls per expiry", "", 2, true},
     [FIGURE_GOOD] = {"good_percent", "answered, 200", "%", 1, false},
@@ -38,12 +43,6 @@ static const struct figure_text texts[FIGURE_COUNT] = {
     [FIGURE_FULL_CPU] = {"wrk_cpu_us", "CPU per request", "us", 1, false},
     [FIGURE_FULL_REDIS] = {"wrk_redis_cpu_us", "    of it in Redis", "us", 1, false},
 };
-
-const struct figure_text *figure_text(enum figure figure)
-{
-    assert(figure < FIGURE_COUNT);
-    return &texts[figure];
-}
 
 static bool has_run(const struct score *score)
 {
@@ -104,7 +103,7 @@ static void format_spread(const struct samples *samples, unsigned decimals, char
 static void print_figure(const struct outcome *outcome, size_t contest, enum figure figure, const char *label,
                          void format(const struct samples *samples, unsigned decimals, char text[CELL_BYTES]))
 {
-    const unsigned decimals = figure_text(figure)->decimals;
+    const unsigned decimals = texts[figure].decimals;
     struct line line = {.cells = {label}};
     for (size_t i = 0; i < outcome->peer_count; i++) {
         const struct samples *samples = &outcome->scores[contest][i].figures[figure];
@@ -117,11 +116,11 @@ static void print_figure(const struct outcome *outcome, size_t contest, enum fig
 /* The medians; below those of a decisive figure the smallest and the largest sample. */
 static void print_row(const struct outcome *outcome, size_t contest, enum figure figure)
 {
-    const struct figure_text *text = figure_text(figure);
     char label[CELL_BYTES];
-    snprintf(label, sizeof label, "%s%s%s", text->name, text->unit[0] != '\0' ? ", " : "", text->unit);
+    snprintf(label, sizeof label, "%s%s%s", texts[figure].name, texts[figure].unit[0] != '\0' ? ", " : "",
+             texts[figure].unit);
     print_figure(outcome, contest, figure, label, format_median);
-    if (text->is_decisive)
+    if (texts[figure].is_decisive)
         print_figure(outcome, contest, figure, "    smallest..largest", format_spread);
 }
 
@@ -248,7 +247,7 @@ static json_t *json_of_score(const struct peer *peer, const struct score *score)
     json_t *json = json_pack("{s:s}", "peer", peer->name), *figures = json_object();
     for (size_t i = 0; i < FIGURE_COUNT; i++) {
         if (score->figures[i].count > 0)
-            json_put(&figures, figure_text((enum figure)i)->key, json_of_figure(&score->figures[i]));
+            json_put(&figures, texts[i].key, json_of_figure(&score->figures[i]));
     }
     json_put_fields(&json, fields_of_score, score);
     json_put(&json, "figures", figures);

@@ -57,16 +57,6 @@ enum figure {
     FIGURE_COUNT
 };
 
-struct figure_text {
-    const char *key;  /* in JSON */
-    const char *name; /* of its row */
-    const char *unit;
-    unsigned decimals;
-    bool is_decisive; /* its smallest and largest sample are printed, too */
-};
-
-const struct figure_text *figure_text(enum figure figure);
-
 /* What one peer did in one contest; the counts are over all repetitions. */
 struct score {
     struct samples figures[FIGURE_COUNT];
