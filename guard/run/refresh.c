@@ -128,7 +128,7 @@ static bool take_keys(struct refresh_turn *turn)
 }
 
 /* What its keys need next, or the next keys. */
-static bool take_step(struct refresh_turn *turn)
+static bool next_keys_of_turn(struct refresh_turn *turn)
 {
     bool loads = turn->missing_count > 0;
     if (!loads && turn->stale_count == 0)
@@ -155,7 +155,7 @@ static void end_turn(struct refreshing *refreshing)
 /* Asks for its keys, or for the next ones that can be asked for. */
 static void go_on_with(struct refresh_turn *turn)
 {
-    while (take_step(turn)) {
+    while (next_keys_of_turn(turn)) {
         enum guard_status status = ask_for_keys(turn);
         if (status == GUARD_OK)
             return;
