@@ -110,8 +110,8 @@ struct near_life {
     uint32_t near_ms;  /* 0: it is never near */
     uint32_t stale_ms; /* behind left_ms; 0: it has no stale time, or its readers want none */
     bool kept;         /* also answers in an outage */
-    uint32_t
-        spare_ms; /* never near, and in a full store: that what was right so long ago may stay; 0: it goes */
+    /* Never near, and in a full store: that what was known to be right so long ago may stay; 0: it goes. */
+    uint32_t spare_ms;
     uint64_t load_us; /* that its load took */
 };
 /* `found` is fresh, or stale (left_ms 0), its value `value`, which is referred to; if it is absent, NULL or no more than
