@@ -735,8 +735,8 @@ static void end_query(struct crowd *crowd)
     }
 }
 
-/* Returns how many queries they cost. */
-static size_t ask_crowd(size_t poison, uint32_t workers)
+/* Each has a lease, or Redis refuses to say. Returns how many queries they cost. */
+static size_t ask_crowd_with(enum core_reply_kind lease, size_t poison, uint32_t workers)
 {
     static struct crowd crowd;
     static struct caller busy[8];
@@ -748,7 +748,8 @@ static size_t ask_crowd(size_t poison, uint32_t workers)
         loads[i] = begin_load((const char *const[]){"b0", "b1", "b2", "b3"}[i], &busy[i]);
     for (size_t i = 0; i < CROWD; i++) {
         snprintf(crowd.names[i], sizeof crowd.names[i], "c%zu", i);
-        line_up_alone(crowd.names[i], &crowd.callers[i]);
+        get(crowd.names[i], &crowd.callers[i]);
+        reply_kind(expect(CORE_ACQUIRE), lease);
     }
     finish_load(loads[0], "v");
     see_loads(&crowd);
@@ -762,6 +763,11 @@ static size_t ask_crowd(size_t poison, uint32_t workers)
     drop_values(busy, workers);
     drop_values(crowd.callers + poison, CROWD - poison);
     return crowd.queries;
+}
+
+static size_t ask_crowd(size_t poison, uint32_t workers)
+{
+    return ask_crowd_with(REPLY_LEASE, poison, workers);
 }
 
 TEST(one_key_that_the_source_refuses_costs_two_queries_for_each_halving)
@@ -783,6 +789,23 @@ TEST(nor_do_they_while_what_may_succeed_still_runs)
 TEST(a_source_that_refuses_everything_is_asked_fifteen_times_for_a_query)
 {
     assert_int_equal(ask_crowd(CROWD, 1), 15);
+}
+
+/* Without leases each process remembers the failures of its own. */
+TEST(so_it_is_without_redis)
+{
+    assert_int_equal(ask_crowd_with(REPLY_REFUSED, CROWD, 1), 15);
+    static struct caller again;
+    get("c63", &again);
+    answered(&again, GUARD_FAILED);
+    assert_int_equal(again.waiter.result.source, GUARD_FROM_CACHE);
+    static struct caller others[CROWD]; /* there are places for all of them */
+    for (size_t i = 0; i < CROWD; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "o%zu", i);
+        get(name, &others[i]);
+        assert_int_not_equal(expect(CORE_ACQUIRE)->action.lookup, LOOKUP_PEEK);
+    }
 }
 
 /* What ran beside the fifteenth has begun before. */
