@@ -21,6 +21,25 @@ static void core_new_may_fail(void)
     assert_null(core);
 }
 
+static void load_batch(struct guard_load *const *loads, size_t count, void *context)
+{
+    (void)loads, (void)count, (void)context;
+}
+
+static uint64_t refused_query; /* 0: there was none of several keys yet */
+
+/* The first query of several keys is refused as a whole. */
+static void load_ends(struct seen *load, struct value *value)
+{
+    static const struct core_loaded refused = {
+        .outcome = LOAD_FAILED, .failure = GUARD_FAILURE_REJECTED, .as_one = true};
+    const struct core_loaded good = {.outcome = LOAD_OK, .value = value};
+    if (refused_query == 0)
+        refused_query = load->action.batch;
+    bool refuses = refused_query != 0 && load->action.batch == refused_query;
+    core_loaded(bench.core, bench.now_us, load->action.load, refuses ? &refused : &good);
+}
+
 /* Gets of many keys, their loads, invalidations in between, which are remembered; big enough for every table to grow. */
 static void go_through_everything(struct caller *caller, struct core_invalidation *invalidation,
                                   char (*key)[16])
@@ -50,8 +69,7 @@ static void go_through_everything(struct caller *caller, struct core_invalidatio
             core_replied(bench.core, bench.now_us, seen->action.op,
                          &(struct core_reply){.kind = REPLY_LEASE});
         else if (seen->action.kind == CORE_LOAD)
-            core_loaded(bench.core, bench.now_us, seen->action.load,
-                        &(struct core_loaded){.outcome = LOAD_OK, .value = value});
+            load_ends(seen, value);
         else
             core_replied(bench.core, bench.now_us, seen->action.op,
                          &(struct core_reply){.kind = REPLY_CODE, .code = 1});
@@ -75,7 +93,8 @@ static void check_answers(struct caller *caller)
     assert_true(core_idle(bench.core));
 }
 
-TEST(every_allocation_may_fail)
+/* merges: with one worker, and what waits for it is one query. */
+static void fail_each(bool merges)
 {
     static struct caller caller[CALLERS];
     static struct core_invalidation invalidation[INVALIDATIONS];
@@ -88,17 +107,31 @@ TEST(every_allocation_may_fail)
     unsigned n = 0;
     do {
         bench_again();
-        bench.config.max_loads = 80;
+        bench.config.max_loads = merges ? 1 : 80;
+        bench.config.load_queue = 80;
         bench.config.replay = true;
+        bench.policy.batch_loader = merges ? load_batch : NULL;
         bench_open();
         until_failure = ++n;
         failures = 0;
+        refused_query = 0;
         go_through_everything(caller, invalidation, key);
+        assert_true(!merges || refused_query != 0);
         check_answers(caller);
         until_failure = 0;
         bench_close();
     } while (failures > 0);
     assert_in_range(n, 130, 10000); /* 60 flights and 60 loads at least */
+}
+
+TEST(every_allocation_may_fail)
+{
+    fail_each(false);
+}
+
+TEST(so_may_those_of_a_query_that_is_halved)
+{
+    fail_each(true);
 }
 
 TEST_GROUP(.before = bench_up, .end = bench_close);
