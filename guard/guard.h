@@ -388,7 +388,7 @@ struct guard_config {
     }
 
 /*
- * push_bytes    A process that waits for another's load leaves a mark beside the lease. The fill then sends the entry
+ * push_bytes    A process that waits for another's load leaves a note beside the lease. The fill then sends the entry
  *               (some 130 bytes and the key more than the value) with its wake-up message, which saves each waiting
  *               process a round trip. Every process of the namespace hears every message, in a Cluster every node
  *               too: there the default counts as 2048. Waiters look larger values up. 0: this process asks for no

@@ -28,8 +28,8 @@ jobs=$(sed -n 's/^ *\(- \|part: \)\(make .*\)/\2/p' .github/workflows/ci.yml | s
 [ "$parts" = "$jobs" ] || { echo ".github/workflows/ci.yml: its jobs are not the parts of .ci/run" >&2; exit 1; }
 
 # Words that said two things, or one that another word says.
-if git grep -nwE 'uncounted|near_reign_ended|socket_epoch' -- guard app load tests ':!load/lint.sh' >&2; then
-    echo "lint: names_seen, near_drop_all, the name of the epoch" >&2
+if git grep -nwE 'uncounted|near_reign_ended|socket_epoch|abandon_mark_ms|redis_place_ask|REDIS_ASK_[A-Z_]+|redis_run_kept|REDIS_KEPT' -- guard app load tests ':!load/lint.sh' >&2; then
+    echo "lint: names_seen, near_drop_all, the name of the epoch, a note, confirm, replicated" >&2
     exit 1
 fi
 

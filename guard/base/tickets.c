@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* A ticket: 32 bits of use, 8 of mark, 24 of place (1-based). */
+/* A ticket: 32 bits of use, 8 of its table, 24 of place (1-based). */
 enum { FIRST_SLOTS = 64, PLACE_BITS = 24, MOST_SLOTS = (1 << PLACE_BITS) - 1 };
 
 static bool grow_tickets(struct tickets *tickets)
@@ -35,7 +35,7 @@ guard_ticket tickets_add(struct tickets *tickets, void *what)
     slot->what = what;
     slot->use++;
     tickets->used++;
-    return (guard_ticket)slot->use << 32 | (guard_ticket)tickets->mark << PLACE_BITS | place;
+    return (guard_ticket)slot->use << 32 | (guard_ticket)tickets->table << PLACE_BITS | place;
 }
 
 static uint32_t place_of_ticket(guard_ticket ticket)
@@ -46,7 +46,7 @@ static uint32_t place_of_ticket(guard_ticket ticket)
 static struct ticket_slot *slot_of_ticket(const struct tickets *tickets, guard_ticket ticket)
 {
     uint32_t place = place_of_ticket(ticket);
-    if (place == 0 || place > tickets->count || (uint8_t)(ticket >> PLACE_BITS) != tickets->mark)
+    if (place == 0 || place > tickets->count || (uint8_t)(ticket >> PLACE_BITS) != tickets->table)
         return NULL;
     struct ticket_slot *slot = &tickets->slots[place - 1];
     return slot->what != NULL && slot->use == ticket >> 32 ? slot : NULL;

@@ -3,7 +3,7 @@
  * tickets.h - names for gets that stay safe after the get is gone.
  *
  * A ticket is a slot and the number of times the slot was used, so that an old ticket never names a new
- * get; and a mark of its table, so that it names nothing in another one of the same guard. One owner at a
+ * get; and the number of its table, so that it names nothing in another one of the same guard. One owner at a
  * time: a shared table has a lock around it.
  */
 #ifndef GUARD_TICKETS_H
@@ -20,7 +20,7 @@ struct ticket_slot {
 struct tickets {
     struct ticket_slot *slots; /* owned */
     uint32_t count, used, first_free;
-    uint8_t mark;
+    uint8_t table;
 };
 
 /* 0: no memory, or 16 million are waiting. */

@@ -75,7 +75,7 @@ bool abandon_alone(struct flight *flight)
     return true;
 }
 
-uint32_t abandon_mark_ms(const struct flight *flight)
+uint32_t abandon_note_ms(const struct flight *flight)
 {
     return flight->abandoned ? flight->policy->fresh_ms + flight->policy->stale_ms : 0;
 }

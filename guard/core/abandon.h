@@ -4,12 +4,12 @@
  * Private to the room.
  *
  *     the last waiter leaves      under a lease: a renewal asks      no other process
- *     LOADING ------------------> whether another process ---------> waits: ABANDONED: cancelled, lease released, mark left
+ *     LOADING ------------------> whether another process ---------> waits: ABANDONED: cancelled, lease released, note left
  *                                 waits; and so does every               (without a lease, or alone: at once)
  *                                 later renewal
  *
  * Never twice   The load after an abandoned one is spared. Otherwise a patience that is shorter than the load keeps a key
- *               cold for ever: each load ends with the request that began it. The release leaves a mark, the next lease
+ *               cold for ever: each load ends with the request that began it. The release leaves a note, the next lease
  *               comes with it, in whatever process; a lease that is given back before its load has begun leaves it again.
  *               Without a lease this process remembers, by the hash of the key: another key may be spared with it.
  * Refreshes     A load that refreshes a value which is there has no waiters and needs none: it is never abandoned.
@@ -34,6 +34,6 @@ void abandon_left(struct flight *flight);
 /* A renewal says that no other process waits. True: its load was abandoned. */
 bool abandon_alone(struct flight *flight);
 /* For how long its release says that the next load is not to be abandoned; 0: it says nothing. */
-uint32_t abandon_mark_ms(const struct flight *flight);
+uint32_t abandon_note_ms(const struct flight *flight);
 
 #endif

@@ -702,7 +702,7 @@ static void lease_send_release(struct flight *flight)
     action.failure = flight->failure;
     action.load = flight->load_id;
     action.too_big = flight->too_big;
-    action.abandoned_ms = abandon_mark_ms(flight);
+    action.abandoned_ms = abandon_note_ms(flight);
     action.failure_ms = flight->failure_ms;
     action.shares = flight->shares;
     if (flight->shares) { /* for as long as the message is on its way: it has no life of its own */

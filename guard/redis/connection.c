@@ -585,7 +585,7 @@ static void came_up(struct redis_connection *connection)
 /* ROLE has said that it is the master; a Sentinel that is asked from here on knows of a failover that is over. */
 static void confirm_master(struct redis_connection *connection)
 {
-    if (!redis_place_ask(connection->config.place, &connection->member)) {
+    if (!redis_place_confirm(connection->config.place, &connection->member)) {
         came_up(connection);
         return;
     }
@@ -606,14 +606,14 @@ static void lose_unconfirmed(struct redis_connection *connection)
 static void take_word(struct redis_connection *connection)
 {
     switch (redis_place_answer(connection->config.place, &connection->member, &connection->reign_seen)) {
-    case REDIS_ASK_NONE:
-    case REDIS_ASK_WAITS:
-    case REDIS_ASK_UNDER_WAY:
+    case REDIS_CONFIRM_NONE:
+    case REDIS_CONFIRM_WAITS:
+    case REDIS_CONFIRM_UNDER_WAY:
         break;
-    case REDIS_ASK_YES:
+    case REDIS_CONFIRM_YES:
         came_up(connection);
         break;
-    case REDIS_ASK_NO:
+    case REDIS_CONFIRM_NO:
         lose_unconfirmed(connection);
         break;
     }

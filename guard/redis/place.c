@@ -65,9 +65,10 @@ static void answer_members(struct redis_place *place, bool confirmed)
     struct redis_member *member = NULL;
 
     DL_FOREACH (place->members, member) {
-        if (member->ask != REDIS_ASK_UNDER_WAY)
+        if (member->confirm != REDIS_CONFIRM_UNDER_WAY)
             continue;
-        member->ask = confirmed && member->version == place->version ? REDIS_ASK_YES : REDIS_ASK_NO;
+        member->confirm =
+            confirmed && member->version == place->version ? REDIS_CONFIRM_YES : REDIS_CONFIRM_NO;
         host_wake_send(&member->wake);
     }
 }
@@ -79,7 +80,7 @@ void redis_place_join(struct redis_place *place, struct redis_member *member, st
 {
     host_wake_init(host, &member->wake, changed, context);
     member->version = 0;
-    member->ask = REDIS_ASK_NONE;
+    member->confirm = REDIS_CONFIRM_NONE;
     pthread_mutex_lock(&place->mutex);
     DL_APPEND(place->members, member);
     pthread_mutex_unlock(&place->mutex);
@@ -98,7 +99,7 @@ bool redis_place_where(struct redis_place *place, struct redis_member *member, s
     pthread_mutex_lock(&place->mutex);
     *out = place->endpoint;
     member->version = place->version;
-    member->ask = REDIS_ASK_NONE;
+    member->confirm = REDIS_CONFIRM_NONE;
     pthread_mutex_unlock(&place->mutex);
     return out->host[0] != '\0';
 }
@@ -137,26 +138,26 @@ void redis_place_doubt(struct redis_place *place)
     pthread_mutex_unlock(&place->mutex);
 }
 
-bool redis_place_ask(struct redis_place *place, struct redis_member *member)
+bool redis_place_confirm(struct redis_place *place, struct redis_member *member)
 {
     pthread_mutex_lock(&place->mutex);
     bool watched = place->watched;
     if (watched)
-        member->ask = REDIS_ASK_WAITS;
+        member->confirm = REDIS_CONFIRM_WAITS;
     if (place->watcher != NULL)
         host_wake_send(place->watcher);
     pthread_mutex_unlock(&place->mutex);
     return watched;
 }
 
-enum redis_ask redis_place_answer(struct redis_place *place, struct redis_member *member, uint64_t *seen)
+enum redis_confirm redis_place_answer(struct redis_place *place, struct redis_member *member, uint64_t *seen)
 {
     pthread_mutex_lock(&place->mutex);
-    enum redis_ask answer = member->ask;
-    if (answer == REDIS_ASK_YES && member->version == place->ended_version && *seen == place->ended_seen)
+    enum redis_confirm answer = member->confirm;
+    if (answer == REDIS_CONFIRM_YES && member->version == place->ended_version && *seen == place->ended_seen)
         *seen = place->ended_seen + 1;
-    if (answer == REDIS_ASK_YES || answer == REDIS_ASK_NO)
-        member->ask = REDIS_ASK_NONE;
+    if (answer == REDIS_CONFIRM_YES || answer == REDIS_CONFIRM_NO)
+        member->confirm = REDIS_CONFIRM_NONE;
     pthread_mutex_unlock(&place->mutex);
     return answer;
 }
@@ -179,7 +180,7 @@ enum redis_wish redis_place_wish(struct redis_place *place)
     pthread_mutex_lock(&place->mutex);
     enum redis_wish wish = place->doubted ? REDIS_WISH_SOON : REDIS_WISH_NONE;
     DL_FOREACH (place->members, member)
-        if (member->ask == REDIS_ASK_WAITS)
+        if (member->confirm == REDIS_CONFIRM_WAITS)
             wish = REDIS_WISH_NOW;
     pthread_mutex_unlock(&place->mutex);
     return wish;
@@ -192,8 +193,8 @@ void redis_place_round_begins(struct redis_place *place)
     pthread_mutex_lock(&place->mutex);
     place->doubted = false;
     DL_FOREACH (place->members, member)
-        if (member->ask == REDIS_ASK_WAITS)
-            member->ask = REDIS_ASK_UNDER_WAY;
+        if (member->confirm == REDIS_CONFIRM_WAITS)
+            member->confirm = REDIS_CONFIRM_UNDER_WAY;
     pthread_mutex_unlock(&place->mutex);
 }
 

@@ -9,7 +9,7 @@
  *
  *     redis_place_where()  <------------------  endpoint  <--------------.
  *     connects, is greeted: ROLE says master                             |
- *     redis_place_ask()  -------------------->  asked  ------ wake ----> redis_place_round_begins()
+ *     redis_place_confirm()  -------------------->  asked  ------ wake ----> redis_place_round_begins()
  *                                                                        asks the Sentinels
  *     redis_place_answer()  <----- wake ------  answered  <------------- redis_place_round_ends()
  *
@@ -33,13 +33,19 @@
 #include "reign.h"
 #include "url.h"
 
-enum redis_ask { REDIS_ASK_NONE, REDIS_ASK_WAITS, REDIS_ASK_UNDER_WAY, REDIS_ASK_YES, REDIS_ASK_NO };
+enum redis_confirm {
+    REDIS_CONFIRM_NONE,
+    REDIS_CONFIRM_WAITS,
+    REDIS_CONFIRM_UNDER_WAY,
+    REDIS_CONFIRM_YES,
+    REDIS_CONFIRM_NO
+};
 
 /* One connection's part; its owner keeps it. */
 struct redis_member {
     struct host_wake wake;
-    uint64_t version;   /* of the endpoint that it was given */
-    enum redis_ask ask; /* under the place's mutex */
+    uint64_t version;           /* of the endpoint that it was given */
+    enum redis_confirm confirm; /* under the place's mutex */
     struct redis_member *prev, *next;
 };
 
@@ -93,10 +99,10 @@ enum guard_redis_state redis_place_why(struct redis_place *place, char why[REDIS
 void redis_place_doubt(struct redis_place *place);
 
 /* Whether it still is where the member was told, as of now. False: nothing watches it, so it is. */
-bool redis_place_ask(struct redis_place *place, struct redis_member *member);
+bool redis_place_confirm(struct redis_place *place, struct redis_member *member);
 /* NONE: not asked; YES and NO are given once. With YES, *seen, a generation that was read before the connection was
  * made, becomes that of the confirmed master if only its confirmation has ended the other. */
-enum redis_ask redis_place_answer(struct redis_place *place, struct redis_member *member, uint64_t *seen);
+enum redis_confirm redis_place_answer(struct redis_place *place, struct redis_member *member, uint64_t *seen);
 
 /* When no majority has confirmed its master for longer than it is trusted without; UINT64_MAX: never. */
 static inline uint64_t redis_place_good_until_ms(const struct redis_place *place)

@@ -5,7 +5,7 @@
  */
 #include "redis.h"
 #include "connection.h"
-#include "kept.h"
+#include "replicated.h"
 #include "routes.h"
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +21,9 @@ struct redis {
     bool is_up;                          /* as it was told last */
     uint64_t generation;                 /* under which it was up last */
     bool was_up;                         /* ever */
-    struct redis_kept *kept;             /* owned; NULL: not used yet, or routes */
+    struct redis_replicated *replicated; /* owned; NULL: not used yet, or routes */
     struct guard_host *host;
-    struct connection_config terms; /* of `kept`; without what was lent for the call */
+    struct connection_config terms; /* of `replicated`; without what was lent for the call */
     unsigned parts_open;            /* while it is closed */
     struct host_told told;
 };
@@ -177,9 +177,9 @@ static void on_face_closed(void *context)
 void redis_close(struct redis *redis, void (*closed)(void *context), void *context)
 {
     redis->told = (struct host_told){closed, context};
-    redis->parts_open = 1u + (redis->kept != NULL);
-    if (redis->kept != NULL)
-        kept_close(redis->kept, on_face_closed, redis);
+    redis->parts_open = 1u + (redis->replicated != NULL);
+    if (redis->replicated != NULL)
+        replicated_close(redis->replicated, on_face_closed, redis);
     if (redis->routes != NULL)
         routes_close(redis->routes, on_face_closed, redis);
     else
@@ -289,18 +289,19 @@ bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t ar
                                                            argv_bytes, replied, context});
 }
 
-bool redis_run_kept(struct redis *redis, unsigned script, size_t key_count, size_t argc,
-                    const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context)
+bool redis_run_replicated(struct redis *redis, unsigned script, size_t key_count, size_t argc,
+                          const char *const *argv, const size_t *argv_bytes, redis_replied *replied,
+                          void *context)
 {
     const struct redis_url *url = &redis->topology->url;
 
     if (url->wait_replicas == 0)
         return redis_run(redis, script, key_count, argc, argv, argv_bytes, replied, context);
     if (redis->routes != NULL)
-        return routes_send(redis->routes, &(struct redis_call){REDIS_KEPT, script, key_count, argc, argv,
-                                                               argv_bytes, replied, context});
-    if (redis->kept == NULL)
-        redis->kept = kept_open(redis->host, &redis->terms, url->wait_replicas, url->wait_ms);
-    return redis->kept != NULL &&
-           kept_run(redis->kept, script, key_count, argc, argv, argv_bytes, replied, context);
+        return routes_send(redis->routes, &(struct redis_call){REDIS_REPLICATED, script, key_count, argc,
+                                                               argv, argv_bytes, replied, context});
+    if (redis->replicated == NULL)
+        redis->replicated = replicated_open(redis->host, &redis->terms, url->wait_replicas, url->wait_ms);
+    return redis->replicated != NULL &&
+           replicated_run(redis->replicated, script, key_count, argc, argv, argv_bytes, replied, context);
 }

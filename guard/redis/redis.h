@@ -117,9 +117,10 @@ bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t ar
                const size_t *argv_bytes, redis_replied *replied, void *context);
 
 /* The same of a script that replies with a number, which counts as done only once the URL's wait_replicas have what it did
- * (redis/kept.h): else it is UNKNOWN, wait_ms later at most. With none wanted it is redis_run(). */
-bool redis_run_kept(struct redis *redis, unsigned script, size_t key_count, size_t argc,
-                    const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context);
+ * (redis/replicated.h): else it is UNKNOWN, wait_ms later at most. With none wanted it is redis_run(). */
+bool redis_run_replicated(struct redis *redis, unsigned script, size_t key_count, size_t argc,
+                          const char *const *argv, const size_t *argv_bytes, redis_replied *replied,
+                          void *context);
 
 /* Drops the connection now and connects again: a subscriber whose canary has died. */
 void redis_reset(struct redis *redis, const char *why);

@@ -10,7 +10,7 @@
 #include "../base/chance.h"
 #include "../base/clock.h"
 #include "command.h"
-#include "kept.h"
+#include "replicated.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ struct route_master {
     struct redis_routes *routes;
     unsigned node;
     struct redis_connection *connection; /* owned; NULL: it is closing */
-    struct redis_kept *keeper;           /* owned; NULL: not used yet, or it is closing */
+    struct redis_replicated *replicated; /* owned; NULL: not used yet, or it is closing */
     unsigned parts_open;                 /* of both, while they are closed */
     struct redis_place *place;           /* held */
     struct redis_endpoint at;
@@ -238,10 +238,10 @@ static void close_master(struct route_master *master)
     note_lost(master, false);
     master->routes->gone_batches += connection_batch(connection) + 1;
     master->connection = NULL;
-    master->parts_open = 1u + (master->keeper != NULL);
-    if (master->keeper != NULL)
-        kept_close(master->keeper, master_is_closed, master);
-    master->keeper = NULL;
+    master->parts_open = 1u + (master->replicated != NULL);
+    if (master->replicated != NULL)
+        replicated_close(master->replicated, master_is_closed, master);
+    master->replicated = NULL;
     connection_close(connection, master_is_closed, master);
 }
 
@@ -432,17 +432,19 @@ static void settle_unsent(struct route *route)
 static void on_reply(void *context, enum redis_outcome outcome, const struct redisReply *reply);
 
 /* Over the master's other connection, whose limit is its own. */
-static bool send_kept(struct route_master *master, struct route *route)
+static bool send_replicated(struct route_master *master, struct route *route)
 {
     const struct routes_config *terms = &route->routes->config;
     const struct redis_call *call = &route->call;
 
-    if (master->keeper == NULL) {
+    if (master->replicated == NULL) {
         struct connection_config config = config_of(master);
-        master->keeper = kept_open(route->routes->host, &config, terms->wait_replicas, terms->wait_ms);
+        master->replicated =
+            replicated_open(route->routes->host, &config, terms->wait_replicas, terms->wait_ms);
     }
-    return master->keeper != NULL && kept_run(master->keeper, call->script, call->key_count, call->argc,
-                                              call->argv, call->argv_bytes, on_reply, route);
+    return master->replicated != NULL &&
+           replicated_run(master->replicated, call->script, call->key_count, call->argc, call->argv,
+                          call->argv_bytes, on_reply, route);
 }
 
 static bool send_route(struct redis_connection *connection, struct route *route)
@@ -453,8 +455,8 @@ static bool send_route(struct redis_connection *connection, struct route *route)
     case REDIS_RUN:
         return connection_run(connection, call->script, call->key_count, call->argc, call->argv,
                               call->argv_bytes, on_reply, route);
-    case REDIS_KEPT:
-        return send_kept(route->master, route);
+    case REDIS_REPLICATED:
+        return send_replicated(route->master, route);
     case REDIS_GET:
         return connection_send_get(connection, call->argv[0], call->argv_bytes[0], on_reply, route);
     case REDIS_LOOKUP:
@@ -613,7 +615,7 @@ static void follow(struct route *route, const struct route_master *from, const s
     if (!redirect.ask)
         redis_cluster_moved(routes->config.cluster, from->node, redirect.slot, &redirect.to);
     unsigned node = redis_cluster_find(routes->config.cluster, &redirect.to);
-    bool keeps_key = redirect.ask && route->call.kind == REDIS_KEPT; /* WAIT is for the slot's owner */
+    bool keeps_key = redirect.ask && route->call.kind == REDIS_REPLICATED; /* WAIT is for the slot's owner */
     if (route->redirections > REDIRECTIONS_AT_ONCE || node == REDIS_NO_NODE || keeps_key) {
         try_later(route);
         return;
@@ -715,7 +717,7 @@ static void on_routed_lookup(void *context, enum redis_outcome outcome, int64_t 
 static unsigned slot_of(const struct redis_call *call)
 {
     size_t at = call->kind == REDIS_WORDS;
-    bool scripted = call->kind == REDIS_RUN || call->kind == REDIS_KEPT;
+    bool scripted = call->kind == REDIS_RUN || call->kind == REDIS_REPLICATED;
 
     if ((scripted && call->key_count == 0) || call->argc <= at ||
         (at == 1 && strcasecmp(call->argv[0], "PUBLISH") == 0))

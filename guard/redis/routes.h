@@ -34,7 +34,7 @@ struct redis_routes;
 struct routes_config {
     struct redis_cluster *cluster;       /* lent until they are closed */
     struct connection_config connection; /* to each master, but for its place and hooks; the name is copied */
-    uint32_t wait_replicas, wait_ms;     /* of REDIS_KEPT */
+    uint32_t wait_replicas, wait_ms;     /* of REDIS_REPLICATED */
     struct redis_hooks hooks;            /* but `message` */
 };
 
@@ -57,7 +57,7 @@ bool routes_may_look_up(const struct redis_routes *routes, const char *name, siz
 /* Moves on when any connection's does. */
 uint64_t routes_batch(const struct redis_routes *routes);
 
-/* REDIS_KEPT goes over a second connection to its master, as redis/kept.h has it. A lookup's PTTL and value are one
+/* REDIS_REPLICATED goes over a second connection to its master, as redis/replicated.h has it. A lookup's PTTL and value are one
  * node's. False: no memory, too much pending, or the master is not up; then nothing is ever called. */
 bool routes_send(struct redis_routes *routes, const struct redis_call *call);
 

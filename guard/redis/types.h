@@ -35,11 +35,11 @@ struct redis_script {
 
 /* A command, before it is sent; all of it is lent. */
 enum redis_call_kind {
-    REDIS_WORDS,  /* its words */
-    REDIS_GET,    /* one word: a name, whose value only a master that works tells */
-    REDIS_RUN,    /* a script's keys, then its arguments */
-    REDIS_KEPT,   /* likewise; done once replicas have what it did: kept.h */
-    REDIS_LOOKUP, /* one word: a name, whose PTTL and value are asked for; context: struct redis_lookup */
+    REDIS_WORDS,      /* its words */
+    REDIS_GET,        /* one word: a name, whose value only a master that works tells */
+    REDIS_RUN,        /* a script's keys, then its arguments */
+    REDIS_REPLICATED, /* likewise; done once replicas have what it did: replicated.h */
+    REDIS_LOOKUP,     /* one word: a name, whose PTTL and value are asked for; context: struct redis_lookup */
 };
 struct redis_call {
     enum redis_call_kind kind;

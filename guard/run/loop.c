@@ -262,7 +262,7 @@ enum guard_status loop_open(struct guard *guard, struct guard_host *host, const 
     loop->guard = guard;
     loop->host = host;
     loop->hooks = hooks;
-    loop->tickets.mark = (uint8_t)atomic_fetch_add(&guard->loop_count, 1);
+    loop->tickets.table = (uint8_t)atomic_fetch_add(&guard->loop_count, 1);
     bool foreign = host->state == NULL;
     if (foreign && !host_init(host, &loop->host_state))
         goto failed;

@@ -380,11 +380,11 @@ static bool run_call(struct redis *redis, enum script script, const struct scrip
 }
 
 /* What must not be lost once it is confirmed. */
-static bool run_call_kept(struct redis *redis, enum script script, const struct script_call *call,
-                          redis_replied *replied, void *context)
+static bool run_call_replicated(struct redis *redis, enum script script, const struct script_call *call,
+                                redis_replied *replied, void *context)
 {
-    return redis_run_kept(redis, script, call->key_count, call->count, call->at, call->bytes, replied,
-                          context);
+    return redis_run_replicated(redis, script, call->key_count, call->count, call->at, call->bytes, replied,
+                                context);
 }
 
 static bool send_call(struct script_call *call, struct redis *redis, redis_replied *replied, void *context)
@@ -406,10 +406,10 @@ static bool send_call(struct script_call *call, struct redis *redis, redis_repli
     case CORE_INVALIDATE:
         if (call->action->of_tag) {
             give_tag_invalidate(call);
-            return run_call_kept(redis, SCRIPT_TAG_INVALIDATE, call, replied, context);
+            return run_call_replicated(redis, SCRIPT_TAG_INVALIDATE, call, replied, context);
         }
         give_invalidate(call);
-        return run_call_kept(redis, SCRIPT_INVALIDATE, call, replied, context);
+        return run_call_replicated(redis, SCRIPT_INVALIDATE, call, replied, context);
     case CORE_PERMIT_ACQUIRE:
         give_permit(call);
         return run_call(redis, SCRIPT_PERMIT_ACQUIRE, call, replied, context);

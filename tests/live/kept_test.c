@@ -56,7 +56,8 @@ static void send_invalidate(struct call *call)
     for (size_t i = 0; i < 8; i++)
         argv_bytes[i] = strlen(argv[i]);
     *call = (struct call){.answered = 0};
-    assert_true(redis_run_kept(rig.redis, SCRIPT_INVALIDATE, 4, 8, argv, argv_bytes, call_replied, call));
+    assert_true(
+        redis_run_replicated(rig.redis, SCRIPT_INVALIDATE, 4, 8, argv, argv_bytes, call_replied, call));
     assert_int_equal(call->answered, 0);
 }
 

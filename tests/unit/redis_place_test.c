@@ -69,7 +69,7 @@ static uint64_t go_there(void)
     return seen;
 }
 
-static void expect_answer(enum redis_ask answer, uint64_t *seen)
+static void expect_answer(enum redis_confirm answer, uint64_t *seen)
 {
     assert_int_equal(redis_place_answer(&place, &member, seen), answer);
 }
@@ -94,13 +94,13 @@ TEST(only_a_round_that_began_after_the_question_answers_it)
     find(1, 0, true);
     seen = go_there();
     redis_place_round_begins(&place);
-    assert_true(redis_place_ask(&place, &member));
+    assert_true(redis_place_confirm(&place, &member));
     assert_int_equal(redis_place_wish(&place), REDIS_WISH_NOW);
     redis_place_round_ends(&place, &finding);
-    expect_answer(REDIS_ASK_WAITS, &seen);
+    expect_answer(REDIS_CONFIRM_WAITS, &seen);
     find(1, 0, true);
-    expect_answer(REDIS_ASK_YES, &seen);
-    expect_answer(REDIS_ASK_NONE, &seen);
+    expect_answer(REDIS_CONFIRM_YES, &seen);
+    expect_answer(REDIS_CONFIRM_NONE, &seen);
 }
 
 TEST(no_is_the_answer_without_a_majority_and_when_another_is_named)
@@ -108,12 +108,12 @@ TEST(no_is_the_answer_without_a_majority_and_when_another_is_named)
     uint64_t seen = 0;
     find(1, 0, true);
     seen = go_there();
-    redis_place_ask(&place, &member);
+    redis_place_confirm(&place, &member);
     find(1, 0, false);
-    expect_answer(REDIS_ASK_NO, &seen);
-    redis_place_ask(&place, &member);
+    expect_answer(REDIS_CONFIRM_NO, &seen);
+    redis_place_confirm(&place, &member);
     find(2, 1, true);
-    expect_answer(REDIS_ASK_NO, &seen);
+    expect_answer(REDIS_CONFIRM_NO, &seen);
     assert_true(redis_place_has_moved(&place, &member));
 }
 
@@ -136,9 +136,9 @@ TEST(what_was_on_its_way_to_the_new_master_joins_its_reign)
     find(1, 0, true);
     find(2, 1, false);
     seen = go_there();
-    redis_place_ask(&place, &member);
+    redis_place_confirm(&place, &member);
     find(2, 1, true);
-    expect_answer(REDIS_ASK_YES, &seen);
+    expect_answer(REDIS_CONFIRM_YES, &seen);
     assert_int_equal(seen, 1);
     assert_true(redis_reign_join(&place.reign, seen, "", &generation));
 }
@@ -150,9 +150,9 @@ TEST(what_ended_otherwise_meanwhile_is_not_joined)
     find(2, 1, false);
     seen = go_there();
     redis_reign_end(&place.reign, 0);
-    redis_place_ask(&place, &member);
+    redis_place_confirm(&place, &member);
     find(2, 1, true);
-    expect_answer(REDIS_ASK_YES, &seen);
+    expect_answer(REDIS_CONFIRM_YES, &seen);
     assert_int_equal(seen, 0);
     assert_false(redis_reign_join(&place.reign, seen, "", &generation));
 }
@@ -172,7 +172,7 @@ TEST(a_place_that_nothing_watches_needs_no_confirmation)
     struct redis_member there;
     redis_place_init(&fixed, &endpoint, NULL, NULL);
     redis_place_join(&fixed, &there, host, on_changed, NULL);
-    assert_false(redis_place_ask(&fixed, &there));
+    assert_false(redis_place_confirm(&fixed, &there));
     redis_place_leave(&fixed, &there);
     redis_place_clear(&fixed);
 }

@@ -9,7 +9,7 @@ static char things[MANY];
 TEST(a_ticket_names_what_it_was_given_for)
 {
     static guard_ticket names[MANY];
-    struct tickets tickets = {.mark = 7};
+    struct tickets tickets = {.table = 7};
     for (size_t i = 0; i < MANY; i++) {
         names[i] = tickets_add(&tickets, &things[i]);
         assert_true(names[i] != 0);
@@ -22,7 +22,7 @@ TEST(a_ticket_names_what_it_was_given_for)
 
 TEST(an_old_ticket_never_names_what_came_into_its_slot)
 {
-    struct tickets tickets = {.mark = 0};
+    struct tickets tickets = {.table = 0};
     guard_ticket seen[50];
     for (size_t i = 0; i < 50; i++) {
         seen[i] = tickets_add(&tickets, &things[i]);
@@ -39,7 +39,7 @@ TEST(an_old_ticket_never_names_what_came_into_its_slot)
 
 TEST(a_ticket_of_another_table_names_nothing)
 {
-    struct tickets first = {.mark = 1}, second = {.mark = 2};
+    struct tickets first = {.table = 1}, second = {.table = 2};
     guard_ticket here = tickets_add(&first, &things[0]);
     guard_ticket there = tickets_add(&second, &things[1]);
     assert_true(here != there);
@@ -51,7 +51,7 @@ TEST(a_ticket_of_another_table_names_nothing)
 
 TEST(nonsense_names_nothing)
 {
-    struct tickets tickets = {.mark = 255};
+    struct tickets tickets = {.table = 255};
     assert_null(tickets_find(&tickets, 1));
     guard_ticket real = tickets_add(&tickets, &things[0]);
     const guard_ticket wrong[] = {
@@ -63,7 +63,7 @@ TEST(nonsense_names_nothing)
 
 TEST(a_slot_whose_uses_are_used_up_is_given_up)
 {
-    struct tickets tickets = {.mark = 0};
+    struct tickets tickets = {.table = 0};
     guard_ticket first = tickets_add(&tickets, &things[0]);
     tickets_remove(&tickets, first);
     tickets.slots[0].use = UINT32_MAX - 1;

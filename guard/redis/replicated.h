@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/kept.h - scripts that count as done only once replicas have what they did: a script, and WAIT behind it.
+ * redis/replicated.h - scripts that count as done only once replicas have what they did: a script, and WAIT behind it.
  *
  *     run:  script  WAIT n ms     one write, over a connection of its own: WAIT holds up what comes behind it
  *
@@ -17,21 +17,21 @@
  *
  * Threads  that of its loop.
  */
-#ifndef GUARD_REDIS_KEPT_H
-#define GUARD_REDIS_KEPT_H
+#ifndef GUARD_REDIS_REPLICATED_H
+#define GUARD_REDIS_REPLICATED_H
 
 #include "connection.h"
 
-struct redis_kept;
+struct redis_replicated;
 
 /* The connection's limit is what it says and wait_ms more. NULL: no memory. */
-struct redis_kept *kept_open(struct guard_host *host, const struct connection_config *config,
-                             uint32_t replicas, uint32_t wait_ms);
+struct redis_replicated *replicated_open(struct guard_host *host, const struct connection_config *config,
+                                         uint32_t replicas, uint32_t wait_ms);
 /* As connection_close(). */
-void kept_close(struct redis_kept *kept, void (*closed)(void *context), void *context);
+void replicated_close(struct redis_replicated *replicated, void (*closed)(void *context), void *context);
 
 /* As connection_run(), of a script that replies with a number. */
-bool kept_run(struct redis_kept *kept, unsigned script, size_t key_count, size_t argc,
-              const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context);
+bool replicated_run(struct redis_replicated *replicated, unsigned script, size_t key_count, size_t argc,
+                    const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context);
 
 #endif
