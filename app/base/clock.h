@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * clock.h - the only place in app/ that asks the operating system for the time; libuv's loops have their own uv_now().
+ * clock.h - the only place in app/ that asks the operating system for the time; libuv's loops have their own
+ * uv_now().
  *
  * And how threads are started, whose timed waits are in that time.
  *

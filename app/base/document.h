@@ -14,9 +14,9 @@
  *                                  below it
  *     listing:{id}                 the pages of a category alone
  *
- * An id is ^[1-9][0-9]{0,17}$, so a row has one spelling and one key. A changed product makes its own document and the
- * listing stale, never the other products. A renamed or moved category owes its first tag, and with it everything that
- * names it, without knowing what that is: also what another transaction puts below it meanwhile.
+ * An id is ^[1-9][0-9]{0,17}$, so a row has one spelling and one key. A changed product makes its own document and
+ * the listing stale, never the other products. A renamed or moved category owes its first tag, and with it everything
+ * that names it, without knowing what that is: also what another transaction puts below it meanwhile.
  *
  * Pure, any thread.
  */

@@ -7,13 +7,13 @@
  * said by event=log_dropped as soon as the reader is back. Control characters are
  * escaped as \xNN and a line ends at LOG_LINE_BYTES, so that what a client sent cannot forge or flood lines.
  *
- * In an outage the same event repeats thousands of times: of each event LOG_BURST lines pass in LOG_WINDOW_MS, the rest
- * are counted, and the first line of the next window is preceded by one that says suppressed=N. log_flush() reports
- * what is still unreported. log_line() counts nothing: it is for one that limits its own lines, and whose last one must
- * not be lost.
+ * In an outage the same event repeats thousands of times: of each event LOG_BURST lines pass in LOG_WINDOW_MS, the
+ * rest are counted, and the first line of the next window is preceded by one that says suppressed=N. log_flush()
+ * reports what is still unreported. log_line() counts nothing: it is for one that limits its own lines, and whose
+ * last one must not be lost.
  *
- * Where stderr is systemd's journal (JOURNAL_STREAM names it) a line begins with its priority, "<4>", which the journal
- * takes off and keeps: `journalctl -p warning` finds warnings and errors.
+ * Where stderr is systemd's journal (JOURNAL_STREAM names it) a line begins with its priority, "<4>", which the
+ * journal takes off and keeps: `journalctl -p warning` finds warnings and errors.
  *
  * Threads: any. One mutex guards the table of event names; it is not held while writing.
  */

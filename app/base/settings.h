@@ -3,14 +3,14 @@
  * settings.h - what catalogd is told: by flags, by the environment, by defaults, in this order.
  *
  * One table in settings.c holds every setting's name, kind, default, range and meaning; flags (--fresh-ms 5,
- * --fresh-ms=5), environment (FRESH_MS=5), --help, the error messages and the table of app/README.md follow it. 0 means
- * 0.
+ * --fresh-ms=5), environment (FRESH_MS=5), --help, the error messages and the table of app/README.md follow it. 0
+ * means 0.
  *
  * Every wrong setting is reported, not only the first, with its name, where it came from, its value and what is
  * allowed. The value of a setting that may hold a password is never printed.
  *
- * The room base/ owns what every other room uses and no state but the log's: settings and address (what the process is
- * told), document (the names of what is cached), number, clock, thread, log.
+ * The room base/ owns what every other room uses and no state but the log's: settings and address (what the process
+ * is told), document (the names of what is cached), number, clock, thread, log.
  */
 #ifndef APP_SETTINGS_H
 #define APP_SETTINGS_H
@@ -67,9 +67,9 @@ struct settings_change {
     const char *name, *value;
 };
 /*
- * The same settings with these numbers changed, checked as at the start. False: *out is as it was, and each reason was
- * written to `messages`, one line each: a number out of its range, a broken rule, a setting that does not change while
- * the process runs.
+ * The same settings with these numbers changed, checked as at the start. False: *out is as it was, and each reason
+ * was written to `messages`, one line each: a number out of its range, a broken rule, a setting that does not change
+ * while the process runs.
  */
 bool settings_change(const struct settings *now, const struct settings_change *changes, size_t count,
                      struct settings *out, FILE *messages);

@@ -18,8 +18,8 @@ struct token {
     char text[TOKEN_BYTES_MAX + 1];
 };
 
-/* The first line of the file, which others may not read; no token for the path "". `setting` names the path. False: the
- * reason was logged. */
+/* The first line of the file, which others may not read; no token for the path "". `setting` names the path. False:
+ * the reason was logged. */
 bool token_read(const char *setting, const char *path, struct token *out);
 /* The same again, for one that was read from this path. False: the reason was logged, and the token is as it was. */
 bool token_replace(const char *setting, const char *path, struct token *token);

@@ -6,9 +6,9 @@
  *     traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
  *                  W3C Trace Context, level 1: version, trace id, parent id, flags; 01: sampled
  *
- * Both come from strangers and go into logs, answers and statements. So nothing is kept but what was checked byte by byte:
- * an id of harmless characters, and hexadecimal digits. We are no span of the trace: the parent id is passed on as it came.
- * `tracestate` belongs to spans and to calls over HTTP, of which we make none, so it goes nowhere.
+ * Both come from strangers and go into logs, answers and statements. So nothing is kept but what was checked byte by
+ * byte: an id of harmless characters, and hexadecimal digits. We are no span of the trace: the parent id is passed on
+ * as it came. `tracestate` belongs to spans and to calls over HTTP, of which we make none, so it goes nowhere.
  *
  * Pure, any thread.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * asker.h - what a load may know of the request that started it: the token that its client sent, and which request it is
- * (trace.h).
+ * asker.h - what a load may know of the request that started it: the token that its client sent, and which request it
+ * is (trace.h).
  *
  * Threads: any. Ownership: counted; whoever has a reference gives it back.
  */

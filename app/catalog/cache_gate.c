@@ -121,8 +121,8 @@ bool cache_gate_is_open(struct cache_gate *gate)
 
 bool cache_gate_pass(struct cache_gate *gate, struct guard_load *load)
 {
-    /* No invalidation need reach a cache that is not registered, so what it is told of is not shared either. This process
-     * may keep it: OUTAGE_MS bounds what it answers with that. */
+    /* No invalidation need reach a cache that is not registered, so what it is told of is not shared either. This
+     * process may keep it: OUTAGE_MS bounds what it answers with that. */
     static const struct guard_keep here = {
         .how = GUARD_HERE, .fresh_ms = GUARD_POLICY_MS, .stale_ms = GUARD_POLICY_MS};
 

@@ -2,9 +2,9 @@
 /*
  * catalog.c - the loader: key -> plan -> rows -> document; and the watcher that knows whether we are ready.
  *
- * Readiness: the watcher looks at the schema until it is right, and again whenever the last query left doubt (no answer
- * in time, connection lost, a table or column missing); so a process that gets no requests because it is not ready
- * still finds out that it is ready again.
+ * Readiness: the watcher looks at the schema until it is right, and again whenever the last query left doubt (no
+ * answer in time, connection lost, a table or column missing); so a process that gets no requests because it is not
+ * ready still finds out that it is ready again.
  *
  * Lifetime: `stop_fd` becomes readable once, in catalog_close(), and ends the watcher and its query.
  */

@@ -33,8 +33,8 @@ struct catalog;
 /*
  * Declares the kinds with the guard and starts a thread that looks at the database until it has been reached and its
  * schema is right. Does not wait for that: a service whose database is away starts, is not ready, and recovers.
- * `settings` is lent until this returns, its texts until catalog_close(). False with *error set: the guard refuses the
- * policy, or no memory.
+ * `settings` is lent until this returns, its texts until catalog_close(). False with *error set: the guard refuses
+ * the policy, or no memory.
  */
 bool catalog_open(const struct settings *settings, struct guard *guard, struct catalog **out,
                   struct guard_error *error);
@@ -45,8 +45,8 @@ void catalog_close(struct catalog **catalog);
 /* Loads pass it from now on; lent until catalog_close(). Before the first request; without a gate all is stored. */
 void catalog_set_gate(struct catalog *catalog, struct cache_gate *gate);
 
-/* The policy of every kind follows these settings from the next request on. `now`: those that it follows now; with them it
- * goes on if this returns false with *error set. On one thread at a time. */
+/* The policy of every kind follows these settings from the next request on. `now`: those that it follows now; with
+ * them it goes on if this returns false with *error set. On one thread at a time. */
 bool catalog_set_policy(struct catalog *catalog, const struct settings *now, const struct settings *changed,
                         struct guard_error *error);
 

@@ -2,8 +2,8 @@
 /*
  * catalog_json.c - see catalog_json.h. The enums of columns follow the SELECT lists of sql/load_*.sql.
  *
- * Every put function takes what it is given, even if it fails, and a failure anywhere makes the whole document BROKEN;
- * so a builder is one chain of puts.
+ * Every put function takes what it is given, even if it fails, and a failure anywhere makes the whole document
+ * BROKEN; so a builder is one chain of puts.
  */
 #include "app/catalog/catalog_json.h"
 

@@ -2,8 +2,9 @@
 /*
  * catalog_json.h - from the rows of sql/load_*.sql to the documents of the catalog.
  *
- * Keys stand in a fixed order and nothing but the rows goes in, so the same rows make the same bytes. Rows that cannot
- * be a document (a NULL, or a text that is not UTF-8, in a database that checks neither) are BROKEN, never half of one.
+ * Keys stand in a fixed order and nothing but the rows goes in, so the same rows make the same bytes. Rows that
+ * cannot be a document (a NULL, or a text that is not UTF-8, in a database that checks neither) are BROKEN, never
+ * half of one.
  *
  * Pure, any thread.
  */

@@ -7,10 +7,10 @@
  *                    \       `-- TERM, INT, HUP, QUIT: passed on -'
  *                     `-- the same before it is granted: gives up
  *
- * `lost` comes --grace before the validity ends, and validity is counted from the sending of the last renewal that was
- * confirmed. So COMMAND has its grace and is killed before the lease can end; after a loss that the provider tells (it has
- * forgotten the lock), no later than that either. A fleetlock that is itself stopped cannot act: that is what the fencing
- * number is for.
+ * `lost` comes --grace before the validity ends, and validity is counted from the sending of the last renewal that
+ * was confirmed. So COMMAND has its grace and is killed before the lease can end; after a loss that the provider
+ * tells (it has forgotten the lock), no later than that either. A fleetlock that is itself stopped cannot act: that
+ * is what the fencing number is for.
  *
  * One thread of ours, which sleeps in poll(): signals come through a signalfd, the answer through an eventfd.
  */
@@ -100,7 +100,8 @@ static void want(sigset_t *set, int signal_number)
         sigaddset(set, signal_number);
 }
 
-/* Blocked before any thread is made, so that all of them come here. SIGPIPE: the reader of our complaints may be gone. */
+/* Blocked before any thread is made, so that all of them come here. SIGPIPE: the reader of our complaints may be
+ * gone. */
 static bool take_signals(struct fleetlock *fleetlock)
 {
     static const int wanted[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};

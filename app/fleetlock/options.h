@@ -5,8 +5,8 @@
  *     fleetlock NAME... [OPTIONS] -- COMMAND [ARGUMENT...]
  *     fleetlock --status NAME [OPTIONS]
  *
- * FLEETLOCK_URL (several for redlock: separated by spaces) stands in for --url, so that a password need not be on a command
- * line that everybody may read. COMMAND finds it empty if there may be one in it.
+ * FLEETLOCK_URL (several for redlock: separated by spaces) stands in for --url, so that a password need not be on a
+ * command line that everybody may read. COMMAND finds it empty if there may be one in it.
  */
 #ifndef APP_FLEETLOCK_OPTIONS_H
 #define APP_FLEETLOCK_OPTIONS_H

@@ -2,8 +2,8 @@
 /*
  * access.c - see access.h.
  *
- * The writer's thread owns the file. A write may end in the middle of a line: then `unfinished` is its lane, which goes on
- * before any other, so that two lines never mix.
+ * The writer's thread owns the file. A write may end in the middle of a line: then `unfinished` is its lane, which
+ * goes on before any other, so that two lines never mix.
  */
 #include "app/http/access.h"
 

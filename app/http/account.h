@@ -5,9 +5,9 @@
  *     request line --> account_begin() --> account_head() --> asking: account.asker --> account_source()
  *                                                          --> account_name(), account_answer() --> account_end(): the line
  *
- * A request is called what it says (X-Request-Id, traceparent; trace.h). Without an id it is given one where one is needed:
- * in an answer of 400 and above, and in all if the access log is on. A request that says nothing costs nothing if the log
- * is off.
+ * A request is called what it says (X-Request-Id, traceparent; trace.h). Without an id it is given one where one is
+ * needed: in an answer of 400 and above, and in all if the access log is on. A request that says nothing costs
+ * nothing if the log is off.
  *
  * What libmicrohttpd refuses before it has a request line (no space in it, more than 8 KiB) is not seen, and of a
  * request whose head never became whole, method and protocol are not. The date is that of the request line.

@@ -165,8 +165,8 @@ void answer_problem(enum problem problem, const char *path, struct answer *out)
     out->allow = problem == PROBLEM_METHOD ? "GET, HEAD" : NULL;
 }
 
-/* RFC 9110, 8.8.3: any printable ASCII but the quote. A validator that cannot be an ETag is none: it came out of Redis, and
- * with a line break in it the client would read another head. */
+/* RFC 9110, 8.8.3: any printable ASCII but the quote. A validator that cannot be an ETag is none: it came out of
+ * Redis, and with a line break in it the client would read another head. */
 void answer_etag(const char *validator, char out[ANSWER_ETAG_SIZE])
 {
     const size_t bytes = strlen(validator);

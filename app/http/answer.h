@@ -92,8 +92,8 @@ struct answer {
 void answer_from_result(const struct guard_result *result, const char *path, uint32_t fresh_ms,
                         struct answer *out);
 /*
- * What answer_from_result() made of a document with a life of its own, which caches on the way may use for as long, or of
- * one that was made for the client that asked (it has no validator) and that no cache may keep.
+ * What answer_from_result() made of a document with a life of its own, which caches on the way may use for as long,
+ * or of one that was made for the client that asked (it has no validator) and that no cache may keep.
  */
 void answer_own_life(const struct guard_result *result, struct answer *answer);
 /* What answer_from_result() made for a request that asked past the cache: Cache-Status says so. */

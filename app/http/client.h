@@ -11,26 +11,26 @@
  *
  *     A request that writes takes HEAD --> BODY --> READY --writer asked--> PARKED.
  *
- *     GONE: the client hung up while the guard owed an answer; freed once the guard has called back and the connection is
- *     closed.
+ *     GONE: the client hung up while the guard owed an answer; freed once the guard has called back and the
+ *     connection is closed.
  *
  * ASKED makes hits cheap. In every MHD_run() libmicrohttpd calls the handler of each connection that is neither
  * suspended nor answered, which costs one function call; a suspension and its resumption cost two epoll_ctl(), a
- * write() and a walk over all other suspended connections. So a request is suspended only if the guard has not answered
- * within CLIENT_LOOK_MS or twice that, or if too many are ASKED.
+ * write() and a walk over all other suspended connections. So a request is suspended only if the guard has not
+ * answered within CLIENT_LOOK_MS or twice that, or if too many are ASKED.
  *
  * Threads: all on the thread of the loop, except the counters, which any thread may read.
  * Lifetime: from accept until the connection is closed and the guard has called back. It calls back exactly once, and
  * so does the writer, so a waiter is resumed exactly once.
  * Time: every state that a client could stay in has an absolute limit, however slowly its bytes drip in; in BODY it
- * grows with the bytes received, in ASKED and PARKED it is the guard's own deadline. A stall of the loop itself, whose
- * process may be stopped or its machine stand still, counts as CLIENT_STALL_MS, however long it was.
- * Memory: the bodies received by one loop are bounded. When their room is full, the one that has been arriving for
- * longest makes way: a body that is sent at once is never in the way. A document of many products is kept until its
- * reader has it, so those of one loop share a budget (CLIENT_ANSWERS_BYTES_MAX). One that does not fit displaces larger
- * ones and those that have been read for longer than CLIENT_SLOW_MS, oldest first, by closing their connections; if
- * that is not enough it is refused. A single one may exceed the budget. So no client can keep others from reading by
- * not reading itself.
+ * grows with the bytes received, in ASKED and PARKED it is the guard's own deadline. A stall of the loop itself,
+ * whose process may be stopped or its machine stand still, counts as CLIENT_STALL_MS, however long it was. Memory:
+ * the bodies received by one loop are bounded. When their room is full, the one that has been arriving for longest
+ * makes way: a body that is sent at once is never in the way. A document of many products is kept until its reader
+ * has it, so those of one loop share a budget (CLIENT_ANSWERS_BYTES_MAX). One that does not fit displaces larger ones
+ * and those that have been read for longer than CLIENT_SLOW_MS, oldest first, by closing their connections; if that
+ * is not enough it is refused. A single one may exceed the budget. So no client can keep others from reading by not
+ * reading itself.
  */
 #ifndef APP_CLIENT_H
 #define APP_CLIENT_H

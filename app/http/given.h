@@ -3,8 +3,8 @@
  * given.h - listening sockets that the process was started with (socket activation, sd_listen_fds(3)).
  *
  * They win over LISTEN and OPS_LISTEN. Their names say what for: "http" (any number of them) and "ops" (one). If none
- * has such a name, the first is for http and the second for ops. What keeps them keeps the connections that wait there:
- * they are neither refused when this process ends nor lost until the next one starts.
+ * has such a name, the first is for http and the second for ops. What keeps them keeps the connections that wait
+ * there: they are neither refused when this process ends nor lost until the next one starts.
  *
  * Each must be a listening stream socket, of TCP or Unix; it is made non-blocking, for everything that shares it.
  *

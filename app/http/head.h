@@ -3,8 +3,8 @@
  * head.h - judges the names and values of a request's head byte for byte, as RFC 9110 has them and not as a tolerant
  * parser does.
  *
- * Two parsers that read a head differently disagree on where the request ends, and what one takes for a body the other
- * executes. Names and values are all that this looks at; that they are all there was, strict.h sees to.
+ * Two parsers that read a head differently disagree on where the request ends, and what one takes for a body the
+ * other executes. Names and values are all that this looks at; that they are all there was, strict.h sees to.
  *
  *     a head of zeros -> head_field() for each that libmicrohttpd lists
  *
@@ -16,7 +16,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a request says of itself, unjudged. Names: where libmicrohttpd has left them; NULL: none; "": more than one. */
+/* What a request says of itself, unjudged. Names: where libmicrohttpd has left them; NULL: none; "": more than one.
+ * */
 struct head_names {
     const char *request, *trace; /* X-Request-Id, traceparent */
     bool is_conditional;         /* there is an If-None-Match */

@@ -2,15 +2,16 @@
 /*
  * listener.h - the sockets that a listen setting stands for.
  *
- * host:port opens one SO_REUSEPORT socket per loop, so that the kernel spreads connections. Such sockets would also let
- * a second copy of the program bind and silently take half of the traffic: so the first socket is bound without
+ * host:port opens one SO_REUSEPORT socket per loop, so that the kernel spreads connections. Such sockets would also
+ * let a second copy of the program bind and silently take half of the traffic: so the first socket is bound without
  * SO_REUSEPORT, which fails if the port is in use, and joins the others afterwards. A port of 0 is resolved by the
  * first and taken by the rest.
  *
- * Sockets that the process was given (given.h) win over the setting. One of them is shared by all loops, several are dealt
- * to them. Sharing costs: every loop that blocks wakes up for each connection and the first one takes it, so connections
- * are spread less evenly than the kernel spreads them over sockets of their own (ReusePort=yes and a ListenStream= for
- * each loop make such). What waits in a given socket is left there at the end: another process accepts it.
+ * Sockets that the process was given (given.h) win over the setting. One of them is shared by all loops, several are
+ * dealt to them. Sharing costs: every loop that blocks wakes up for each connection and the first one takes it, so
+ * connections are spread less evenly than the kernel spreads them over sockets of their own (ReusePort=yes and a
+ * ListenStream= for each loop make such). What waits in a given socket is left there at the end: another process
+ * accepts it.
  *
  * unix:PATH opens one socket and shares it. A path that is being listened on is refused, one left behind by a dead
  * process is replaced, anything that is not a socket is never touched.

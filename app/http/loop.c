@@ -36,7 +36,8 @@ static bool has(const struct server_loop *loop, enum client_state state)
     return loop->clients.list[state] != NULL;
 }
 
-/* A look at the ASKED is of use once one has been that for too long, and for what is being read or written meanwhile. */
+/* A look at the ASKED is of use once one has been that for too long, and for what is being read or written meanwhile.
+ * */
 static uint64_t look_again_ms(const struct server_loop *loop)
 {
     const bool moves = has(loop, CLIENT_HEAD) || has(loop, CLIENT_BODY) || has(loop, CLIENT_SENDING);
@@ -82,9 +83,9 @@ static unsigned wake_count(const struct server_loop *loop)
     return walked > LOOP_WAKE_FEW ? walked : LOOP_WAKE_FEW;
 }
 
-/* Other requests go ahead of waiters that are woken together: finished lookups are answered, and new ones are on their
- * way to Redis, before the next batch. True: lookups must leave first; not twice in a row, or they would hold up the
- * waiters for ever. */
+/* Other requests go ahead of waiters that are woken together: finished lookups are answered, and new ones are on
+ * their way to Redis, before the next batch. True: lookups must leave first; not twice in a row, or they would hold
+ * up the waiters for ever. */
 static bool serve_others(struct server_loop *loop)
 {
     const bool left_before = loop->lookups_leave;
@@ -221,7 +222,8 @@ static void written(uv_async_t *request)
         loop->phase_ends_ms = uv_now(&loop->uv) + LOOP_FLUSH_MS;
 }
 
-/* UV_RUN_ONCE of libuv 1.44.2 does not sleep in a turn in which an idle handle runs, as those of lookups that leave do. */
+/* UV_RUN_ONCE of libuv 1.44.2 does not sleep in a turn in which an idle handle runs, as those of lookups that leave
+ * do. */
 static void turn_over(uv_check_t *check)
 {
     uv_stop(check->loop);

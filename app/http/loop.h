@@ -21,13 +21,14 @@
  *                 kept open for a fifth of the time (the grace): its client may be sending in this moment, and what
  *                 is closed then loses a request. After that it is told the end and drained, not reset.
  *     DETACHING   the guard answers all remaining waiters with CLOSING
- *     FLUSHING    those answers go out and clients hang up, for at most a second; writes that have begun are waited for
+ *     FLUSHING    those answers go out and clients hang up, for at most a second; writes that have begun are waited
+ *                 for
  *
- * A listening socket of our own is emptied before it is closed. One that was given is only let go of: what waits there
- * belongs to the next process.
+ * A listening socket of our own is emptied before it is closed. One that was given is only let go of: what waits
+ * there belongs to the next process.
  *
- * Threads: everything here on the loop's own thread, except loop_start/stop/join (the thread that owns the server) and
- * the atomics.
+ * Threads: everything here on the loop's own thread, except loop_start/stop/join (the thread that owns the server)
+ * and the atomics.
  */
 #ifndef APP_LOOP_H
 #define APP_LOOP_H
@@ -42,7 +43,8 @@ enum {
     LOOP_WAKE_BATCH = 128,
     LOOP_WAKE_FEW = 12, /* while others make requests */
     LOOP_ALONE_MS = 20, /* without a request line of anybody's: a whole batch bothers none */
-    /* suspended connections that may be walked over for each one that is woken: at 12 ns each, what answering takes */
+    /* suspended connections that may be walked over for each one that is woken: at 12 ns each, what answering takes
+     * */
     LOOP_WALKED_FOR_ONE = 1024,
     LOOP_TICK_MS = 250,
     LOOP_FLUSH_MS = 1000,
@@ -82,8 +84,8 @@ struct server_loop {
     _Atomic uint64_t beat_ms; /* clock_ms() of the latest tick; any thread may read it */
 };
 
-/* Starts the thread and waits until it answers. What is not filled in is zero. Takes listen_fd in any case. False: the
- * reason was logged. */
+/* Starts the thread and waits until it answers. What is not filled in is zero. Takes listen_fd in any case. False:
+ * the reason was logged. */
 bool loop_start(struct server_loop *loop);
 /* Returns at once; the loop goes through its phases and its thread ends. */
 void loop_stop(struct server_loop *loop, uint32_t drain_ms);

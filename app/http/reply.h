@@ -15,8 +15,8 @@
 #include <microhttpd.h>
 #include <stdbool.h>
 
-/* Queues the answer, without its body if the request is a HEAD; 304 if the client holds it already. Takes the answer's
- * `body`. *status: what was sent. False: no memory, or the connection cannot take it; close it. */
+/* Queues the answer, without its body if the request is a HEAD; 304 if the client holds it already. Takes the
+ * answer's `body`. *status: what was sent. False: no memory, or the connection cannot take it; close it. */
 bool reply_queue(struct MHD_Connection *connection, struct answer *answer, unsigned *status);
 
 /*

@@ -43,14 +43,15 @@ struct server;
 /* Listens and answers from here on. False: the reason was logged. */
 bool server_open(const struct server_config *config, struct server **out);
 
-/* The token of REVALIDATE_TOKEN_FILE as it is in the file by now. False: the reason was logged, and the old one counts. */
+/* The token of REVALIDATE_TOKEN_FILE as it is in the file by now. False: the reason was logged, and the old one
+ * counts. */
 bool server_read_token(struct server *server, const char *revalidate_token_file);
 
 /*
  * Stops accepting at once and answers what comes on the connections that there are, each with its last answer; loop.h
- * has the phases. The guard answers what is not finished after drain_ms with CLOSING; writes that have begun are waited
- * for. Then the threads end. Until then the guard must answer requests: guard_drain() belongs after it, writer_drain()
- * with the same drain_ms before it. Blocks; once.
+ * has the phases. The guard answers what is not finished after drain_ms with CLOSING; writes that have begun are
+ * waited for. Then the threads end. Until then the guard must answer requests: guard_drain() belongs after it,
+ * writer_drain() with the same drain_ms before it. Blocks; once.
  */
 void server_stop(struct server *server, uint32_t drain_ms);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * live.h - a sample: what this process does, as one line of JSON. GET /live sends one at once and one every second (every_ms);
- * the live view (page.js) and everything else that draws a running service (widgets.js) reads these lines.
+ * live.h - a sample: what this process does, as one line of JSON. GET /live sends one at once and one every second
+ * (every_ms); the live view (page.js) and everything else that draws a running service (widgets.js) reads these
+ * lines.
  *
  *     {"v":1,"at_ms":1700000000000,"up_ms":61000,"draining":false,
  *      "about":{...},                                    in the first line of a stream only: what does not change
@@ -17,8 +18,9 @@
  *      "http":{"requests":915,"connections":8,"busy":3,"parked":3,"statuses":{"2xx":912,"3xx":0,"4xx":0,"5xx":0}}}
  *
  * Counters are counted since the start, so rates are differences of two lines, and a reader that misses lines loses
- * nothing; "now" above and everything called running, queued, held, waiting, entries, bytes, connections, busy and parked are
- * gauges. A histogram counts per bucket, not cumulatively; about.bounds_us are the upper bounds, the last bucket has none.
+ * nothing; "now" above and everything called running, queued, held, waiting, entries, bytes, connections, busy and
+ * parked are gauges. A histogram counts per bucket, not cumulatively; about.bounds_us are the upper bounds, the last
+ * bucket has none.
  *
  *     about     pid, version, namespace, mode (fleet, local, off, shadow), address (of LISTEN), every_ms, bounds_us,
  *               max_loads, load_permits (0: no limit), near_bytes (0: nothing is kept in this process)

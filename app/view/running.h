@@ -4,9 +4,9 @@
  *
  *     LOAD_STARTED --> in the table --LOAD_ENDED--> gone
  *
- * A load costs one allocation and two short turns with the lock, whether anybody looks or not, because one that began before
- * must be seen; a hit costs nothing. Of events that the guard loses for want of memory a load may be missing, or stay
- * until RUNNING_MAX newer ones have come.
+ * A load costs one allocation and two short turns with the lock, whether anybody looks or not, because one that began
+ * before must be seen; a hit costs nothing. Of events that the guard loses for want of memory a load may be missing,
+ * or stay until RUNNING_MAX newer ones have come.
  *
  * Threads: any. Lifetime: opened before the guard, closed after guard_close() has returned OK.
  */

@@ -2,10 +2,9 @@
 /*
  * outbox.c - see outbox.h.
  *
- * Locking: `lock` guards the transactions to settle. A batch has a lock of its own, because the guard calls back on its
- * thread.
- * Lifetime: a batch belongs to the thread and to the callbacks under way; the last of them frees it, so that the thread
- * can end without waiting for Redis.
+ * Locking: `lock` guards the transactions to settle. A batch has a lock of its own, because the guard calls back on
+ * its thread. Lifetime: a batch belongs to the thread and to the callbacks under way; the last of them frees it, so
+ * that the thread can end without waiting for Redis.
  */
 #include "app/write/outbox.h"
 
@@ -288,9 +287,9 @@ static bool note_beat(struct outbox *outbox, const char *id, bool is_new, uint32
     return !was_registered;
 }
 
-/* While Redis is away its cache is not said to be in use: this process can neither read nor fill it, and what it answers
- * meanwhile of its own has OUTAGE_MS, or NEAR_MS, for that. True: from now on
- * debts can be paid that could not before. */
+/* While Redis is away its cache is not said to be in use: this process can neither read nor fill it, and what it
+ * answers meanwhile of its own has OUTAGE_MS, or NEAR_MS, for that. True: from now on debts can be paid that could
+ * not before. */
 static bool beat(struct outbox *outbox)
 {
     struct cache_gate *gate = outbox->config.gate;

@@ -9,8 +9,8 @@
  *     guard_loop_detach(&loop, detached, context);              and the loop runs on until detached() was called
  *
  * Threads    All of it on the thread of the loop, or before it runs.
- * Waiting    What is asked in a turn leaves in guard_epoll_before_wait(): a loop that waits without it waits in vain. It takes
- *            how long the loop means to wait, in ms (-1: for ever), and returns how long it may.
+ * Waiting    What is asked in a turn leaves in guard_epoll_before_wait(): a loop that waits without it waits in vain.
+ *            It takes how long the loop means to wait, in ms (-1: for ever), and returns how long it may.
  * Lifetime   detached() is called in guard_epoll_before_wait(), at its end; `ours` is gone then.
  * Errors     As guard_loop_attach_host(); nothing is left then.
  */

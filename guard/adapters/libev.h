@@ -80,8 +80,8 @@ static inline void guard_libev_timer(struct guard_host *host, uint32_t in_ms)
     ev_timer_start(self->loop, &self->timer);
 }
 
-/* A watcher that is fed an event runs before the loop looks at its descriptors, this one after all others: an idle one
- * would wait for a turn without work. A timer of 0 runs after the loop has looked. */
+/* A watcher that is fed an event runs before the loop looks at its descriptors, this one after all others: an idle
+ * one would wait for a turn without work. A timer of 0 runs after the loop has looked. */
 static inline void guard_libev_soon(struct guard_host *host, bool again)
 {
     struct guard_libev *self = (struct guard_libev *)host;

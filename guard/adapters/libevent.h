@@ -75,7 +75,8 @@ static inline void guard_libevent_on_soon(evutil_socket_t fd, short what, void *
     guard_host_turn_over((struct guard_host *)context);
 }
 
-/* An active event runs after those that are already, and before the base looks at its descriptors; a timer of 0 after. */
+/* An active event runs after those that are already, and before the base looks at its descriptors; a timer of 0
+ * after. */
 static inline void guard_libevent_soon(struct guard_host *host, bool again)
 {
     struct guard_libevent *self = (struct guard_libevent *)host;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * chance.h - jitter and backoff from a seeded generator (splitmix64; Steele, Lea, Flood, OOPSLA 2014).
- * For spreading work in time only; tokens come from the operating system (clock.h), or from a secret that it gave where
- * it gives nothing any more: a sandbox may be closed behind a process that has started.
+ * For spreading work in time only; tokens come from the operating system (clock.h), or from a secret that it gave
+ * where it gives nothing any more: a sandbox may be closed behind a process that has started.
  */
 #ifndef GUARD_CHANCE_H
 #define GUARD_CHANCE_H
@@ -28,8 +28,8 @@ uint64_t chance_exponential(struct chance *chance, uint64_t mean);
  * processes of a fleet from retrying in step (Brooker, "Exponential Backoff And Jitter", AWS 2015). */
 uint32_t chance_backoff(struct chance *chance, uint32_t first, uint32_t most, uint32_t attempt);
 
-/* What nobody can guess who does not know the secret, and never the same twice: SHA-256 of it and of `used`, which counts.
- * One owner. */
+/* What nobody can guess who does not know the secret, and never the same twice: SHA-256 of it and of `used`, which
+ * counts. One owner. */
 enum { CHANCE_SECRET_BYTES = 32 };
 struct chance_secret {
     uint8_t bytes[CHANCE_SECRET_BYTES]; /* from the operating system */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * digest.c - SipHash-1-3 and SHA-256, from their specifications, and XXH3 out of xxhash.h, for data that is in memory as a
- * whole.
+ * digest.c - SipHash-1-3 and SHA-256, from their specifications, and XXH3 out of xxhash.h, for data that is in memory
+ * as a whole.
  *
  * Why one round per block and three at the end: the authors proposed 2-4 as a MAC, whose output an
  * attacker sees. Ours is not seen. For that use Aumasson "would be very surprised if SipHash-1-3 introduced
  * weaknesses" (github.com/rust-lang/rust/issues/29754); Rust, Ruby and CPython took the same variant.
  *
- * Why XXH3 for the checksum: every hit reads all bytes of an entry, and SipHash, each of whose steps waits for the one
- * before, takes four times as long (310 and 83 ns for 1.5 KB). xxhash.h is compiled in here, so nothing is linked.
+ * Why XXH3 for the checksum: every hit reads all bytes of an entry, and SipHash, each of whose steps waits for the
+ * one before, takes four times as long (310 and 83 ns for 1.5 KB). xxhash.h is compiled in here, so nothing is
+ * linked.
  *
  * SipHash: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012. SHA-256: FIPS 180-4, whose
  * letters and names are kept. Bytes are put together by shifts, so the machine's byte order and alignment

@@ -24,7 +24,8 @@ static inline uint64_t load_le64(const void *bytes)
            (uint64_t)b[4] << 32 | (uint64_t)b[5] << 40 | (uint64_t)b[6] << 48 | (uint64_t)b[7] << 56;
 }
 
-/* False: some byte is no digit, and *out means nothing. `count` is a constant where this is to be quick, and at most 19. */
+/* False: some byte is no digit, and *out means nothing. `count` is a constant where this is to be quick, and at most
+ * 19. */
 static inline bool digits_read(const char *text, size_t count, uint64_t *out)
 {
     uint64_t number = 0, wrong = 0;

@@ -120,8 +120,8 @@ uint64_t guard_host_now_ms(void)
     return clock_now_ms();
 }
 
-/* Which ones are due is settled first. One that a callback sets for an instant that has passed rings in a millisecond:
- * some loops call a timer of 0 ms before they do anything else, again and again. */
+/* Which ones are due is settled first. One that a callback sets for an instant that has passed rings in a
+ * millisecond: some loops call a timer of 0 ms before they do anything else, again and again. */
 void guard_host_rang(struct guard_host *host)
 {
     uint64_t now_us = clock_now_us();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/host.h - the event loop that the guard lives on, its own or a host's, as the guard uses it: many timers, turns and
- * wakes, while an adapter has one of each. What an adapter is stands in ../host.h.
+ * base/host.h - the event loop that the guard lives on, its own or a host's, as the guard uses it: many timers, turns
+ * and wakes, while an adapter has one of each. What an adapter is stands in ../host.h.
  *
  *     redis/ wire/ run/                            host.c                        an adapter (uv_host.c)
  *
@@ -13,12 +13,12 @@
  *
  * Threads    All functions only on the thread of the loop, or on the one that sets it up before it runs;
  *            host_wake_send() on any.
- * Callbacks  Run on the thread of the loop, and only from guard_host_rang(), guard_host_turn_over(), guard_host_woken(),
- *            guard_host_closed() or an adapter's watch. They may call every function here, stop or clear what has just
- *            called them, and free it.
- * Lifetime   The owner keeps the structs; only watching a descriptor may allocate. Once stopped or cleared, a callback
- *            never runs, even if it was already due, and its memory may be reused. If the loop needs time to let go of
- *            a handle, the adapter sees to that; host_close() tells when nothing is left.
+ * Callbacks  Run on the thread of the loop, and only from guard_host_rang(), guard_host_turn_over(),
+ *            guard_host_woken(), guard_host_closed() or an adapter's watch. They may call every function here, stop
+ *            or clear what has just called them, and free it.
+ * Lifetime   The owner keeps the structs; only watching a descriptor may allocate. Once stopped or cleared, a
+ *            callback never runs, even if it was already due, and its memory may be reused. If the loop needs time to
+ *            let go of a handle, the adapter sees to that; host_close() tells when nothing is left.
  * Time       Instants of clock_now_us().
  */
 #ifndef GUARD_BASE_HOST_H
@@ -47,8 +47,8 @@ struct host_timer {
     struct host_timer *prev, *next;
 };
 /* Rings once, at that instant or as soon after it as the loop can; in place of the instant that was set before.
- * UINT64_MAX: not at all. One that is set in a timer's callback rings after the loop's other work, even if its instant
- * has passed. */
+ * UINT64_MAX: not at all. One that is set in a timer's callback rings after the loop's other work, even if its
+ * instant has passed. */
 void host_timer_set(struct guard_host *host, struct host_timer *timer, uint64_t at_us);
 void host_timer_stop(struct guard_host *host, struct host_timer *timer);
 

@@ -57,8 +57,8 @@ size_t key_encode(const char *key, size_t key_bytes, char out[KEY_ENCODED_MAX + 
 size_t key_name(const char *name_space, const char *encoded, enum key_role role, char out[KEY_NAME_SIZE]);
 size_t key_lock(const char *name_space, const char *encoded, size_t encoded_bytes, enum key_lock_role role,
                 char out[KEY_NAME_SIZE]);
-/* Those of the tags share a slot of their own: the clock of all, the reign under which it was last asked, and the epoch
- * of one encoded tag. */
+/* Those of the tags share a slot of their own: the clock of all, the reign under which it was last asked, and the
+ * epoch of one encoded tag. */
 size_t key_tag_clock(const char *name_space, char out[KEY_NAME_SIZE]);
 size_t key_tag_reign(const char *name_space, char out[KEY_NAME_SIZE]);
 size_t key_tag(const char *name_space, const char *encoded, size_t encoded_bytes, char out[KEY_NAME_SIZE]);

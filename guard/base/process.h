@@ -3,8 +3,9 @@
  * process.h - what the guard owes to the process it lives in.
  *
  * Threads      Every thread of the guard and of the locks begins with all signals blocked, SIGPIPE among them, since
- *              those belong to threads of the host that expect them; and with a stack of at least so many bytes, since
- *              musl gives 128 KiB, which a loader, a log function or a name service of the host need not be content with.
+ *              those belong to threads of the host that expect them; and with a stack of at least so many bytes,
+ *              since musl gives 128 KiB, which a loader, a log function or a name service of the host need not be
+ *              content with.
  * Descriptors  None of the guard's is 0, 1 or 2. A host may have closed those: what it or a library prints would go
  *              into a connection to Redis, and libuv aborts when it closes one of them.
  * Forks        A guard that was opened at another count of forks belongs to another process: its threads and

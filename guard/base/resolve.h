@@ -4,10 +4,9 @@
  *
  * getaddrinfo() cannot be interrupted and may take as long as it likes, so every name gets a thread that nothing
  * waits for: it blocks all signals, is detached, and wakes the loop when it ends. One that was forgotten meanwhile
- * touches nothing but itself, which it frees; it may outlive the loop, and the process may exit around it, but its code
- * may not be unloaded.
- * RESOLVE_THREADS_MAX of them run in a process at a time; a further name is refused until one has ended. The child of a
- * fork begins with none.
+ * touches nothing but itself, which it frees; it may outlive the loop, and the process may exit around it, but its
+ * code may not be unloaded. RESOLVE_THREADS_MAX of them run in a process at a time; a further name is refused until
+ * one has ended. The child of a fork begins with none.
  *
  * Threads  The loop's.
  */

@@ -5,10 +5,9 @@
  *     stampede-guard shop: redis 10.0.0.7:6379: connect: connection refused
  *
  * What is not printable ASCII is escaped as \xNN, so a key cannot forge a line or move a cursor. Of each subject
- * SAY_BURST lines pass in SAY_WINDOW_MS, none of them twice in a row; the last line withheld is said when the window is
- * over.
- * On stderr, which belongs to the host, good news is told only after bad; a line leaves in one write(2), or not at all
- * where that would block, and the next one that does says how many did not. No signal is raised.
+ * SAY_BURST lines pass in SAY_WINDOW_MS, none of them twice in a row; the last line withheld is said when the window
+ * is over. On stderr, which belongs to the host, good news is told only after bad; a line leaves in one write(2), or
+ * not at all where that would block, and the next one that does says how many did not. No signal is raised.
  *
  * Threads   any. `mutex` guards the gates; it is not held while anything is written or the host's log called.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * stats.h - the table of the numbers in struct guard_stats: guard_stat_info(), guard_stat_value() and
- * guard_stat_histogram() read it, and so do sums of several of these structs. A number that is not in it does not exist
- * for a page of metrics: stats_test.c finds it. And the histograms among them: how many
- * spans fell into each bucket of GUARD_HISTOGRAM_BOUNDS_US. stats.c also has the names of what guard.h enumerates.
+ * guard_stat_histogram() read it, and so do sums of several of these structs. A number that is not in it does not
+ * exist for a page of metrics: stats_test.c finds it. And the histograms among them: how many spans fell into each
+ * bucket of GUARD_HISTOGRAM_BOUNDS_US. stats.c also has the names of what guard.h enumerates.
  *
  * Pure; a histogram has one owner.
  */

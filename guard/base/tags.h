@@ -13,15 +13,15 @@
  *     outdated:    were those of its tags that are younger expired, none invalidated? Then the entry is made stale, born at
  *                  the youngest epoch of its tags: a stale entry like any other from then on (run/expire.h)
  *
- * O(1): nothing is looked for and nothing deleted. Every step is a script, so that they have an order; an entry born at
- * or after an epoch was queried after that invalidation.
+ * O(1): nothing is looked for and nothing deleted. Every step is a script, so that they have an order; an entry born
+ * at or after an epoch was queried after that invalidation.
  *
  * What Redis loses it may evict at any time, is thrown away on the side of freshness. A tag without an epoch may just
  * have been invalidated: its entries are out of date, and it is given the present clock when the next of them is
  * stored. A clock that is lost begins again in another era, and nothing that was born in one era is good under an
- * epoch of another. Redis's own time takes part as the name of an era, and as what the clock goes to with each step, so
- * that no entry that was born by the clock of an old master outlives what a new one invalidates; at one master it may
- * step as it likes (wire/scripts/tag_common.part.lua).
+ * epoch of another. Redis's own time takes part as the name of an era, and as what the clock goes to with each step,
+ * so that no entry that was born by the clock of an old master outlives what a new one invalidates; at one master it
+ * may step as it likes (wire/scripts/tag_common.part.lua).
  *
  * Pure, any thread.
  */
@@ -57,8 +57,8 @@ enum tags_verdict {
     TAGS_OUTDATED,
     TAGS_UNANSWERED,
 };
-/* On an entry with so many tags that was born then. An answer that does not fit makes it outdated: Redis is there, and
- * cannot say that it is good. */
+/* On an entry with so many tags that was born then. An answer that does not fit makes it outdated: Redis is there,
+ * and cannot say that it is good. */
 enum tags_verdict tags_judge(const struct tags_epochs *epochs, size_t tag_count,
                              const struct tags_clock *born);
 

@@ -211,8 +211,8 @@ static int count_standard(const int *fds, int count)
     return standard;
 }
 
-/* uv_loop_init() of libuv 1.44 leaks the descriptor of its epoll when it has none for its two pipes and its eventfd: those
- * it needs are tried first. It aborts when it closes one of 0, 1 and 2: those are held meanwhile. */
+/* uv_loop_init() of libuv 1.44 leaks the descriptor of its epoll when it has none for its two pipes and its eventfd:
+ * those it needs are tried first. It aborts when it closes one of 0, 1 and 2: those are held meanwhile. */
 static bool init_loop(struct uv_loop_s *loop)
 {
     int fds[STDERR_FILENO + 1 + LOOP_DESCRIPTORS];

@@ -2,8 +2,8 @@
 /*
  * uv_host.h - host.h on libuv: on a loop of the host's, or on one of our own with a thread of ours.
  *
- * Each takes a timer, an idle and an async handle of the loop, and a poll handle for each descriptor. The async handle
- * keeps the loop alive until the host is closed. The only file that knows libuv.
+ * Each takes a timer, an idle and an async handle of the loop, and a poll handle for each descriptor. The async
+ * handle keeps the loop alive until the host is closed. The only file that knows libuv.
  */
 #ifndef GUARD_UV_HOST_H
 #define GUARD_UV_HOST_H

@@ -18,8 +18,8 @@ struct value {
     char bytes[]; /* body, NUL, validator, NUL, tags, NUL */
 };
 
-/* Copies all three; one reference is the caller's. tags: NULL if it has none; an absent entry has nothing else. Returns
- * NULL without memory. */
+/* Copies all three; one reference is the caller's. tags: NULL if it has none; an absent entry has nothing else.
+ * Returns NULL without memory. */
 struct value *value_new(const char *body, size_t body_bytes, const char *validator, size_t validator_bytes,
                         const char *tags, size_t tags_bytes);
 /* A guard_value is always the head of a value: this one. NULL: NULL. */

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * abandon.h - a load that nobody waits for any more, in the whole fleet, is cancelled; of a policy that says `abandon`.
- * Private to the room.
+ * abandon.h - a load that nobody waits for any more, in the whole fleet, is cancelled; of a policy that says
+ * `abandon`. Private to the room.
  *
  *     the last waiter leaves      under a lease: a renewal asks      no other process
  *     LOADING ------------------> whether another process ---------> waits: ABANDONED: cancelled, lease released, note left
  *                                 waits; and so does every               (without a lease, or alone: at once)
  *                                 later renewal
  *
- * Never twice   The load after an abandoned one is spared. Otherwise a patience that is shorter than the load keeps a key
- *               cold for ever: each load ends with the request that began it. The release leaves a note, the next lease
- *               comes with it, in whatever process; a lease that is given back before its load has begun leaves it again.
- *               Without a lease this process remembers, by the hash of the key: another key may be spared with it.
+ * Never twice   The load after an abandoned one is spared. Otherwise a patience that is shorter than the load keeps a
+ *               key cold for ever: each load ends with the request that began it. The release leaves a note, the next
+ *               lease comes with it, in whatever process; a lease that is given back before its load has begun leaves
+ *               it again. Without a lease this process remembers, by the hash of the key: another key may be spared
+ *               with it.
  * Refreshes     A load that refreshes a value which is there has no waiters and needs none: it is never abandoned.
  * Afterwards    The flight has given the load up, and the release is sent: a waiter that joins now gets another load.
  */

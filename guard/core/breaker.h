@@ -12,8 +12,8 @@
  * jitter, and a login that succeeds ends the first pause: it has shown that Redis answers. The pauses after a
  * failed probe are not cut short, or a Redis that lets us in and then hangs would be tried without end. Then
  * one command goes through as the probe, so that recovery is no herd. A probe that met moving keys has shown
- * nothing: the next command is one in its place. A hit that a loop has had meanwhile will do as well, on probation: the
- * first command without an answer opens it again, for the next longer pause.
+ * nothing: the next command is one in its place. A hit that a loop has had meanwhile will do as well, on probation:
+ * the first command without an answer opens it again, for the next longer pause.
  *
  * Pure; the core's thread.
  */

@@ -348,8 +348,8 @@ static struct flight *alloc_flight(struct core *core, const struct core_key *key
     return flight;
 }
 
-/* Into the tables. In mode OFF no get joins another one's flight, nor one that passes: it is not found by its key. False:
- * no memory. */
+/* Into the tables. In mode OFF no get joins another one's flight, nor one that passes: it is not found by its key.
+ * False: no memory. */
 static bool list_flight(struct core *core, struct flight *flight)
 {
     const struct core_key *key = &flight->key;
@@ -403,8 +403,8 @@ void core_remove_flight(struct flight *flight)
 
 /* ---- gets ---- */
 
-/* A nested get keeps half of its time for loading by itself. A load with a permit waits only briefly: the process that
- * it waits for may be waiting for that very permit. */
+/* A nested get keeps half of its time for loading by itself. A load with a permit waits only briefly: the process
+ * that it waits for may be waiting for that very permit. */
 static uint64_t time_with_others_us(const struct core *core, uint64_t left_us)
 {
     enum { WITH_PERMIT_US = 200000 };

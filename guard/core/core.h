@@ -2,9 +2,9 @@
 /*
  * core.h - everything that decides. A pure state machine: events in, actions out.
  *
- * Events are calls of the functions below; each takes the time. Between two events the owner (the guard's thread, or a
- * simulator) drains core_next_action() and performs what it finds, and core_next_answer() and reports what it finds.
- * Every action that carries an `op` is answered by exactly one core_replied(), every CORE_LOAD by exactly one
+ * Events are calls of the functions below; each takes the time. Between two events the owner (the guard's thread, or
+ * a simulator) drains core_next_action() and performs what it finds, and core_next_answer() and reports what it
+ * finds. Every action that carries an `op` is answered by exactly one core_replied(), every CORE_LOAD by exactly one
  * core_loaded(), whatever happens, unless it was deferred; never from inside the draining.
  *
  * No I/O, no clock, no threads; chance comes from the seed and from make_token. Memory is taken only where
@@ -104,8 +104,8 @@ struct core_config {
     uint8_t hash_key[16];
     uint64_t seed;
     /*
-     * The shard of what stands in {namespace:...}: an encoded key, TAGS_KEY or PERMIT_KEY; below CORE_SHARDS_MAX. Asked
-     * whenever a command is to be sent, and may say something else each time. NULL: there is one shard, 0.
+     * The shard of what stands in {namespace:...}: an encoded key, TAGS_KEY or PERMIT_KEY; below CORE_SHARDS_MAX.
+     * Asked whenever a command is to be sent, and may say something else each time. NULL: there is one shard, 0.
      */
     unsigned (*shard_of)(void *context, const char *encoded, size_t encoded_bytes);
     /* Likewise of an invalidation, if it goes to names of another namespace; NULL: it does not. */
@@ -116,13 +116,14 @@ struct core_config {
     void *kind_context;
     uint32_t kinds; /* 0 stands for 1 */
     /*
-     * Hears at once what happens to loads, leases and invalidations; calls no function of the core. NULL: of no interest.
-     * `event` is lent until it returns; `kind` stands for event->kind, which is NULL: CORE_NO_KIND, or as kind_of() says.
+     * Hears at once what happens to loads, leases and invalidations; calls no function of the core. NULL: of no
+     * interest. `event` is lent until it returns; `kind` stands for event->kind, which is NULL: CORE_NO_KIND, or as
+     * kind_of() says.
      */
     void (*tell)(void *context, const struct guard_event *event, unsigned kind);
     void *tell_context;
-    /* Keeps what is loaded, and answers in place of a load where Redis could not be asked (outage.h). Lent; NULL: none. Its
-     * clock is the core's. */
+    /* Keeps what is loaded, and answers in place of a load where Redis could not be asked (outage.h). Lent; NULL:
+     * none. Its clock is the core's. */
     struct near *near;
     /* The newest 4096 confirmed invalidations are remembered, and sent again when core_reign() tells of another
      * master. */
@@ -192,8 +193,8 @@ struct core_waiter *core_next_answer(struct core *core);
 void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
                   const struct guard_policy *policy, const char *filler, bool of_many);
 
-/* What is kept has answered in place of Redis, and is to be loaded again: in the background, without a lease if Redis cannot
- * be asked still. Nothing comes of it as above. */
+/* What is kept has answered in place of Redis, and is to be loaded again: in the background, without a lease if Redis
+ * cannot be asked still. Nothing comes of it as above. */
 void core_refresh_kept(struct core *core, uint64_t now_us, const struct core_key *key,
                        const struct guard_policy *policy, bool of_many);
 
@@ -275,8 +276,8 @@ struct core_action {
     struct entry_life life; /* as its loader has said */
     struct tags_clock born; /* FILL, TOUCH, shares: known if value has tags */
     bool of_tag, expires;
-    /* INVALIDATE of a key that is moving, where no script runs: DEL lease, and once that is answered DEL value, each at
-     * the master that has it, then the script's message. Answered like the script. */
+    /* INVALIDATE of a key that is moving, where no script runs: DEL lease, and once that is answered DEL value, each
+     * at the master that has it, then the script's message. Answered like the script. */
     bool by_delete;
     const struct value *previous; /* LOAD: the value it would replace; NULL: none to compare with */
     uint64_t load_us;
@@ -337,7 +338,8 @@ struct core_reply {
     struct entry_life life;
     bool damaged; /* FRESH, STALE: something is there, but not a sound entry of this key */
     /* FRESH, STALE: older than an invalidation of one of its tags. To a FILL or TOUCH of a value with tags: one was
-     * invalidated before it was sent, or that is not known. The owner has looked: the core sees no value unchecked. */
+     * invalidated before it was sent, or that is not known. The owner has looked: the core sees no value unchecked.
+     * */
     bool outdated;
     bool blameless;          /* UNKNOWN: this key's master has answered; another, of the tags, has not */
     struct tags_clock clock; /* to ACQUIRE: the tags' clock, read before it was answered */
@@ -361,8 +363,8 @@ struct core_reply {
 
 void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply);
 
-/* UNCHANGED: what the action's `previous` says; only if there was one. NO_MEMORY: this process had no thread for it or no
- * memory for what it brought, which says nothing about the source. */
+/* UNCHANGED: what the action's `previous` says; only if there was one. NO_MEMORY: this process had no thread for it
+ * or no memory for what it brought, which says nothing about the source. */
 enum core_load_outcome { LOAD_OK, LOAD_ABSENT, LOAD_FAILED, LOAD_UNCHANGED, LOAD_NO_MEMORY };
 
 struct core_loaded {
@@ -378,9 +380,9 @@ struct core_loaded {
 /* A load whose thread is lent comes back after the one that it is lent to. One that was deferred may be over for the
  * core already: then nothing happens. */
 void core_loaded(struct core *core, uint64_t now_us, uint64_t load, const struct core_loaded *loaded);
-/* Its loader has returned, and the load will be finished later: its thread is free. Told after everything that is over
- * of its batch, if it was in one. Still answered by core_loaded(), unless CORE_FORGET or the end of the core comes
- * first. */
+/* Its loader has returned, and the load will be finished later: its thread is free. Told after everything that is
+ * over of its batch, if it was in one. Still answered by core_loaded(), unless CORE_FORGET or the end of the core
+ * comes first. */
 void core_deferred(struct core *core, uint64_t now_us, uint64_t load);
 
 /*
@@ -388,12 +390,12 @@ void core_deferred(struct core *core, uint64_t now_us, uint64_t load);
  *
  * Keys of a request for many, of a policy with a batch loader, are loaded in a batch if they get their leases at the
  * same time. Such a load does not start before the turn of the owner's loop is over in which it was queued, nor
- * while the answer to an acquire is outstanding that was sent in the same turn as its own: those are one write to each
- * master, so the answers are about to come. One that does not come is an answer, too, once the limit of a command is
- * over; where the master is known to be away or the keys are moving, at once. That is all it waits for; never for a
- * lease that another process holds, nor for a load: so no two batches can wait for each other. No other load waits
- * for the end of a turn, and none waits for it twice. Other loads of such a policy are in a batch if they had to wait for
- * a worker or a permit (loads.h): nothing waits in order to be in one.
+ * while the answer to an acquire is outstanding that was sent in the same turn as its own: those are one write to
+ * each master, so the answers are about to come. One that does not come is an answer, too, once the limit of a
+ * command is over; where the master is known to be away or the keys are moving, at once. That is all it waits for;
+ * never for a lease that another process holds, nor for a load: so no two batches can wait for each other. No other
+ * load waits for the end of a turn, and none waits for it twice. Other loads of such a policy are in a batch if they
+ * had to wait for a worker or a permit (loads.h): nothing waits in order to be in one.
  */
 /* Something happened in this turn that makes its end worth an event. */
 bool core_turn_due(const struct core *core);
@@ -405,9 +407,9 @@ void core_turn_over(struct core *core, uint64_t now_us);
 /* Something happened to this key: a fill, a release (gone = false) or an invalidation (gone = true). */
 void core_woken(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes, bool gone);
 /*
- * The same of a fill or release whose message brought what was stored or is shared. A flight that waits, and whose last lookup found the
- * lease with this tag, answers the waiters with it that joined before that lookup was sent; for all others it is a
- * wake-up like any other.
+ * The same of a fill or release whose message brought what was stored or is shared. A flight that waits, and whose
+ * last lookup found the lease with this tag, answers the waiters with it that joined before that lookup was sent; for
+ * all others it is a wake-up like any other.
  */
 struct core_pushed {
     const char *lease_tag; /* TOKEN_TAG_BYTES of the lease it was filled under; lent */
@@ -434,10 +436,10 @@ void core_resync(struct core *core, uint64_t now_us);
  * way. */
 void core_link(struct core *core, uint64_t now_us, unsigned shard, bool up);
 /*
- * Another master of this shard was confirmed; shard_of() says so already. If the shard's number has stayed the same, no
- * reply of the new one has been told yet. What the one before it had confirmed within 30 s of its last answer is sent
- * again, spread over 200 ms: it may not have reached this one. So is what has moved from one shard to another since it
- * was confirmed. Once for each change. Frees nothing, either.
+ * Another master of this shard was confirmed; shard_of() says so already. If the shard's number has stayed the same,
+ * no reply of the new one has been told yet. What the one before it had confirmed within 30 s of its last answer is
+ * sent again, spread over 200 ms: it may not have reached this one. So is what has moved from one shard to another
+ * since it was confirmed. Once for each change. Frees nothing, either.
  */
 void core_reign(struct core *core, uint64_t now_us, unsigned shard);
 /* A loop has had a hit from this shard's master: where nothing else is asked, that is what closes its breaker. */

@@ -18,8 +18,8 @@
 #include "permits.h"
 #include "replay.h"
 
-/* An op is the id of its flight, invalidation or permit, the shard that it is sent to, and a count, from above. So the
- * reply tells whose breaker it is about, even if the key is of another shard by then. */
+/* An op is the id of its flight, invalidation or permit, the shard that it is sent to, and a count, from above. So
+ * the reply tells whose breaker it is about, even if the key is of another shard by then. */
 enum { CORE_OP_COUNT_BITS = 12, CORE_OP_SHARD_BITS = 8, CORE_OP_BITS = 20 };
 
 enum { ACTIONS_PER_OWNER = 4 }; /* the most that one event makes one flight, invalidation or permit send */

@@ -11,8 +11,8 @@
  *
  * Limit      A running loader cannot be stopped, so it is told and waited for. A deferred load is ended: at its
  *            limit its key fails, its lease is released, and a verdict that comes later says nothing.
- * Place      It keeps its place and its permit until it is finished, because until then its query may be running; at the
- *            latest until hold_until_us, because nobody may ever finish it.
+ * Place      It keeps its place and its permit until it is finished, because until then its query may be running; at
+ *            the latest until hold_until_us, because nobody may ever finish it.
  * Closing    None is waited for.
  */
 #ifndef GUARD_CORE_DEFER_H

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * keep.h - how long an entry lives: as its loader has said (guard_load_keep()), else as the policy says. Pure; any thread.
+ * keep.h - how long an entry lives: as its loader has said (guard_load_keep()), else as the policy says. Pure; any
+ * thread.
  *
- * The loader's numbers travel with the entry. The fresh time travels as it was said, before jitter: a value that is found
- * unchanged begins it anew, and would live shorter each time if it began the jittered one. The stale time decides for every
- * reader. What the loader has not said is the policy's of each fill, and of each reader.
+ * The loader's numbers travel with the entry. The fresh time travels as it was said, before jitter: a value that is
+ * found unchanged begins it anew, and would live shorter each time if it began the jittered one. The stale time
+ * decides for every reader. What the loader has not said is the policy's of each fill, and of each reader.
  */
 #ifndef GUARD_KEEP_H
 #define GUARD_KEEP_H
@@ -23,8 +24,8 @@ struct spans {
     bool cut; /* they were more than max_value_ms */
 };
 
-/* keep: what the loader has said, NULL: nothing. previous: the life of the value that it found unchanged, which goes on
- * unless it has said something; NULL: it has loaded another one. */
+/* keep: what the loader has said, NULL: nothing. previous: the life of the value that it found unchanged, which goes
+ * on unless it has said something; NULL: it has loaded another one. */
 struct entry_life keep_life(const struct guard_keep *keep, const struct entry_life *previous);
 
 struct spans keep_spans(const struct entry_life *life, const struct guard_policy *policy, bool absent,

@@ -61,8 +61,8 @@ static struct load *visit_awaited(struct load *at, const struct load *load, stru
     return last;
 }
 
-/* Breadth first: a deferred load may wait for several keys. Where the way from a load to what it waits for, in the end, comes to
- * this goal; over_mates: waiting also for what its mates wait for. NULL: it does not. */
+/* Breadth first: a deferred load may wait for several keys. Where the way from a load to what it waits for, in the
+ * end, comes to this goal; over_mates: waiting also for what its mates wait for. NULL: it does not. */
 static struct load *find_way(struct core *core, struct load *first, const struct load *goal, bool over_mates)
 {
     struct load *last = first;

@@ -12,8 +12,8 @@
  * As of      when the lookup that found it was sent, or when the query that made it began. What was changed and
  *            confirmed before that it shows.
  * Touch      when the last canary was sent that has come back: of one connection, so every message that was published
- *            before it has been heard. A message can be missing, so what was near is not near for longer than it was. In
- *            a Cluster a canary speaks for one master's way alone: there is no touch.
+ *            before it has been heard. A message can be missing, so what was near is not near for longer than it was.
+ *            In a Cluster a canary speaks for one master's way alone: there is no touch.
  *
  * Both are instants, no states: a cut that nobody has noticed ends the same way. Pure; any thread.
  */
@@ -55,7 +55,8 @@ struct outage_asker {
 };
 bool outage_serves(const struct guard_policy *policy, const struct outage_asker *asker);
 
-/* What a load has brought may be kept: a value or an absent row that is not for one request alone, and is not only shared. */
+/* What a load has brought may be kept: a value or an absent row that is not for one request alone, and is not only
+ * shared. */
 bool outage_keeps(const struct guard_policy *policy, enum guard_how how, bool passing);
 
 #endif

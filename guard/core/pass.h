@@ -8,9 +8,9 @@
  *
  *     mark found by a lookup, an acquire, or in a message --> each waiter gets a flight of its own, which passes
  *
- * A passing flight takes no lease, is not found by its key and has one waiter: nothing can be delivered to another one. Its
- * load stores nothing, whatever it says, and a failure of it is nobody else's. So none lines up behind another: they only
- * share workers, permits and half of the queue (loads.h).
+ * A passing flight takes no lease, is not found by its key and has one waiter: nothing can be delivered to another
+ * one. Its load stores nothing, whatever it says, and a failure of it is nobody else's. So none lines up behind
+ * another: they only share workers, permits and half of the queue (loads.h).
  *
  * A mark is no answer, so it may part waiters that joined after what found it was sent.
  */

@@ -2,19 +2,21 @@
 /*
  * replay.h - confirmed invalidations, sent again to the next master. Private to the room.
  *
- * A master confirms an invalidation before its replicas have heard of it. If it ends then and one of them takes over, the
- * value is back, and the load that it voided may store. So a process remembers what it had confirmed shortly before, and
- * says all of it again when the reign changes. That is idempotent, and costs a reload of those keys.
+ * A master confirms an invalidation before its replicas have heard of it. If it ends then and one of them takes over,
+ * the value is back, and the load that it voided may store. So a process remembers what it had confirmed shortly
+ * before, and says all of it again when the reign changes. That is idempotent, and costs a reload of those keys.
  *
- * What     Of every key and tag the last confirmation (that one was expired only if none of the others dropped it), if it came within REPLAY_AGE_MS of the last answer of the master
- *          that gave it. So an outage ages nothing, however long it is: what the old master said last is what its
- *          replicas have missed. The newest REPLAY_MOST are kept; those that make way for them are counted as dropped.
- * Whose    Only what was confirmed: what was not is repeated anyway (invalidate.h), or its caller knows. All but those
- *          that are still at the master which confirmed them, if that is not the one whose reign has changed: what has
- *          moved may have come from there, and a promoted replica has a number of its own.
- * When     Spread over REPLAY_SPREAD_MS, at most REPLAY_UNDER_WAY at a time; after one without a confirmation one at a
- *          time, with growing pauses. What is confirmed is not sent again before the next change, so a load that began
- *          after the change is voided once. One that the process invalidates itself meanwhile is not sent at all.
+ * What     Of every key and tag the last confirmation (that one was expired only if none of the others dropped it),
+ *          if it came within REPLAY_AGE_MS of the last answer of the master that gave it. So an outage ages nothing,
+ *          however long it is: what the old master said last is what its replicas have missed. The newest REPLAY_MOST
+ *          are kept; those that make way for them are counted as dropped.
+ * Whose    Only what was confirmed: what was not is repeated anyway (invalidate.h), or its caller knows. All but
+ *          those that are still at the master which confirmed them, if that is not the one whose reign has changed:
+ *          what has moved may have come from there, and a promoted replica has a number of its own.
+ * When     Spread over REPLAY_SPREAD_MS, at most REPLAY_UNDER_WAY at a time; after one without a confirmation one at
+ *          a time, with growing pauses. What is confirmed is not sent again before the next change, so a load that
+ *          began after the change is voided once. One that the process invalidates itself meanwhile is not sent at
+ *          all.
  * Dropped  For want of room or memory, and after REPLAY_ATTEMPTS: counted (replay_dropped).
  *
  *               confirmed                      reign          alarm

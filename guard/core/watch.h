@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * watch.h - what the core tells of itself as it happens: the events of guard.h that are its to know. Nothing is done, and
- * nothing is decided, if nobody listens. Private to the room.
+ * watch.h - what the core tells of itself as it happens: the events of guard.h that are its to know. Nothing is done,
+ * and nothing is decided, if nobody listens. Private to the room.
  */
 #ifndef GUARD_WATCH_H
 #define GUARD_WATCH_H

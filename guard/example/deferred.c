@@ -2,7 +2,8 @@
 /*
  * deferred.c - one thread, one epoll loop, PostgreSQL and the guard: no thread waits for a query.
  *
- *     ./deferred redis://127.0.0.1:6379 postgresql://localhost/shop 'SELECT name FROM products WHERE id = $1::int' 1 2 3
+ *     ./deferred redis://127.0.0.1:6379 postgresql://localhost/shop 'SELECT name FROM products WHERE id = $1::int' 1
+ *     2 3
  *
  * Prints each row once it is there. Started again at once, it finds all of them in Redis.
  */

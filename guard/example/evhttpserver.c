@@ -6,9 +6,9 @@
  *
  *   on_request() -> guard_get() -> a load thread: begin_load() -> base: end_load() -> on_answered() of all that wait
  *
- * The loader only begins: it defers its load, hands the work to the base, here a timer in place of a query, and returns. So
- * a thousand slow queries need no more than one load thread. A request whose client has left stays valid until it is
- * answered; evhttp then throws the answer away.
+ * The loader only begins: it defers its load, hands the work to the base, here a timer in place of a query, and
+ * returns. So a thousand slow queries need no more than one load thread. A request whose client has left stays valid
+ * until it is answered; evhttp then throws the answer away.
  */
 #include "adapters/libevent.h"
 #include "files.h"

@@ -19,8 +19,8 @@ struct files {
     struct guard_kind *kind;
 };
 
-/* From the command line of all these servers: NAME PORT FOLDER [REDIS_URL [DELAY_MS]]. A guard whose loader reads below
- * FOLDER. Exits if it cannot; the reason is on stderr. */
+/* From the command line of all these servers: NAME PORT FOLDER [REDIS_URL [DELAY_MS]]. A guard whose loader reads
+ * below FOLDER. Exits if it cannot; the reason is on stderr. */
 void files_open(struct files *files, int argc, char **argv);
 
 /* The loader: takes its time, then files_answer(). */
@@ -38,8 +38,8 @@ int files_listen(const char *port);
 void files_listening(unsigned port); /* that line */
 
 /*
- * A descriptor that delivers SIGTERM and SIGINT, which are blocked from now on. Call it before any thread exists, so that
- * all threads inherit that.
+ * A descriptor that delivers SIGTERM and SIGINT, which are blocked from now on. Call it before any thread exists, so
+ * that all threads inherit that.
  */
 int files_signals(void);
 

@@ -5,8 +5,8 @@
  *     fileserver PORT FOLDER [REDIS_URL [DELAY_MS]]
  *
  * GET /name answers with FOLDER/name, read once for the whole fleet, however many clients ask. DELAY_MS
- * makes the reading as slow as a database would be. Port 0 takes a free one; either way a line on stdout names it. Each
- * load is a line on stderr. SIGTERM and SIGINT let running requests finish.
+ * makes the reading as slow as a database would be. Port 0 takes a free one; either way a line on stdout names it.
+ * Each load is a line on stderr. SIGTERM and SIGINT let running requests finish.
  *
  *   main: accept -> thread: serve() -> guard_get_wait() -> load worker: files_load() -> every waiting thread
  */

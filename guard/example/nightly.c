@@ -5,7 +5,8 @@
  *     ./nightly redis://127.0.0.1:6379
  *
  * What the job writes to should be handed the fence, and refuse a number lower than one it has seen: a host that was
- * suspended in the middle may go on after its lock has moved on. A host that asks when the job is over does it once more.
+ * suspended in the middle may go on after its lock has moved on. A host that asks when the job is over does it once
+ * more.
  */
 #include "locks.h"
 #include <stdio.h>

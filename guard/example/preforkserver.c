@@ -6,8 +6,8 @@
  *
  *   main: listen, fork -> worker: files_open(), accept, guard_get_wait(), answer, one client after the other
  *
- * The workers collapse their loads over Redis, as processes on several hosts would. A guard that is opened before fork() is
- * the parent's: in a worker it answers INVALID at once, and says so in the log.
+ * The workers collapse their loads over Redis, as processes on several hosts would. A guard that is opened before
+ * fork() is the parent's: in a worker it answers INVALID at once, and says so in the log.
  */
 #include "files.h"
 #include <fcntl.h>

@@ -7,11 +7,12 @@
  *                                          ...its answer comes: the load is finished
  *
  * Threads   queries_load() any; the rest on the thread of the loop.
- * Loop      Watch `fd` for reading, level-triggered, and call queries_ready() when it is. Nothing blocks it, except libpq's
- *           look-up of a host's name: give hostaddr.
+ * Loop      Watch `fd` for reading, level-triggered, and call queries_ready() when it is. Nothing blocks it, except
+ *           libpq's look-up of a host's name: give hostaddr.
  * Limits    A query that its load does not wait for any more keeps its connection until PostgreSQL has answered. Put
  *           options='-c statement_timeout=10000' and tcp_user_timeout=10000 into the conninfo.
- * Outage    A connection is made when the first query needs it. If it breaks, its query fails, and the next one makes another.
+ * Outage    A connection is made when the first query needs it. If it breaks, its query fails, and the next one makes
+ *           another.
  * Close     After guard_close(): what is left is finished as failed.
  */
 #ifndef QUERIES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_check.h - refuses settings and requests of locks that cannot work, naming what is wrong and what would be right.
- * Pure, but for the plug-in of a provider, which is looked for.
+ * lock_check.h - refuses settings and requests of locks that cannot work, naming what is wrong and what would be
+ * right. Pure, but for the plug-in of a provider, which is looked for.
  */
 #ifndef GUARD_LOCK_CHECK_H
 #define GUARD_LOCK_CHECK_H

@@ -5,8 +5,8 @@
  * Asking   One take is under way at most. What happens meanwhile that would be a reason to ask (a hint, a resync, the
  *          link) is noted in `told`: asked again as soon as the refusal is there.
  * Holding  The alarm of a held claim is its renewal or the warning, whichever is first; giving back replaces it.
- * Giving   A give is repeated until it is answered, or until whatever can stand there has ended by itself. While a take
- *          is under way or in doubt, the give asks the provider to remember the token.
+ * Giving   A give is repeated until it is answered, or until whatever can stand there has ended by itself. While a
+ *          take is under way or in doubt, the give asks the provider to remember the token.
  */
 #include "lock_core_state.h"
 #include <assert.h>

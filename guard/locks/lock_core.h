@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_core.h - everything that locks decide: one state machine for all kinds and all providers. Events in, actions out.
+ * lock_core.h - everything that locks decide: one state machine for all kinds and all providers. Events in, actions
+ * out.
  *
  * Events are calls of the functions below; each takes the time. Between two events the owner (the locks' thread, or a
- * simulator) drains lock_core_next_action() and performs what it finds; at the end of its turn, which may be several events
- * later, the three ..._next_...() that tell the application. Every action is answered by exactly one lock_core_replied(),
- * whatever happens; never from inside the draining. Only lock_core_tick() rings alarms: a process that stood still
- * passes on what has come meanwhile before it, so a reply counts however late it is read. A reply, a link or a request
- * judges the claim that it is about, and no other.
+ * simulator) drains lock_core_next_action() and performs what it finds; at the end of its turn, which may be several
+ * events later, the three ..._next_...() that tell the application. Every action is answered by exactly one
+ * lock_core_replied(), whatever happens; never from inside the draining. Only lock_core_tick() rings alarms: a
+ * process that stood still passes on what has come meanwhile before it, so a reply counts however late it is read. A
+ * reply, a link or a request judges the claim that it is about, and no other.
  *
- * A request is for some names. What stands at the provider under one token is a claim: a place in the queue, then a hold.
- * A request makes one claim for all its names if the provider takes several at once, otherwise one after the other in the
- * order of their encoded bytes, which lets no circle close. Names that its owner holds already make none: their claims
- * are shared. A granted request becomes a hold: the claims of its names.
+ * A request is for some names. What stands at the provider under one token is a claim: a place in the queue, then a
+ * hold. A request makes one claim for all its names if the provider takes several at once, otherwise one after the
+ * other in the order of their encoded bytes, which lets no circle close. Names that its owner holds already make
+ * none: their claims are shared. A granted request becomes a hold: the claims of its names.
  *
  *                         granted                    given back by its last hold
  *   o------> ASKING ------------------> HELD ----------------------------------------> GIVING --> over
@@ -21,40 +22,41 @@
  *           WAITING --------------------------- over: LOST ------ given back, or over ---+  |
  *            | (and ASKING) cancel, deadline, close ----------------------------------------+
  *
- * A request makes its claim at once, or, while its owner waits for the same name with another request, when that one is
- * decided; a granted one is shared then. While the provider cannot be reached, what would be asked, renewed or given back
- * waits for the link.
+ * A request makes its claim at once, or, while its owner waits for the same name with another request, when that one
+ * is decided; a granted one is shared then. While the provider cannot be reached, what would be asked, renewed or
+ * given back waits for the link.
  *
- * MUTEX, FAIR and WRITE ask for LOCK_ALL of LOCK_ALL units, READ for 1 of LOCK_ALL, PERMITS for `units` of `limit`; only
- * MUTEX overtakes. The provider grants by one rule: what others hold, what stands in front in the queue and what is asked
- * for fit into the limit.
+ * MUTEX, FAIR and WRITE ask for LOCK_ALL of LOCK_ALL units, READ for 1 of LOCK_ALL, PERMITS for `units` of `limit`;
+ * only MUTEX overtakes. The provider grants by one rule: what others hold, what stands in front in the queue and what
+ * is asked for fit into the limit.
  *
  * Rules (tests/README.md traces each to a test)
- *   L1  a claim has one token, sent again unchanged while its fate is open; giving it back ends the token, and `doubt` says
- *       that an unanswered take may still run
+ *   L1  a claim has one token, sent again unchanged while its fate is open; giving it back ends the token, and
+ *       `doubt` says that an unanswered take may still run
  *   L2  valid from the sending of the last confirmed take or renewal, for the lease less 1 % and 2 ms; a grant that
  *       has already run out on arrival is given back and requested again
- *   L3  renewed at a third of the lease, then every twelfth until answered; only "not held", a drop or the end of validity
- *       loses it
+ *   L3  renewed at a third of the lease, then every twelfth until answered; only "not held", a drop or the end of
+ *       validity loses it
  *   L4  nothing renews a claim that is being given back
  *   L5  renewing and giving back name a token and touch no other
  *   L6  `lost` is told once, warn_us before the validity ends at the latest, never for a hold that was given back
- *   L7  a hint that comes while the claim is asking counts: it asks again at once. Behind it a poll: first in line every
- *       20 to 500 ms (doubling, +-50 %), others every third of place_ms, all once the refusal's hint_ms is over; all within
- *       100 ms after a resync
- *   L8  a waiter's place is renewed in time while this process runs; where the provider can (`stays`), by one action for
- *       all claims on a name that are not first. Its answer says which of them should ask; so it serves as their poll, after
- *       a resync, when the link comes up and, if they are more than 16, for a hint to all; and when a hint_ms of theirs is
- *       over, at the latest after place_ms, one of them asks for all. What is not answered is sent again after 20 to 500 ms,
- *       at most a sixth of place_ms (doubling, +-50 %)
+ *   L7  a hint that comes while the claim is asking counts: it asks again at once. Behind it a poll: first in line
+ *       every 20 to 500 ms (doubling, +-50 %), others every third of place_ms, all once the refusal's hint_ms is
+ *       over; all within 100 ms after a resync
+ *   L8  a waiter's place is renewed in time while this process runs; where the provider can (`stays`), by one action
+ *       for all claims on a name that are not first. Its answer says which of them should ask; so it serves as their
+ *       poll, after a resync, when the link comes up and, if they are more than 16, for a hint to all; and when a
+ *       hint_ms of theirs is over, at the latest after place_ms, one of them asks for all. What is not answered is
+ *       sent again after 20 to 500 ms, at most a sixth of place_ms (doubling, +-50 %)
  *   L9  a token carries its own lease
  *   L10 re-entrance is counted here; the provider sees one claim for an owner and a name
  *   L11 all kinds of a name count in the same units
  *   L12 several names: at once, or in one order
  *   L13 permits are claims like any others
  *
- * No I/O, no clock, no threads; chance comes from the seed and from make_token. Memory is taken where a request or an owner
- * is accepted, and for a claim that takes the place of another; without it the request is answered with NO_MEMORY.
+ * No I/O, no clock, no threads; chance comes from the seed and from make_token. Memory is taken where a request or an
+ * owner is accepted, and for a claim that takes the place of another; without it the request is answered with
+ * NO_MEMORY.
  *
  * Time     uint64_t now_us, the monotonic clock of clock.h.
  * Threads  none: one owner.
@@ -97,14 +99,14 @@ struct lock_core_config {
 
 /* NULL: no memory. */
 struct lock_core *lock_core_new(const struct lock_core_config *config);
-/* After lock_core_close(), or unused. What is not given back yet is forgotten: it ends with its lease. Frees the owners
- * that are left. Accepts NULL in *core. */
+/* After lock_core_close(), or unused. What is not given back yet is forgotten: it ends with its lease. Frees the
+ * owners that are left. Accepts NULL in *core. */
 void lock_core_free(struct lock_core **core);
 
 /* NULL: no memory. */
 struct lock_owner *lock_core_owner_new(struct lock_core *core);
-/* Its holds are lost and given back (each is still to be given back by lock_core_give(), which frees it for the owner of
- * the memory); its requests are answered with CANCELLED. */
+/* Its holds are lost and given back (each is still to be given back by lock_core_give(), which frees it for the owner
+ * of the memory); its requests are answered with CANCELLED. */
 void lock_core_owner_free(struct lock_core *core, uint64_t now_us, struct lock_owner **owner);
 
 /* ---- requests and holds ---- */
@@ -253,8 +255,8 @@ void lock_core_told(struct lock_core *core, uint64_t now_us, const char *uuid, c
 void lock_core_dropped(struct lock_core *core, uint64_t now_us, const char *token, const char *why);
 /* Hints may have been lost: every claim that waits asks again, spread over 100 ms. */
 void lock_core_resync(struct lock_core *core, uint64_t now_us);
-/* The provider can be reached, or not. Coming up: every claim that is held is renewed, every other is asked for. `why` as
- * above; what UNREACHABLE says. */
+/* The provider can be reached, or not. Coming up: every claim that is held is renewed, every other is asked for.
+ * `why` as above; what UNREACHABLE says. */
 void lock_core_link(struct lock_core *core, uint64_t now_us, bool up, const char *why);
 
 /* When lock_core_tick() is due next; UINT64_MAX: never. */
@@ -265,8 +267,8 @@ void lock_core_tick(struct lock_core *core, uint64_t now_us);
 
 /* Answers every request with CLOSING, loses every hold and gives all back. */
 void lock_core_close(struct lock_core *core, uint64_t now_us);
-/* Nothing stands at the provider, and no action is under way. Holds may still be out: after the close giving them back is
- * told at once. */
+/* Nothing stands at the provider, and no action is under way. Holds may still be out: after the close giving them
+ * back is told at once. */
 bool lock_core_idle(const struct lock_core *core);
 
 /* waiting, held and what the core counts; leaves the others alone. */

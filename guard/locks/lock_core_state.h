@@ -10,8 +10,8 @@
  *   lock_line.c     those that wait for one name here, and the places they renew together
  *
  * Lifetime  A claim is there until nothing of its token can stand at the provider and no action of it is under way; a
- *           line, a name's, until its last claim and its last LOCK_STAY. Both leave the tables at once and are freed at
- *           the beginning of the next event, because actions may point to them until then.
+ *           line, a name's, until its last claim and its last LOCK_STAY. Both leave the tables at once and are freed
+ *           at the beginning of the next event, because actions may point to them until then.
  */
 #ifndef GUARD_LOCK_CORE_STATE_H
 #define GUARD_LOCK_CORE_STATE_H

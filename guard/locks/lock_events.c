@@ -3,9 +3,9 @@
  * lock_events.c - the functions of lock_core.h, in which events come and actions go.
  *
  * Every event begins with lock_begin(): it notes its instant, and frees the claims and lines that ended in the event
- * before. Only the tick rings alarms: what a process that stood still has yet to read may confirm what is due. Until then a
- * hold may be over without being told; so what shares, grants or gives back a hold looks at its validity first.
- * An op is the id of its claim or line above two bits that say which action it is.
+ * before. Only the tick rings alarms: what a process that stood still has yet to read may confirm what is due. Until
+ * then a hold may be over without being told; so what shares, grants or gives back a hold looks at its validity
+ * first. An op is the id of its claim or line above two bits that say which action it is.
  */
 #include "../base/digest.h"
 #include "lock_core_state.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_life.c - locks from guard_locks_open() to guard_locks_close(): their settings, provider, core and thread. See locks.h.
+ * lock_life.c - locks from guard_locks_open() to guard_locks_close(): their settings, provider, core and thread. See
+ * locks.h.
  */
 #include "../base/blocking.h"
 #include "../base/check.h"

@@ -42,8 +42,8 @@ static void tell_node_up(struct lock_node *node)
     node->hooks.link(node->hooks.context, true, node->why);
 }
 
-/* The latest that it can be. Redis takes one whole second of its clock from another, which is up to a second too much. Never
- * 0: that is a birth that is not known. */
+/* The latest that it can be. Redis takes one whole second of its clock from another, which is up to a second too
+ * much. Never 0: that is a birth that is not known. */
 static uint64_t birth_of(uint64_t now_us, unsigned long long uptime_s)
 {
     unsigned long long least_s = uptime_s > 0 ? uptime_s - 1 : 0;

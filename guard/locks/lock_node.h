@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_node.h - one Redis, as the providers of locks see it: a connection for commands, and a subscription to the channel
- * of the namespace's locks.
+ * lock_node.h - one Redis, as the providers of locks see it: a connection for commands, and a subscription to the
+ * channel of the namespace's locks.
  *
- * Its age. A Redis that has just started may have forgotten what was held, so one that has to wait grants nothing until it
- * has been up for max_lease_ms. How long it has been up it is asked (INFO) whenever it is reached, before it is told to be
- * up.
+ * Its age. A Redis that has just started may have forgotten what was held, so one that has to wait grants nothing
+ * until it has been up for max_lease_ms. How long it has been up it is asked (INFO) whenever it is reached, before it
+ * is told to be up.
  *
  * Threads   that of the host.
  */
@@ -57,8 +57,8 @@ void lock_node_close(struct lock_node *node, void (*closed)(void *context), void
 uint32_t lock_node_young_ms(const struct lock_node *node, uint64_t now_us);
 /* It will never be known: this login may not ask. NULL: it may. */
 const char *lock_node_ageless(const struct lock_node *node);
-/* It lets nobody in with this login, or to this database; told as a link that is up, so that it is asked for. NULL: it
- * does, or is not reached. */
+/* It lets nobody in with this login, or to this database; told as a link that is up, so that it is asked for. NULL:
+ * it does, or is not reached. */
 const char *lock_node_denied(const struct lock_node *node);
 
 #endif

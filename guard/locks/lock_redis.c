@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_redis.c - locks over one Redis: an action of the core is a call of one script (lock_wire.h), its answer the reply.
- * Redis queues by the token, so nothing is kept here between two actions. See provider.h.
+ * lock_redis.c - locks over one Redis: an action of the core is a call of one script (lock_wire.h), its answer the
+ * reply. Redis queues by the token, so nothing is kept here between two actions. See provider.h.
  */
 #include "../base/check.h"
 #include "../base/clock.h"

@@ -2,10 +2,10 @@
 /*
  * lock_request.c - what a request still needs, and how it is answered. See lock_core_state.h.
  *
- * Names are taken in steps: all in one if the provider takes several at once, else one after the other in the order of
- * their encoded bytes. A step takes what the owner has already, queues behind what the owner is asking for, and makes a
- * claim for the rest. What a request has is in the uses of its hold, from the first step on; when it loses some of it
- * before it has all, it begins again.
+ * Names are taken in steps: all in one if the provider takes several at once, else one after the other in the order
+ * of their encoded bytes. A step takes what the owner has already, queues behind what the owner is asking for, and
+ * makes a claim for the rest. What a request has is in the uses of its hold, from the first step on; when it loses
+ * some of it before it has all, it begins again.
  */
 #include "lock_core_state.h"
 #include <stdio.h>

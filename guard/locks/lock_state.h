@@ -12,8 +12,8 @@
  * struct guard_hold. The locks' thread alone frees it, unless that thread has ended.
  *
  * Locking   one mutex. No host code is called with it held.
- * Lifetime  guard_locks_close() ends the thread. The struct itself stays for as long as a hold or an owner is out, which
- *           may be closed later.
+ * Lifetime  guard_locks_close() ends the thread. The struct itself stays for as long as a hold or an owner is out,
+ *           which may be closed later.
  */
 #ifndef GUARD_LOCK_STATE_H
 #define GUARD_LOCK_STATE_H

@@ -67,12 +67,12 @@ struct lock_wire {
 void lock_wire_init(struct lock_wire *wire, const char *name_space, unsigned database, uint32_t max_lease_ms,
                     uint32_t fence_ms);
 
-/* Sends the script of an action (any kind; up to GUARD_LOCK_NAMES_MAX names, any number of tokens). What the action points
- * to is copied. False: it could not be sent. */
+/* Sends the script of an action (any kind; up to GUARD_LOCK_NAMES_MAX names, any number of tokens). What the action
+ * points to is copied. False: it could not be sent. */
 bool lock_wire_send(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
                     redis_replied *replied, void *context);
-/* A renewal (the names and the token of that action) that also writes the fencing numbers of a quorum. Its answer is that
- * of a LOCK_RENEW. */
+/* A renewal (the names and the token of that action) that also writes the fencing numbers of a quorum. Its answer is
+ * that of a LOCK_RENEW. */
 bool lock_wire_send_raise(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
                           const uint64_t fence[], redis_replied *replied, void *context);
 /* What has a name, and what waits? */
@@ -89,9 +89,9 @@ struct lock_asked {
 };
 struct lock_asked lock_asked_of(const struct lock_action *action);
 
-/* Anything that is not exactly an answer to it is LOCK_UNANSWERED, with the reason; a TAKE that this login will never be
- * allowed is LOCK_IMPOSSIBLE. STAY: writes to ask_now[], which has
- * room for asked->count (others: may be NULL). Texts are lent from the reply, or static. */
+/* Anything that is not exactly an answer to it is LOCK_UNANSWERED, with the reason; a TAKE that this login will never
+ * be allowed is LOCK_IMPOSSIBLE. STAY: writes to ask_now[], which has room for asked->count (others: may be NULL).
+ * Texts are lent from the reply, or static. */
 void lock_wire_read(const struct lock_asked *asked, enum redis_outcome outcome,
                     const struct redisReply *reply, struct lock_reply *out, uint32_t ask_now[]);
 /* False: no answer, and why. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* plugin.c - the table of a plug-in, see provider.h: compiled once for each with LOCK_PLUGIN_OPEN (guard.mk), else empty. */
+/* plugin.c - the table of a plug-in, see provider.h: compiled once for each with LOCK_PLUGIN_OPEN (guard.mk), else
+ * empty. */
 #include "provider.h"
 
 #ifdef LOCK_PLUGIN_OPEN

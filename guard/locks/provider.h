@@ -8,18 +8,18 @@
  *     look(name)       ------------------------------------->
  *                      <------- replied(op), told(), dropped(), resync(), link(), looked()
  *
- * TAKE is answered soon: GRANTED, or REFUSED, which means that the token stands in line (if the action has a place_ms) and
- * is to be asked for again, unchanged, when told, when hint_ms is over, or by the poll. A provider whose server queues by
- * itself keeps a session for the token: the first TAKE begins to wait there and is answered REFUSED, told() says that the
- * server has granted it, and the TAKE that follows is GRANTED. GIVE of a token that waits leaves the queue; GIVE of one that
- * is not known is answered NOT_HELD.
+ * TAKE is answered soon: GRANTED, or REFUSED, which means that the token stands in line (if the action has a
+ * place_ms) and is to be asked for again, unchanged, when told, when hint_ms is over, or by the poll. A provider
+ * whose server queues by itself keeps a session for the token: the first TAKE begins to wait there and is answered
+ * REFUSED, told() says that the server has granted it, and the TAKE that follows is GRANTED. GIVE of a token that
+ * waits leaves the queue; GIVE of one that is not known is answered NOT_HELD.
  *
  * Threads    Everything on the thread of the host; a provider whose library has threads of its own crosses over by
  *            host_wake_send().
- * Once       An action that was accepted is answered by exactly one replied(), never from inside perform(); nothing is
- *            called any more once close() was, but `closed`.
- * Time       A reply's validity is counted by the core from the instant at which it made the action; a provider that sends
- *            it later only makes the lock shorter.
+ * Once       An action that was accepted is answered by exactly one replied(), never from inside perform(); nothing
+ *            is called any more once close() was, but `closed`.
+ * Time       A reply's validity is counted by the core from the instant at which it made the action; a provider that
+ *            sends it later only makes the lock shorter.
  */
 #ifndef GUARD_LOCK_PROVIDER_H
 #define GUARD_LOCK_PROVIDER_H
@@ -67,7 +67,8 @@ struct lock_provider {
 typedef struct lock_provider *lock_provider_open(const struct lock_provider_config *config,
                                                  struct guard_error *error);
 lock_provider_open lock_redis_open;
-/* Each in a folder of its own that may be missing; GUARD_LOCKS_WITH_REDLOCK and so on say what is built (guard.mk). */
+/* Each in a folder of its own that may be missing; GUARD_LOCKS_WITH_REDLOCK and so on say what is built (guard.mk).
+ * */
 lock_provider_open lock_redlock_open, lock_postgres_open, lock_zookeeper_open;
 
 /* What opens it; NULL: INVALID, and the error says what is missing. */
@@ -76,14 +77,15 @@ lock_provider_open *lock_provider_find(enum guard_lock_provider provider, struct
 const char *lock_provider_name(enum guard_lock_provider provider);
 
 /*
- * Beside a shared library of the guard a provider that needs a client library is a plug-in, opened when it is asked for: a
- * shared object that shows this table and nothing else, and has a copy of its own of what it uses of base/.
+ * Beside a shared library of the guard a provider that needs a client library is a plug-in, opened when it is asked
+ * for: a shared object that shows this table and nothing else, and has a copy of its own of what it uses of base/.
  *
  *     /usr/lib/libstampede-guard.so.0.3
  *     /usr/lib/stampede-guard/0.3/postgres.so
  *
- * It is looked for there and nowhere else: a program with more rights than its caller must take no code from the caller's
- * folder or environment. The structs above have no version of their own, so one of another GUARD_VERSION is refused.
+ * It is looked for there and nowhere else: a program with more rights than its caller must take no code from the
+ * caller's folder or environment. The structs above have no version of their own, so one of another GUARD_VERSION is
+ * refused.
  */
 struct lock_plugin {
     const char *version; /* the first member in every version */

@@ -2,8 +2,8 @@
 /*
  * redis/cluster.c - see redis/cluster.h.
  *
- * Locking   `mutex` is for the map but its owners, the places' comings and goings, the watches and `why`. What asks for
- *           views belongs to the thread of the loop.
+ * Locking   `mutex` is for the map but its owners, the places' comings and goings, the watches and `why`. What asks
+ *           for views belongs to the thread of the loop.
  */
 #include "cluster.h"
 #include "../base/chance.h"

@@ -6,8 +6,8 @@
  *     ------------------------------->      over a connection of its own; redis/slots.h says what of it is believed
  *     the map has changed                   every watch is woken
  *
- * Hints (a redirection, a node that is lost) may come by the thousand: views follow one another after 100 ms, and ever
- * more slowly, up to 2 s, while they bring nothing new.
+ * Hints (a redirection, a node that is lost) may come by the thousand: views follow one another after 100 ms, and
+ * ever more slowly, up to 2 s, while they bring nothing new.
  *
  * Each master has a place, and with it a reign, that the connections of all loops to it share while they hold it.
  *
@@ -24,8 +24,8 @@
 
 struct redis_cluster;
 
-/* url, tls (NULL: without): lent until it is closed. `ended` is called whenever a master's reign is over, on any thread,
- * under a lock; may be NULL. NULL: no memory. */
+/* url, tls (NULL: without): lent until it is closed. `ended` is called whenever a master's reign is over, on any
+ * thread, under a lock; may be NULL. NULL: no memory. */
 struct redis_cluster *redis_cluster_open(struct guard_host *host, const struct redis_url *url,
                                          struct redis_tls *tls, void (*ended)(void *context), void *context);
 void redis_cluster_close(struct redis_cluster *cluster, void (*closed)(void *context), void *context);
@@ -54,12 +54,12 @@ unsigned redis_cluster_find(struct redis_cluster *cluster, const struct redis_en
 
 /* The map may be old. */
 void redis_cluster_hint(struct redis_cluster *cluster);
-/* A loop cannot reach a master that it holds, or can again: views are asked for until none is lost, for a failover takes its time and
- * no command that is redirected tells of it. */
+/* A loop cannot reach a master that it holds, or can again: views are asked for until none is lost, for a failover
+ * takes its time and no command that is redirected tells of it. */
 void redis_cluster_lost(struct redis_cluster *cluster, unsigned node, bool is_lost);
 
-/* A node to subscribe at: any but `not_this` if there is another; a replica if there is one, but a master as well after a
- * replica. */
+/* A node to subscribe at: any but `not_this` if there is another; a replica if there is one, but a master as well
+ * after a replica. */
 void redis_cluster_choose(struct redis_cluster *cluster, const struct redis_endpoint *not_this,
                           struct redis_endpoint *out);
 

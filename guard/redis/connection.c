@@ -2,8 +2,8 @@
 /*
  * redis/connection.c - the life of one Redis connection. The stages are drawn in redis/connection.h.
  *
- * Flow      connection_send() appends to the pipeline. What the first command of a turn asks the loop for soon, and last
- *           of all, writes everything before the loop waits again, whatever in the turn sent it.
+ * Flow      connection_send() appends to the pipeline. What the first command of a turn asks the loop for soon, and
+ *           last of all, writes everything before the loop waits again, whatever in the turn sent it.
  * Limits    One timer, set no later than the earliest limit; it may ring early and is then set again. Before
  *           anything is declared late, everything that has arrived is read: a loop that was busy for longer
  *           than the limit must not mistake its own delay for Redis's. What such a turn has kept from being written
@@ -121,8 +121,8 @@ static bool has_lapsed(const struct redis_connection *connection)
     return until_ms != UINT64_MAX && clock_now_ms() >= until_ms;
 }
 
-/* Another master was confirmed, or this one is none, or has not been for too long: nothing that comes over it reaches a
- * caller. */
+/* Another master was confirmed, or this one is none, or has not been for too long: nothing that comes over it reaches
+ * a caller. */
 static bool is_void(const struct redis_connection *connection)
 {
     return connection->stage == STAGE_UP &&
@@ -212,8 +212,8 @@ static uint32_t rest_ms(struct redis_connection *connection, enum guard_redis_st
     return chance_backoff(&connection->chance, first, most, connection->failures);
 }
 
-/* Gives the connection up. What waited for it to come up goes on waiting; what was entrusted to it is answered. Callers
- * touch nothing afterwards that belongs to the old epoch. */
+/* Gives the connection up. What waited for it to come up goes on waiting; what was entrusted to it is answered.
+ * Callers touch nothing afterwards that belongs to the old epoch. */
 static void lose(struct redis_connection *connection, enum guard_redis_state state, const char *why)
 {
     bool was_up = connection->stage == STAGE_UP;
@@ -298,7 +298,8 @@ static void write_failed(struct redis_connection *connection, int error)
 }
 
 /* A turn was held up before its end, at which its commands are written: they have had no chance, and their time
- * begins now. Taken back, they would look as if Redis did not answer; written with the old limit, as if it were late. */
+ * begins now. Taken back, they would look as if Redis did not answer; written with the old limit, as if it were late.
+ * */
 static void excuse_what_waits_for_its_turn(struct redis_connection *connection, uint64_t now)
 {
     if (connection->stage == STAGE_UP && connection->tried < connection->pipeline.queued)

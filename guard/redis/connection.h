@@ -16,10 +16,10 @@
  * within its limit resets the connection; so does anything that leaves it in doubt, because a connection
  * whose replies no longer match its commands would hand one caller's reply to the next. After a reset, what
  * had not been written is UNSENT, what had been is UNKNOWN: it may have run, or may still run later.
- * Commands sent while the connection is not up wait for it within their limit: a caller need not know. They are written at
- * the end of their turn of the loop; if that is held up, their time begins when it goes on.
- * A login that is refused a command while UP stays connected and UP, but is told DENIED until a second has
- * passed without a refusal.
+ * Commands sent while the connection is not up wait for it within their limit: a caller need not know. They are
+ * written at the end of their turn of the loop; if that is held up, their time begins when it goes on. A login that
+ * is refused a command while UP stays connected and UP, but is told DENIED until a second has passed without a
+ * refusal.
  *
  * Only the master's replies reach a caller: redis/fence.h says how a value is read and what the heartbeat is for,
  * redis/reign.h what happens to the connections of a process when one of them finds another master: from that instant

@@ -19,8 +19,8 @@
  * been replaced. Where GETEX itself is refused it is a ZREM, a write that scripts need anyway. Every tenth time, busy
  * or not, it is ROLE, for replicas that take writes; with fence=role, every time.
  *
- * What an ACL refuses for good may have been a slip of its writer: GETEX and ROLE are asked again every 15 to 30 s, beside
- * the heartbeat, and a refusal of that is no news.
+ * What an ACL refuses for good may have been a slip of its writer: GETEX and ROLE are asked again every 15 to 30 s,
+ * beside the heartbeat, and a refusal of that is no news.
  *
  * A master that stays without its replicas may have been replaced, and then its address leads elsewhere: every
  * REDIS_REDIAL_MS the connection is made anew; its greeting asks for replicas, too.

@@ -8,11 +8,11 @@
  *   once more   ROLE  INFO  GETEX
  *   a Sentinel  AUTH  HELLO  CLIENT SETNAME  [SUBSCRIBE]
  *
- * AUTH and SELECT are left out where the URL has neither. HELLO, which changes nothing without arguments, says whether
- * this is a server of the kind that the URL is for: alone, a node of a Cluster, or a Sentinel. ROLE keeps away from a replica, which would answer
- * reads with old values, INFO tells the master's reign and which server it is, GETEX whether the fence works here. An ACL may forbid all
- * that is not AUTH, SELECT and SUBSCRIBE: then there is no name, no check, no reign, ROLE with each value that is
- * read, and EVAL in place of EVALSHA.
+ * AUTH and SELECT are left out where the URL has neither. HELLO, which changes nothing without arguments, says
+ * whether this is a server of the kind that the URL is for: alone, a node of a Cluster, or a Sentinel. ROLE keeps
+ * away from a replica, which would answer reads with old values, INFO tells the master's reign and which server it
+ * is, GETEX whether the fence works here. An ACL may forbid all that is not AUTH, SELECT and SUBSCRIBE: then there is
+ * no name, no check, no reign, ROLE with each value that is read, and EVAL in place of EVALSHA.
  *
  * Pure; the owner's thread.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/login.h - user and password as they are when they are needed: a password in a file may have been changed since.
+ * redis/login.h - user and password as they are when they are needed: a password in a file may have been changed
+ * since.
  *
  * Threads  any. Reads one small file, and does not wait for anything else.
  */

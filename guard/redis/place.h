@@ -19,8 +19,8 @@
  * address again. When a round confirms another master than the last one did, the reign is over (redis/reign.h) before
  * anything is asked of the new one.
  *
- * Locking    Its mutex is taken before that of its reign. host_wake_send() is called under it, so that nothing wakes a
- *            member that has left.
+ * Locking    Its mutex is taken before that of its reign. host_wake_send() is called under it, so that nothing wakes
+ *            a member that has left.
  * Threads    any; a member's functions on the thread of its loop, the watcher's on that of its own.
  * Time       Instants of clock_now_us(), in ms.
  */

@@ -2,9 +2,10 @@
 /*
  * redis/reader.c - replies out of a stream of bytes, within bounds that the other side cannot break.
  *
- * The one file that knows the generations of hiredis. From 1.0 on it parses what RESP3 has as well, calls functions for it
- * that earlier ones do not have, announces elements in another type and nests without an end. Nobody here asks for RESP3,
- * so types, depth and sizes are judged in our callbacks, with our reasons, whatever the library would let pass.
+ * The one file that knows the generations of hiredis. From 1.0 on it parses what RESP3 has as well, calls functions
+ * for it that earlier ones do not have, announces elements in another type and nests without an end. Nobody here asks
+ * for RESP3, so types, depth and sizes are judged in our callbacks, with our reasons, whatever the library would let
+ * pass.
  */
 #include "reader.h"
 #include <assert.h>

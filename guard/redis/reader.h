@@ -2,11 +2,13 @@
 /*
  * redis/reader.h - replies out of a stream of bytes, within bounds that the other side cannot break.
  *
- * hiredis parses; it allocates what a header announces ("*2147483647" asks for 16 GB), nests as deep as it is told and
- * buffers whatever comes. Here a reply is one of RESP2, of max_reply_bytes bytes (with the slack of one feed), with
- * max_elements elements in all its arrays together, nested no deeper than seven levels. Nothing else of hiredis is used.
+ * hiredis parses; it allocates what a header announces ("*2147483647" asks for 16 GB), nests as deep as it is told
+ * and buffers whatever comes. Here a reply is one of RESP2, of max_reply_bytes bytes (with the slack of one feed),
+ * with max_elements elements in all its arrays together, nested no deeper than seven levels. Nothing else of hiredis
+ * is used.
  *
- * A reply with all that is in it lies in one piece of memory, which serves one reply after another; a large one has more.
+ * A reply with all that is in it lies in one piece of memory, which serves one reply after another; a large one has
+ * more.
  *
  * Pure; the owner's thread.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/redis.c - see redis/redis.h: with one master one connection, in a Cluster routes to all of them, and to subscribe
- * a connection to some node.
+ * redis/redis.c - see redis/redis.h: with one master one connection, in a Cluster routes to all of them, and to
+ * subscribe a connection to some node.
  */
 #include "redis.h"
 #include "connection.h"

@@ -8,12 +8,12 @@
  *             shared by all loops             goes to                         pipeline, socket
  *
  * With one master every call goes straight to its connection. In a Cluster a command goes to the master that has the
- * slot of its key, is asked again where Redis says that the slot has moved, and comes back as MOVING if it still moves
- * when its limit is over. A shard is one master's part of the keys: a small number.
+ * slot of its key, is asked again where Redis says that the slot has moved, and comes back as MOVING if it still
+ * moves when its limit is over. A shard is one master's part of the keys: a small number.
  *
- * Every command is answered exactly once, never from inside redis_send(). Commands sent while the master's connection is
- * not up wait for it within their limit: a caller need not know. Not in a Cluster: there what another node could answer
- * does not wait for one that is lost.
+ * Every command is answered exactly once, never from inside redis_send(). Commands sent while the master's connection
+ * is not up wait for it within their limit: a caller need not know. Not in a Cluster: there what another node could
+ * answer does not wait for one that is lost.
  *
  * Owns       Connections, their sockets and the threads that resolve names. It knows neither keys nor scripts: those
  *            come from above as bytes.
@@ -26,8 +26,8 @@
  * Read in this order: types.h; connection (one connection: its stages, and what they are for), pipeline (commands in
  * their order), command (their bytes; EVALSHA), reader (replies within bounds), greeting (the login), fence and reign
  * (one master), error (what errors mean), socket, tls, tls_context (DNS, connect, TLS, reset); view, slots, cluster
- * and routes (a Cluster); url, place, topology (where the masters are); redis.c (this header); subscription stands on top of
- * all.
+ * and routes (a Cluster); url, place, topology (where the masters are); redis.c (this header); subscription stands on
+ * top of all.
  */
 #ifndef GUARD_REDIS_H
 #define GUARD_REDIS_H
@@ -69,16 +69,16 @@ void redis_close(struct redis *redis, void (*closed)(void *context), void *conte
 
 /* To one master at least. */
 bool redis_is_up(const struct redis *redis);
-/* All are up, their login may do all that is of use, and the servers are verified; what is not so is in the text of the
- * state. */
+/* All are up, their login may do all that is of use, and the servers are verified; what is not so is in the text of
+ * the state. */
 bool redis_is_whole(const struct redis *redis);
 
 /* Which master's the key of that name is; name: as in Redis. 0: with one master. */
 unsigned redis_shard(const struct redis *redis, const char *name, size_t name_bytes);
 /*
- * What is not about one key. The masters, one after the other: the first shard from *shard on that has keys; false: there
- * is none. A name that its master has (lent until the next call), and a command for it, of whatever words: what comes
- * back is that server's word, for good or ill. As redis_send() else. The number moves on when keys may have got
+ * What is not about one key. The masters, one after the other: the first shard from *shard on that has keys; false:
+ * there is none. A name that its master has (lent until the next call), and a command for it, of whatever words: what
+ * comes back is that server's word, for good or ill. As redis_send() else. The number moves on when keys may have got
  * another master, or the master another reign.
  */
 bool redis_next_shard(const struct redis *redis, unsigned *shard);
@@ -96,9 +96,9 @@ bool redis_is_away(const struct redis *redis);
 /* A number that moves on when commands are written: what was sent under the present one has not left yet. */
 uint64_t redis_batch(const struct redis *redis);
 
-/* All commands of one turn of the loop to one master leave in one write. False: no memory, too much pending, closing, or
- * in a Cluster that master is not up; then `replied` will never be called. argv is copied. In a Cluster argv[1] is the key
- * that says where it goes; without one, or with PUBLISH, to any master, each in its turn. */
+/* All commands of one turn of the loop to one master leave in one write. False: no memory, too much pending, closing,
+ * or in a Cluster that master is not up; then `replied` will never be called. argv is copied. In a Cluster argv[1] is
+ * the key that says where it goes; without one, or with PUBLISH, to any master, each in its turn. */
 bool redis_send(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
                 redis_replied *replied, void *context);
 
@@ -116,8 +116,8 @@ bool redis_look_up(struct redis *redis, struct redis_lookup *lookup, const char 
 bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t argc, const char *const *argv,
                const size_t *argv_bytes, redis_replied *replied, void *context);
 
-/* The same of a script that replies with a number, which counts as done only once the URL's wait_replicas have what it did
- * (redis/replicated.h): else it is UNKNOWN, wait_ms later at most. With none wanted it is redis_run(). */
+/* The same of a script that replies with a number, which counts as done only once the URL's wait_replicas have what
+ * it did (redis/replicated.h): else it is UNKNOWN, wait_ms later at most. With none wanted it is redis_run(). */
 bool redis_run_replicated(struct redis *redis, unsigned script, size_t key_count, size_t argc,
                           const char *const *argv, const size_t *argv_bytes, redis_replied *replied,
                           void *context);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/replicated.h - scripts that count as done only once replicas have what they did: a script, and WAIT behind it.
+ * redis/replicated.h - scripts that count as done only once replicas have what they did: a script, and WAIT behind
+ * it.
  *
  *     run:  script  WAIT n ms     one write, over a connection of its own: WAIT holds up what comes behind it
  *
@@ -8,9 +9,9 @@
  *     fewer replicas, or a connection lost on the way: it ran, and may yet be lost ---> UNKNOWN
  *     an error of either -------------------------------------------------------------> that error
  *
- * Scripts that come while a WAIT is out share the next one. WAIT is never sent alone: a connection that wrote nothing is
- * told at once of how many replicas there are. A script that Redis did not know is sent again as EVAL, behind the WAIT:
- * then the next WAIT is its own.
+ * Scripts that come while a WAIT is out share the next one. WAIT is never sent alone: a connection that wrote nothing
+ * is told at once of how many replicas there are. A script that Redis did not know is sent again as EVAL, behind the
+ * WAIT: then the next WAIT is its own.
  *
  * What it does not promise: with n below the number of replicas one that has not confirmed may be promoted, and a
  * replica that has confirmed may lose its memory. It does not fence either: an old master reads as before.

@@ -2,9 +2,11 @@
 /*
  * redis/routes.c - see redis/routes.h.
  *
- * Flow      start() -> dispatch() -> a connection -> on_reply() -> settle_call(), or follow() and try_later() -> dispatch().
- * Lifetime  A route belongs to the connection that it was sent over, or to one of the lists; settle_call() frees it. Callbacks
- *           of the owner may close the routes: what is left then is settled from inside, the struct goes last.
+ * Flow      start() -> dispatch() -> a connection -> on_reply() -> settle_call(), or follow() and try_later() ->
+ *           dispatch().
+ * Lifetime  A route belongs to the connection that it was sent over, or to one of the lists; settle_call() frees it.
+ *           Callbacks of the owner may close the routes: what is left then is settled from inside, the struct goes
+ *           last.
  */
 #include "routes.h"
 #include "../base/chance.h"

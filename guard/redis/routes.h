@@ -11,15 +11,16 @@
  *                  |   5, 10, 20, 40 ms |
  *                  +--------------------+ TRYAGAIN
  *
- * A command that is redirected has not run: the same words may be sent again. All of it happens within the one limit of
- * the command and five redirections; one whose slot is on the move for longer comes back as MOVING. A reply counts only
- * if the map, when it arrives, still says that this node has the slot: what a master that was replaced says reaches
- * no caller from the instant on at which one loop of the process has heard of the new one.
+ * A command that is redirected has not run: the same words may be sent again. All of it happens within the one limit
+ * of the command and five redirections; one whose slot is on the move for longer comes back as MOVING. A reply counts
+ * only if the map, when it arrives, still says that this node has the slot: what a master that was replaced says
+ * reaches no caller from the instant on at which one loop of the process has heard of the new one.
  *
  * A master that is not up takes nothing, so that no caller waits for it; one that is being connected to for
  * the first time does. What is sent before the first view of the map waits for it.
  *
- * Masters are connected to when the map names them, and given up when it does not and they have answered what they owe.
+ * Masters are connected to when the map names them, and given up when it does not and they have answered what they
+ * owe.
  *
  * Threads, Callbacks   as redis/redis.h has it.
  */
@@ -57,8 +58,8 @@ bool routes_may_look_up(const struct redis_routes *routes, const char *name, siz
 /* Moves on when any connection's does. */
 uint64_t routes_batch(const struct redis_routes *routes);
 
-/* REDIS_REPLICATED goes over a second connection to its master, as redis/replicated.h has it. A lookup's PTTL and value are one
- * node's. False: no memory, too much pending, or the master is not up; then nothing is ever called. */
+/* REDIS_REPLICATED goes over a second connection to its master, as redis/replicated.h has it. A lookup's PTTL and
+ * value are one node's. False: no memory, too much pending, or the master is not up; then nothing is ever called. */
 bool routes_send(struct redis_routes *routes, const struct redis_call *call);
 
 #endif

@@ -9,12 +9,12 @@
  *         redis/vote.h                  what that means
  *         the place                     moves, is confirmed, answers
  *
- * There are two connections to each Sentinel: one asks, the other hears +switch-master. That is a hint, and only asked
- * about: it may be lost, and the Sentinel that leads a failover tells it last. A Sentinel that does not answer within
- * SENTINEL_LIMIT_MS delays one round at most; from then on it is not up.
+ * There are two connections to each Sentinel: one asks, the other hears +switch-master. That is a hint, and only
+ * asked about: it may be lost, and the Sentinel that leads a failover tells it last. A Sentinel that does not answer
+ * within SENTINEL_LIMIT_MS delays one round at most; from then on it is not up.
  *
- * strict (of the URL): a master is given up once no majority has confirmed it for as long as the Sentinels need to call
- * one down (down-after-milliseconds); they are asked three times as often as that, if that is sooner.
+ * strict (of the URL): a master is given up once no majority has confirmed it for as long as the Sentinels need to
+ * call one down (down-after-milliseconds); they are asked three times as often as that, if that is sooner.
  *
  * Threads    that of its loop.
  * Secrets    Sentinels have a login of their own; neither is ever sent to the other's servers.

@@ -10,8 +10,8 @@
  *                                             with TLS  v   | failed  | done
  *                                               shake hands (redis/tls.h)
  *
- * A loop sees what lies in the socket, not what OpenSSL has taken out of it and not yet given: as long as there is such
- * a rest, `ready` is called in every turn.
+ * A loop sees what lies in the socket, not what OpenSSL has taken out of it and not yet given: as long as there is
+ * such a rest, `ready` is called in every turn.
  *
  * Lifetime  The socket is gone when redis_socket_reset() returns, and no hook is called any more.
  * Threads   The loop's.

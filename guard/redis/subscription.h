@@ -4,14 +4,14 @@
  *
  * One channel for all keys, subscribed once and for ever, because subscriptions that come and go with the
  * keys lose messages between the two. Two things tell that it is alive: the subscription was confirmed, and
- * the canary, a message that this process publishes over its command connection every second, comes back; in a Cluster
- * through each master in its turn, for any of the links between the nodes may be broken.
- * When it does not for CANARY_LIMIT_MS although it was published, the connection is dropped and made again; but not
- * before what had arrived was read: behind a stall of the process timers ring before the loop looks at its descriptors.
- * Whenever the subscription comes up, messages may have been lost before: `resync` is called.
+ * the canary, a message that this process publishes over its command connection every second, comes back; in a
+ * Cluster through each master in its turn, for any of the links between the nodes may be broken. When it does not for
+ * CANARY_LIMIT_MS although it was published, the connection is dropped and made again; but not before what had
+ * arrived was read: behind a stall of the process timers ring before the loop looks at its descriptors. Whenever the
+ * subscription comes up, messages may have been lost before: `resync` is called.
  *
- * Messages of one connection come in their order. So a canary of the only master that has come back says that all has been
- * heard which was published before it was sent: `touched`.
+ * Messages of one connection come in their order. So a canary of the only master that has come back says that all has
+ * been heard which was published before it was sent: `touched`.
  *
  *   c <process> <number>     a canary: does this process hear itself? Whatever begins with "c " is not handed on
  *
@@ -25,8 +25,8 @@
 
 enum { CANARY_EVERY_MS = 1000, CANARY_LIMIT_MS = 2000, CANARIES_FLYING = 4 };
 
-/* When was each sent that has not come back? In a Cluster each flies from another master, and says nothing of the others'
- * way. Pure. */
+/* When was each sent that has not come back? In a Cluster each flies from another master, and says nothing of the
+ * others' way. Pure. */
 struct canary {
     char process[CLOCK_UUID_SIZE];
     uint64_t sent; /* the number of the last one */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/tls.h - TLS of one socket of redis/socket.h: begin -> shake hands -> read, write -> end. What all of them share
- * is in redis/tls_context.h.
+ * redis/tls.h - TLS of one socket of redis/socket.h: begin -> shake hands -> read, write -> end. What all of them
+ * share is in redis/tls_context.h.
  *
  *     the socket -- take() --> session -- read() --> its owner
  *                <-- due() --         <-- write() --
@@ -10,9 +10,9 @@
  * word to the other side.
  *
  * Threads   A session is its socket's.
- * Errors    One line, without a path: that is a part of the URL. Nothing of ours stays in OpenSSL's error queue of the
- *           thread. What its host has left there is not taken for ours, and stays, but for a handshake: in that OpenSSL
- *           empties the queue itself.
+ * Errors    One line, without a path: that is a part of the URL. Nothing of ours stays in OpenSSL's error queue of
+ *           the thread. What its host has left there is not taken for ours, and stays, but for a handshake: in that
+ *           OpenSSL empties the queue itself.
  */
 #ifndef GUARD_REDIS_TLS_H
 #define GUARD_REDIS_TLS_H

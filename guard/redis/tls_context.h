@@ -42,8 +42,8 @@ struct redis_tls_settings {
 
 struct redis_tls;
 
-/* Reads the files. NULL: they are of no use, and *error (may be NULL) says why; INVALID or NO_MEMORY. Blocks for as long as the files
- * do. */
+/* Reads the files. NULL: they are of no use, and *error (may be NULL) says why; INVALID or NO_MEMORY. Blocks for as
+ * long as the files do. */
 struct redis_tls *redis_tls_open(const struct redis_tls_settings *settings, struct guard_error *error);
 /* After all of its sessions. Leaves NULL. */
 void redis_tls_close(struct redis_tls **tls);
@@ -60,8 +60,8 @@ struct redis_tls_side {
     char why[REDIS_WHY_SIZE];       /* the certificate is refused; "": not so */
 };
 
-/* Looks at the files, and gives out what they have come to: yours; NULL: no memory. The side is lent until the session
- * is freed. */
+/* Looks at the files, and gives out what they have come to: yours; NULL: no memory. The side is lent until the
+ * session is freed. */
 struct ssl_st *redis_tls_draw(struct redis_tls_side *side, char remark[REDIS_WHY_SIZE]);
 const struct redis_tls_settings *redis_tls_settings_of(const struct redis_tls *tls);
 

@@ -6,11 +6,10 @@
  *     redis+sentinel://[user[:password]@]host[:26379],host.../name[/db]
  *     redis+cluster://[user[:password]@]host[:6379],host...
  *
- * rediss in place of redis: TLS. Up to REDIS_HOSTS_MAX hosts. User and password are those of the servers with the data;
- * Sentinels have a login of their own.
- * Behind ? stand parameters, joined by &, their values percent-encoded; url.c has the table. The forms and names are
- * redis-py's where it has one; one that a scheme does not have is refused, for a misspelt ssl_cert_reqs must not be
- * silent.
+ * rediss in place of redis: TLS. Up to REDIS_HOSTS_MAX hosts. User and password are those of the servers with the
+ * data; Sentinels have a login of their own. Behind ? stand parameters, joined by &, their values percent-encoded;
+ * url.c has the table. The forms and names are redis-py's where it has one; one that a scheme does not have is
+ * refused, for a misspelt ssl_cert_reqs must not be silent.
  *
  * Secrets    No text given out repeats a value of the URL: with one character out of place a password stands where a
  *            host or a port belongs. The struct is free of them only after redis_url_clear().

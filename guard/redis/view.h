@@ -2,9 +2,9 @@
 /*
  * redis/view.h - what one node of a Cluster says about all of it, and where a redirection leads.
  *
- * CLUSTER SLOTS tells which master owns which slot, and addresses as they fit the connection that asks; CLUSTER NODES tells
- * each master's config epoch, by which a newer claim to a slot is known from an older one, and every node that is not
- * forgotten. Both are asked in one write and joined by the nodes' ids.
+ * CLUSTER SLOTS tells which master owns which slot, and addresses as they fit the connection that asks; CLUSTER NODES
+ * tells each master's config epoch, by which a newer claim to a slot is known from an older one, and every node that
+ * is not forgotten. Both are asked in one write and joined by the nodes' ids.
  *
  * A host that is empty or null is the one that was asked; "?" is a node that does not know its own name yet.
  *
@@ -50,7 +50,8 @@ bool redis_view_read_slots(struct redis_view *view, const struct redisReply *slo
 bool redis_view_read_epochs(struct redis_view *view, const struct redisReply *nodes,
                             char why[REDIS_WHY_SIZE]);
 
-/* The node that was asked has lost sight of this one for good: CLUSTER FORGET. One that is only dead is still named. */
+/* The node that was asked has lost sight of this one for good: CLUSTER FORGET. One that is only dead is still named.
+ * */
 bool redis_view_forgets(const struct redis_view *view, const char *id);
 
 struct redis_redirect {

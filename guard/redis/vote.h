@@ -8,14 +8,14 @@
  *     redis_vote_cast()     one has answered
  *     redis_vote_count()    what that means
  *
- * Of two answers the one with the higher config epoch is right, for each failover has its own, and each Sentinel takes
- * a newer one over from any other. So one answer is enough to look elsewhere. A majority is needed to confirm: each
- * failover was agreed to by a majority of the Sentinels, and any two majorities share one that knows. The Sentinel that
- * leads a failover knows first; until the others have heard of it (REDIS_VOTE_KEPT_MS at most) what it said counts
- * against what is older, though it is silent this time.
+ * Of two answers the one with the higher config epoch is right, for each failover has its own, and each Sentinel
+ * takes a newer one over from any other. So one answer is enough to look elsewhere. A majority is needed to confirm:
+ * each failover was agreed to by a majority of the Sentinels, and any two majorities share one that knows. The
+ * Sentinel that leads a failover knows first; until the others have heard of it (REDIS_VOTE_KEPT_MS at most) what it
+ * said counts against what is older, though it is silent this time.
  *
- * There are as many Sentinels as the URL names, or as the best informed of them counts, whichever is more. One that is
- * known by two addresses has one vote: SENTINEL MYID tells it apart.
+ * There are as many Sentinels as the URL names, or as the best informed of them counts, whichever is more. One that
+ * is known by two addresses has one vote: SENTINEL MYID tells it apart.
  *
  * Pure; the owner's thread. The instants are the owner's.
  */
@@ -44,8 +44,8 @@ struct redis_ballot {
     uint32_t down_after_ms; /* 0: not told */
 };
 
-/* False: not what a Sentinel answers. MASTER's own address is not read: the leader of a failover goes on giving the old
- * one beside the new epoch. */
+/* False: not what a Sentinel answers. MASTER's own address is not read: the leader of a failover goes on giving the
+ * old one beside the new epoch. */
 bool redis_ballot_read_master(struct redis_ballot *ballot, const struct redisReply *reply);
 bool redis_ballot_read_address(struct redis_ballot *ballot, const struct redisReply *reply);
 
@@ -68,9 +68,9 @@ struct redis_vote {
 bool redis_vote_seed(struct redis_vote *vote, const struct redis_endpoint *name);
 void redis_vote_identify(struct redis_vote *vote, size_t voter, const char *id, size_t id_bytes);
 
-/* The number of the voter that is to be asked under a new address from here on, new or in place of one that was learned
- * and does not answer; REDIS_VOTERS_MAX: none, it is known or there is no room. `reply`: one element of SENTINEL
- * SENTINELS. */
+/* The number of the voter that is to be asked under a new address from here on, new or in place of one that was
+ * learned and does not answer; REDIS_VOTERS_MAX: none, it is known or there is no room. `reply`: one element of
+ * SENTINEL SENTINELS. */
 size_t redis_vote_learn(struct redis_vote *vote, const struct redisReply *reply, uint64_t now_ms);
 
 void redis_vote_begin(struct redis_vote *vote);

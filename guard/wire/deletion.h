@@ -16,8 +16,8 @@
 #include "../core/core.h"
 #include "../redis/redis.h"
 
-/* Replies as the script invalidate does; `replied` once. channel: of the wake-ups; copied. False: it could not be sent,
- * and is not answered. */
+/* Replies as the script invalidate does; `replied` once. channel: of the wake-ups; copied. False: it could not be
+ * sent, and is not answered. */
 bool deletion_send(struct redis *redis, const char *name_space, const char *channel,
                    const struct core_key *key, redis_replied *replied, void *context);
 

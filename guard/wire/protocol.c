@@ -453,8 +453,8 @@ bool protocol_send_cache_id(const struct protocol *protocol, struct redis *redis
 
 /* ---- tags, beside others ---- */
 
-/* In a Cluster the tags' master may be away while that of an entry is not: what goes beside the entry's script does not
- * wait for it. The first key is one of the tags. */
+/* In a Cluster the tags' master may be away while that of an entry is not: what goes beside the entry's script does
+ * not wait for it. The first key is one of the tags. */
 static bool run_beside(struct redis *redis, enum script script, const struct script_call *call,
                        redis_replied *replied, void *context)
 {

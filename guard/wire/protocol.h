@@ -7,8 +7,8 @@
  *           entry and of a message, and the subscription to the channel.
  * Threads   That of the connection. No I/O of its own.
  *
- * Read in this order: scripts/acquire.lua and fill.lua (how Redis decides), protocol.c, epochs (tags), deletion (a key
- * that moves), envelope (an entry), wake (what processes tell each other).
+ * Read in this order: scripts/acquire.lua and fill.lua (how Redis decides), protocol.c, epochs (tags), deletion (a
+ * key that moves), envelope (an entry), wake (what processes tell each other).
  */
 #ifndef GUARD_PROTOCOL_H
 #define GUARD_PROTOCOL_H
@@ -65,8 +65,8 @@ bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, co
                         size_t tags_bytes, const struct tags_clock *born, redis_replied *replied,
                         void *context);
 
-/* Two steps, which make an entry that is older than its tags stale if those were expired and not invalidated: what became of
- * its tags, then with what that said and what stands there the entry itself. Each as above. */
+/* Two steps, which make an entry that is older than its tags stale if those were expired and not invalidated: what
+ * became of its tags, then with what that said and what stands there the entry itself. Each as above. */
 bool protocol_send_expiries(const struct protocol *protocol, struct redis *redis, const char *tags,
                             size_t tags_bytes, const struct tags_clock *born, redis_replied *replied,
                             void *context);

@@ -2,8 +2,8 @@
 /*
  * lock_pg.c - see lock_pg.h.
  *
- * libpq closes its socket, and may open another with the same number, inside almost any call. So the socket is watched
- * only between two calls: it is let go of before the first, watch_pg() after the last.
+ * libpq closes its socket, and may open another with the same number, inside almost any call. So the socket is
+ * watched only between two calls: it is let go of before the first, watch_pg() after the last.
  */
 #include "lock_pg.h"
 #include <assert.h>
@@ -15,8 +15,8 @@
 
 #include <libpq-fe.h>
 
-/* Of the addresses: the one from which the last login came through; for all connections, which lead to one database or
- * begin with another of their own. */
+/* Of the addresses: the one from which the last login came through; for all connections, which lead to one database
+ * or begin with another of their own. */
 static atomic_size_t first_host;
 
 /* ---- texts ---- */
@@ -125,7 +125,8 @@ static void lose_pg(struct lock_pg *pg, const char *what, const char *sqlstate)
     pg->heard(pg->context, &(struct lock_pg_event){.kind = LOCK_PG_LOST, .why = why, .sqlstate = state});
 }
 
-/* libpq has no accessor for the SQLSTATE of a refused login; at full verbosity its text has one. "": it was not reached. */
+/* libpq has no accessor for the SQLSTATE of a refused login; at full verbosity its text has one. "": it was not
+ * reached. */
 static void find_login_state(const char *text, char state[LOCK_PG_STATE_SIZE])
 {
     static const char mark[] = "FATAL:  ";
@@ -369,8 +370,8 @@ static void join_pg_hosts(const struct pg_hosts *hosts, size_t first, char *host
     }
 }
 
-/* What stands before dbname may be set by the connection string, what stands behind it not. Dead peers are found out by
- * keepalives, and by tcp_user_timeout when something is on its way. */
+/* What stands before dbname may be set by the connection string, what stands behind it not. Dead peers are found out
+ * by keepalives, and by tcp_user_timeout when something is on its way. */
 static PGconn *start_connecting_to_pg(struct lock_pg *pg)
 {
     static const char *const names[] = {"fallback_application_name",

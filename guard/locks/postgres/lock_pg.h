@@ -10,10 +10,10 @@
  * The only file of guard/ that knows libpq is lock_pg.c.
  *
  * Time       It has no limits of its own: the owner closes what takes too long. A connection that was closed with a
- *            statement under way is never used again, so nothing of it can come late. libpq looks host names up with a
- *            call that blocks the loop: name hosts by their numbers, or by hostaddr.
- * Callbacks  Never from inside the call that began it. They may run the next statement and close the connection, but not
- *            free its memory.
+ *            statement under way is never used again, so nothing of it can come late. libpq looks host names up with
+ *            a call that blocks the loop: name hosts by their numbers, or by hostaddr.
+ * Callbacks  Never from inside the call that began it. They may run the next statement and close the connection, but
+ *            not free its memory.
  * Secrets    No text has a password in it.
  * Threads    the loop's.
  */
@@ -66,9 +66,9 @@ bool lock_pg_check(const char *url, char why[LOCK_PG_WHY_SIZE]);
 
 /* It is CLOSED. The answer is UP or LOST. `url` is lent until it is UP. */
 void lock_pg_connect(struct lock_pg *pg, const char *url);
-/* All hosts of the connection string, and all addresses of each: libpq goes from one that refuses to the next, and waits
- * for one that is silent for ever. So the owner, who knows when that was too long, sends it on while it is CONNECTING.
- * False: all have been tried. */
+/* All hosts of the connection string, and all addresses of each: libpq goes from one that refuses to the next, and
+ * waits for one that is silent for ever. So the owner, who knows when that was too long, sends it on while it is
+ * CONNECTING. False: all have been tried. */
 bool lock_pg_try_next(struct lock_pg *pg);
 /* It is IDLE. Parameters are texts. The answer is ROWS, REFUSED or LOST. */
 void lock_pg_run(struct lock_pg *pg, const char *statement, const char *const *params, size_t param_count);

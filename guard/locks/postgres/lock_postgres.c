@@ -8,13 +8,13 @@
  *     replied(), told(), dropped(), link() <--+------ ended ------------------+
  *
  * A session takes all names of its token, so one that has some never needs another for the rest. Tokens that find no
- * session stand in line here, in their order. A take that is refused leaves its token at the server; once it is granted
- * there the core is told, asks again, and that take fetches the numbers. A session whose locks were given back serves the
- * next token; the server ends one that has nothing to do for a lease.
+ * session stand in line here, in their order. A take that is refused leaves its token at the server; once it is
+ * granted there the core is told, asks again, and that take fetches the numbers. A session whose locks were given
+ * back serves the next token; the server ends one that has nothing to do for a lease.
  *
- * The link is up as long as there is a session: while it is down the core asks for nothing and renews nothing. It is up,
- * too, where a server answers that cannot be used, for that is to be told. When connecting fails one session tries again,
- * every FIRST_BACKOFF_MS to MOST_BACKOFF_MS, for all.
+ * The link is up as long as there is a session: while it is down the core asks for nothing and renews nothing. It is
+ * up, too, where a server answers that cannot be used, for that is to be told. When connecting fails one session
+ * tries again, every FIRST_BACKOFF_MS to MOST_BACKOFF_MS, for all.
  *
  * What the core hears comes last in every function, when everything here is in order: it may act at once, and close.
  */

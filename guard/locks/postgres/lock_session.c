@@ -20,15 +20,15 @@ enum {
 #define OF_THE_KEY "locktype = 'advisory' AND objsubid = 1 AND (classid::int8 << 32 | objid::int8) = $1::int8"
 #define OF_THIS_DATABASE "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 
-/* The same for every session of the database, whatever its search_path: numbers of two tables would go back. The operator
- * may have put it into any schema. */
+/* The same for every session of the database, whatever its search_path: numbers of two tables would go back. The
+ * operator may have put it into any schema. */
 #define THE_TABLE                                                                                            \
     "SELECT format('%I.lock_fences', nspname) FROM pg_class AS found JOIN pg_namespace ON"                   \
     " pg_namespace.oid = relnamespace WHERE relname = 'lock_fences' AND relkind IN ('r', 'p') AND"           \
     " relpersistence <> 't' ORDER BY nspname <> 'public', found.oid LIMIT 1"
 
-/* $1 the backend of the login, $2 the lease. A pooler hands out backends of its own: it is left as it is. A lock may wait
- * for long, and a number that was handed out must outlive a crash of the server. PostgreSQL before 17 has no
+/* $1 the backend of the login, $2 the lease. A pooler hands out backends of its own: it is left as it is. A lock may
+ * wait for long, and a number that was handed out must outlive a crash of the server. PostgreSQL before 17 has no
  * transaction_timeout. */
 static const char check_sql[] =
     "SELECT pg_backend_pid() = $1::int4, pg_is_in_recovery(), (" THE_TABLE "),"
@@ -47,8 +47,8 @@ static const char create_sql[] =
     "DO $$ BEGIN PERFORM pg_advisory_xact_lock(1819239275, 1); IF NOT EXISTS (" THE_TABLE ") THEN"
     " CREATE TABLE " FENCES_TABLE "; END IF; END $$";
 
-/* After so many seconds of silence, and 6 more, the server takes the client for dead. One that waits has nothing to lose;
- * the lease of one that holds, $2, must not end by that. */
+/* After so many seconds of silence, and 6 more, the server takes the client for dead. One that waits has nothing to
+ * lose; the lease of one that holds, $2, must not end by that. */
 #define KEEPALIVES_OF_WAITER "set_config('tcp_keepalives_idle', '5', false)"
 #define KEEPALIVES_OF_HOLDER "set_config('tcp_keepalives_idle', (5 + $2::int8 / 1000)::text, false)"
 

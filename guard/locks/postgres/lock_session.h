@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_session.h - one session of PostgreSQL, and the advisory locks that it waits for or holds: those of all names of one
- * token, taken one after the other in the order of their bytes, which lets no circle close.
+ * lock_session.h - one session of PostgreSQL, and the advisory locks that it waits for or holds: those of all names
+ * of one token, taken one after the other in the order of their bytes, which lets no circle close.
  *
  *                logged in          direct, primary            try
  *   CONNECTING -----------> CHECKING --------------> IDLE -----------> TRYING --- granted --------+
@@ -15,18 +15,18 @@
  *   key      the first 8 bytes of SHA-256 of the row's name; two names with one key wait for each other
  *   queue    the server's own lock manager: trying passes nobody that waits
  *   lease    the server ends a session that is silent for this long (idle_session_timeout). That is never sooner than the
- *            core thinks, because the core counts from the sending of what the server answers. No other end of a client
- *            that is cut off comes before it: the server's keepalives leave a holder alone for longer
+ *            core thinks, because the core counts from the sending of what the server answers. No other end of a
+ *            client that is cut off comes before it: the server's keepalives leave a holder alone for longer
  *   fence    the row of lock_fences, one table for all search paths, with that name: an exclusive grant adds 1, a
  *            reader sees what is there. While a transaction has the row FOR SHARE the next exclusive grant waits in
  *            NUMBERING
  *   renewal  a look into pg_locks, which is a word of the session, too. The end of the session tells by itself
  *
- * A waiter whose process dies leaves the server's queue within client_connection_check_interval, one whose host is cut
- * off with the keepalives; one that is stopped holds for a lease once its turn comes.
+ * A waiter whose process dies leaves the server's queue within client_connection_check_interval, one whose host is
+ * cut off with the keepalives; one that is stopped holds for a lease once its turn comes.
  *
- * Time       limit_ms for what is answered at once. NUMBERING and RENEWING go on when it is over: the owner hears LATE.
- *            What has come by then is heard, also if the process stood still until after the limit.
+ * Time       limit_ms for what is answered at once. NUMBERING and RENEWING go on when it is over: the owner hears
+ *            LATE. What has come by then is heard, also if the process stood still until after the limit.
  * Callbacks  Never from inside the call that began it. They may call everything here, but not free its memory.
  * Threads    the loop's.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_quorum.h - one action for several independent masters: which of them has answered what, and what follows. Events in,
- * decisions out; lock_redlock.c and the simulator drive it.
+ * lock_quorum.h - one action for several independent masters: which of them has answered what, and what follows.
+ * Events in, decisions out; lock_redlock.c and the simulator drive it.
  *
  *   TAKE                     sent to all
  *    |  granted by a quorum                  |  out of reach
@@ -11,12 +11,14 @@
  *    v                       +-------------->|
  *   GRANTED                                  REFUSED, GONE, IMPOSSIBLE, UNSENT, UNANSWERED
  *
- * Raising. Each master counts the fencing numbers of its own grants. The number of a grant is the highest that its quorum has
- * named, and it is told only once a quorum has written it down: the next quorum has at least one master in common, which
- * counts on from there. The highest alone is not enough: the master that named it may be missing next time.
+ * Raising. Each master counts the fencing numbers of its own grants. The number of a grant is the highest that its
+ * quorum has named, and it is told only once a quorum has written it down: the next quorum has at least one master in
+ * common, which counts on from there. The highest alone is not enough: the master that named it may be missing next
+ * time.
  *
- * Giving back. The token asks again, so a tombstone is left only where a take may still run; that master votes no more for
- * this token. Once nothing but tombstones stands in its way the answer is GONE, and the claim goes on with another one.
+ * Giving back. The token asks again, so a tombstone is left only where a take may still run; that master votes no
+ * more for this token. Once nothing but tombstones stands in its way the answer is GONE, and the claim goes on with
+ * another one.
  *
  * RENEW, GIVE: what a quorum says. A verdict falls as soon as the answers that are missing cannot change it.
  */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_redlock.c - locks over several independent masters (Redis, Distributed Locks with Redis): MUTEX only, for there is no
- * queue. Every action goes to all of them at once; what their answers come to is lock_quorum.h's. See provider.h.
+ * lock_redlock.c - locks over several independent masters (Redis, Distributed Locks with Redis): MUTEX only, for
+ * there is no queue. Every action goes to all of them at once; what their answers come to is lock_quorum.h's. See
+ * provider.h.
  *
- * A master that has just started does not vote before it has been up for max_lease_ms, for it may have forgotten for whom it
- * has voted. One that cannot be reached is not asked for a grant; renewals and what is given back wait for it within
- * limit_ms. Two that are one server, by the run_id that INFO tells, grant nothing at all.
+ * A master that has just started does not vote before it has been up for max_lease_ms, for it may have forgotten for
+ * whom it has voted. One that cannot be reached is not asked for a grant; renewals and what is given back wait for it
+ * within limit_ms. Two that are one server, by the run_id that INFO tells, grant nothing at all.
  *
- * A refused token asks again after 50 ms, later 500, +-50 %, so that those that split the votes do not meet again; sooner if
- * a lease ends before that, or if a master says so: a queue place gives no right to the lock; its first waiter is only
- * told of a release.
+ * A refused token asks again after 50 ms, later 500, +-50 %, so that those that split the votes do not meet again;
+ * sooner if a lease ends before that, or if a master says so: a queue place gives no right to the lock; its first
+ * waiter is only told of a release.
  */
 #include "../../base/chance.h"
 #include "../../base/check.h"
@@ -83,8 +84,8 @@ static uint8_t *attempts_of(struct redlock_call *call)
     return &call->self->attempts[hash % REDLOCK_ATTEMPTS];
 }
 
-/* A refused one asks again when a lease ends, and at the latest after a pause; nobody is known to stand before it but the
- * holder. */
+/* A refused one asks again when a lease ends, and at the latest after a pause; nobody is known to stand before it but
+ * the holder. */
 static void spread_redlock(struct redlock_call *call, struct lock_reply *reply)
 {
     uint8_t *attempts = attempts_of(call);
@@ -358,7 +359,8 @@ static bool same_holder(const struct guard_lock_view *a, const struct guard_lock
     return a->seen[0].since_s == b->seen[0].since_s && strcmp(a->seen[0].who, b->seen[0].who) == 0;
 }
 
-/* What most masters say; a minority may have granted it to another, that has to give it back. NULL: none has answered. */
+/* What most masters say; a minority may have granted it to another, that has to give it back. NULL: none has
+ * answered. */
 static const struct guard_lock_view *common_view(const struct redlock_look *look)
 {
     const struct guard_lock_view *best = NULL;

@@ -5,12 +5,13 @@
  *     _c_6f1c2a3e-...-1000000-1000000-0000000041     a writer, served
  *     _c_0b3d7c5a-...-1-1000000-0000000042           a reader, behind it
  *
- * A node is a request: "_c_", the UUID of its token, its units, its limit, and the number that ZooKeeper gave it. Numbers
- * are signed, count up by at least one, and begin again below zero after 2^31 - 1: they are compared modulo 2^32.
+ * A node is a request: "_c_", the UUID of its token, its units, its limit, and the number that ZooKeeper gave it.
+ * Numbers are signed, count up by at least one, and begin again below zero after 2^31 - 1: they are compared modulo
+ * 2^32.
  *
- * The rule: those in front of a request and itself have no more units than the smallest limit among them. So those that
- * are served are always the first of the line, whatever kinds meet on a name, and everybody sees the same from a listing:
- * what leaves never comes back.
+ * The rule: those in front of a request and itself have no more units than the smallest limit among them. So those
+ * that are served are always the first of the line, whatever kinds meet on a name, and everybody sees the same from a
+ * listing: what leaves never comes back.
  *
  * Pure, any thread.
  */
@@ -41,8 +42,8 @@ void keeper_line_sort(struct keeper_node *nodes, size_t count);
 size_t keeper_line_served(const struct keeper_node *nodes, size_t count);
 /* The place of the node with this number and UUID; `count` if there is none. */
 size_t keeper_line_find(const struct keeper_node *nodes, size_t count, const struct keeper_node *node);
-/* The place of the last node in front of this one that has to leave before it can be served, whatever else happens; `at`
- * if there is none: any of them may make room. */
+/* The place of the last node in front of this one that has to leave before it can be served, whatever else happens;
+ * `at` if there is none: any of them may make room. */
 size_t keeper_line_blocker(const struct keeper_node *nodes, size_t at);
 
 #endif

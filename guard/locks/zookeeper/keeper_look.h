@@ -17,8 +17,8 @@ struct keeper_look;
 /* `view` is lent; NULL: no answer, and why. */
 typedef void keeper_looked(void *context, const struct guard_lock_view *view, const char *why);
 
-/* Calls `looked` once, not from inside the call; the end of the session is an answer, too. `path` is the parent of the
- * nodes. NULL: no memory, or the session is not UP. */
+/* Calls `looked` once, not from inside the call; the end of the session is an answer, too. `path` is the parent of
+ * the nodes. NULL: no memory, or the session is not UP. */
 struct keeper_look *keeper_look_start(struct keeper_session *session, const char *path, keeper_looked *looked,
                                       void *context);
 /* `looked` is not called any more. */

@@ -9,9 +9,10 @@
  *     keeper_close() --------> zookeeper_close()
  *     on_wake(): `ended`  <----'
  *
- * Locking    `mutex` guards what is marked so. host_wake_send() is called under it, so that nobody wakes a host that has
- *            been left.
- * Lifetime   Two hold the session, the host's side until `closed` and our thread until it ends; the last one frees it.
+ * Locking    `mutex` guards what is marked so. host_wake_send() is called under it, so that nobody wakes a host that
+ *            has been left.
+ * Lifetime   Two hold the session, the host's side until `closed` and our thread until it ends; the last one frees
+ *            it.
  */
 #include "keeper_session.h"
 #include "../../base/clock.h"

@@ -8,14 +8,16 @@
  *                +----------------+          +---- no such host, refused: `why`
  *                 connection lost
  *
- * The library calls back on a thread of its own. What it says is put into a box here and taken out on the thread of the
- * host, in the order in which it came. Two of its calls may block, opening a handle (it asks DNS) and closing it: they are
- * made on a thread of ours, which lives as long as the session. This is the only file that knows <zookeeper/zookeeper.h>.
+ * The library calls back on a thread of its own. What it says is put into a box here and taken out on the thread of
+ * the host, in the order in which it came. Two of its calls may block, opening a handle (it asks DNS) and closing it:
+ * they are made on a thread of ours, which lives as long as the session. This is the only file that knows
+ * <zookeeper/zookeeper.h>.
  *
- * Commands   run in the order in which they were sent, in the session's connection and over its end. Each is answered by
- *            one done(), not from inside the call. After the connection was lost in between, an answer is UNSURE; so is
- *            that of those that keeper_close() finds, which it gives from inside.
- * Watches    `changed` is called once for each node that was watched, and for watches that are of no interest any more.
+ * Commands   run in the order in which they were sent, in the session's connection and over its end. Each is answered
+ *            by one done(), not from inside the call. After the connection was lost in between, an answer is UNSURE;
+ *            so is that of those that keeper_close() finds, which it gives from inside.
+ * Watches    `changed` is called once for each node that was watched, and for watches that are of no interest any
+ *            more.
  * Threads    All functions only on the thread of the host.
  * Lifetime   After keeper_close() nothing is called but `closed`.
  * Log        What the library would log goes nowhere; `why` says what matters.
@@ -32,7 +34,8 @@ enum keeper_state { KEEPER_AWAY, KEEPER_UP, KEEPER_OVER };
 
 struct keeper_hooks {
     void *context;
-    /* `why` is static. UP may follow UP: the connection was lost in between. After OVER only keeper_close() is left. */
+    /* `why` is static. UP may follow UP: the connection was lost in between. After OVER only keeper_close() is left.
+     * */
     void (*state)(void *context, enum keeper_state state, const char *why);
     /* The path of a node that was watched, lent; NULL: of any, for want of memory. */
     void (*changed)(void *context, const char *path);
@@ -47,8 +50,9 @@ struct keeper_config {
 
 /* Starts connecting. NULL: no memory or no thread. */
 struct keeper_session *keeper_open(const struct keeper_config *config);
-/* Ends the session at the ensemble, if it can be reached. Calls `closed` once, soon, when that is done or after limit_ms;
- * what is still under way then (a DNS lookup cannot be interrupted) ends by itself and touches nothing of the host. */
+/* Ends the session at the ensemble, if it can be reached. Calls `closed` once, soon, when that is done or after
+ * limit_ms; what is still under way then (a DNS lookup cannot be interrupted) ends by itself and touches nothing of
+ * the host. */
 void keeper_close(struct keeper_session *session, uint32_t limit_ms, void (*closed)(void *context),
                   void *context);
 
@@ -83,8 +87,8 @@ bool keeper_create_parent(struct keeper_session *session, const char *path, keep
 bool keeper_create(struct keeper_session *session, const char *path, const char *data, keeper_done *done,
                    void *context);
 bool keeper_delete(struct keeper_session *session, const char *path, keeper_done *done, void *context);
-/* A transaction that changes nothing: DONE proves that, after it was sent, most of the ensemble had the node; so the session
- * that owns it had not ended. A mere read may come from a server that has heard of nothing for a while. */
+/* A transaction that changes nothing: DONE proves that, after it was sent, most of the ensemble had the node; so the
+ * session that owns it had not ended. A mere read may come from a server that has heard of nothing for a while. */
 bool keeper_prove(struct keeper_session *session, const char *path, keeper_done *done, void *context);
 bool keeper_look_at(struct keeper_session *session, const char *path, keeper_done *done, void *context);
 /* `fresh`: as of now for the ensemble, not just for the server we are connected to. */

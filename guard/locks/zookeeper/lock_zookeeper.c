@@ -16,17 +16,17 @@
  *                                                        v
  *                                                      LEFT, until the core has heard of it
  *
- * Creating     The uuid in its name makes a lost reply harmless: the node is looked for in a listing as of now, and only
- *              what is not there is created again. So a token never has two nodes of one session.
- * Turn         From a listing, for all places of this process on the name (a line) at once. The line is listed again when
- *              the node that the first of its waiting places has to wait for is gone (or, if any node may make room, when
- *              there is another set of nodes), after a reconnection, and every 5 s.
+ * Creating     The uuid in its name makes a lost reply harmless: the node is looked for in a listing as of now, and
+ *              only what is not there is created again. So a token never has two nodes of one session.
+ * Turn         From a listing, for all places of this process on the name (a line) at once. The line is listed again
+ *              when the node that the first of its waiting places has to wait for is gone (or, if any node may make
+ *              room, when there is another set of nodes), after a reconnection, and every 5 s.
  * Fence        czxid, the transaction that made the node: nodes of a name have rising ones, in their order.
- * Validity     A lock is granted or renewed by a transaction that is as good as written: the creation itself, or a proof
- *              (keeper_session.h). It is valid from its sending for two thirds of the session's timeout, which is when the
- *              library gives a silent server up, and never for longer than the lease.
- * The session  is one for all places. Once it is over all their nodes are gone, or about to go: what was held is dropped,
- *              everything else is forgotten, and the core asks for it again when the next session is up.
+ * Validity     A lock is granted or renewed by a transaction that is as good as written: the creation itself, or a
+ *              proof (keeper_session.h). It is valid from its sending for two thirds of the session's timeout, which
+ *              is when the library gives a silent server up, and never for longer than the lease.
+ * The session  is one for all places. Once it is over all their nodes are gone, or about to go: what was held is
+ *              dropped, everything else is forgotten, and the core asks for it again when the next session is up.
  *
  * Lifetime     A place or a line is freed when nothing under way names it; closing a session answers all that was.
  * Outbox       Nothing is told from inside perform(): answers and news leave together, at the end of the loop's turn.

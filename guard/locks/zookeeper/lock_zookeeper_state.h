@@ -2,8 +2,8 @@
 /*
  * lock_zookeeper_state.h - what the two files of the ZooKeeper provider share; see lock_zookeeper.c.
  *
- * lock_zookeeper.c has the session, the questions of the core and what it is told; lock_zookeeper_place.c has places and
- * lines, which is all that is decided.
+ * lock_zookeeper.c has the session, the questions of the core and what it is told; lock_zookeeper_place.c has places
+ * and lines, which is all that is decided.
  */
 #ifndef GUARD_LOCK_ZOOKEEPER_STATE_H
 #define GUARD_LOCK_ZOOKEEPER_STATE_H
