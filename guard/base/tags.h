@@ -10,8 +10,8 @@
  *     hit:         epochs of the entry's tags: each is there, and born at or after it? Else it counts as missing.
  *
  *     expire:      as invalidate, and the tag's expiries are noted beside its epoch (scripts/tag_expiry.part.lua)
- *     outdated:    were those of its tags that are younger expired, none invalidated? Then the entry is made stale, born at
- *                  the youngest epoch of its tags: a stale entry like any other from then on (run/expire.h)
+ *     outdated:    were those of its tags that are younger expired, none invalidated? Then the entry is made stale,
+ *                  born at the youngest epoch of its tags: a stale entry like any other from then on (run/expire.h)
  *
  * O(1): nothing is looked for and nothing deleted. Every step is a script, so that they have an order; an entry born
  * at or after an epoch was queried after that invalidation.

@@ -4,8 +4,8 @@
  * `abandon`. Private to the room.
  *
  *     the last waiter leaves      under a lease: a renewal asks      no other process
- *     LOADING ------------------> whether another process ---------> waits: ABANDONED: cancelled, lease released, note left
- *                                 waits; and so does every               (without a lease, or alone: at once)
+ *     LOADING ------------------> whether another process ---------> waits: ABANDONED: cancelled, lease released,
+ *                                 waits; and so does every               note left (without a lease or alone: now)
  *                                 later renewal
  *
  * Never twice   The load after an abandoned one is spared. Otherwise a patience that is shorter than the load keeps a

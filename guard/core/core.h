@@ -229,7 +229,8 @@ enum core_action_kind {
     CORE_RENEW,   /* script renew: key, token, lease_ms, asks_wait */
     CORE_FILL,    /* script fill: key, token, value, absent, mark, load_us, life, fresh_ms, stale_ms, born */
     CORE_TOUCH,   /* script touch: as FILL, with the value that wanted stands for */
-    CORE_RELEASE, /* script release: key, token, failure and failure_ms (0: none), too_big, abandoned_ms; shares: as FILL */
+    CORE_RELEASE, /* script release: key, token, failure and failure_ms (0: none), too_big, abandoned_ms; shares:
+                     as FILL */
     CORE_INVALIDATE,     /* script invalidate: key.encoded, expires; of_tag: tag_invalidate; by_delete */
     CORE_PERMIT_ACQUIRE, /* script permit_acquire: token, waiter, background, more */
     CORE_PERMIT_RENEW,   /* script permit_renew: token */

@@ -8,8 +8,8 @@
  *
  *                outer load         its place serves              thread
  *                waits on its one   one nested load at a time     its own, which stands still
- *                is deferred        one nested load at a time     a free one; else one that stands still because it waits,
- *                                                                 over any number of loads, for this outer one
+ *                is deferred        one nested load at a time     a free one; else one that stands still because it
+ *                                                                 waits, over any number of loads, for this outer one
  *
  *            A nested load that is deferred gives the thread back, and goes on in the place. The place of an outer
  *            load that is over is kept until nothing runs in it any more. It has the time of its outer load at most,

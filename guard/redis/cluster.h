@@ -2,7 +2,7 @@
 /*
  * redis/cluster.h - the map of one Cluster as all loops of a process share it, and its upkeep.
  *
- *     at first, on a hint, every minute     a random node that is known, the URL's if that fails, is asked for its view
+ *     at first, on a hint, every minute     a random known node, the URL's if that fails, is asked for its view
  *     ------------------------------->      over a connection of its own; redis/slots.h says what of it is believed
  *     the map has changed                   every watch is woken
  *

@@ -4,7 +4,7 @@
  *
  *     every second, at once on a doubt, on a hint, and whenever a connection wants to be confirmed: a round
  *
- *         each Sentinel, in one write   SENTINEL MASTER name                    config epoch, flags, how many there are
+ *         each Sentinel, in one write   SENTINEL MASTER name                    config epoch, flags, how many
  *                                       SENTINEL GET-MASTER-ADDR-BY-NAME name   the address
  *         redis/vote.h                  what that means
  *         the place                     moves, is confirmed, answers

@@ -2,11 +2,11 @@
 /*
  * redis/slots.h - which master of a Cluster owns which slot, and which claim is believed.
  *
- *     a node's view of all slots    per slot, the claim with the higher config epoch wins: a node that has not heard of
- *                                   a failover cannot turn the map back
- *     a view that has forgotten     if nobody here reaches it, either, any claim to its slots wins: it was given up, and
- *     the owner                     whoever has them now may have a lower epoch. An owner without an id is forgotten by a
- *                                   view that has no master at its address
+ *     a node's view of all slots    per slot, the claim with the higher config epoch wins: a node that has not heard
+ *                                   of a failover cannot turn the map back
+ *     a view that has forgotten     if nobody here reaches it, either, any claim to its slots wins: it was given up,
+ *     the owner                     and whoever has them now may have a lower epoch. An owner without an id is
+ *                                   forgotten by a view that has no master at its address
  *     MOVED from the slot's owner   the slot moves at once
  *     MOVED from any other node     where that command goes, and nothing else: ask for a view
  *     a view that knows none of     the Cluster is another one: the map begins anew

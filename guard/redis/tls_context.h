@@ -4,8 +4,8 @@
  *
  *   redis_tls_open -> the files are read -> redis_tls_draw() for each socket
  *                            ^                      |
- *                            +--- they changed <----+   at most once a second; if what is there now is of no use, what
- *                                                       was read before stays, and the remark says so
+ *                            +--- they changed <----+   at most once a second; if what is there now is of no use,
+ *                                                       what was read before stays, and the remark says so
  *
  * TLS 1.2 and 1.3, no renegotiation, no compression, no early data (what is sent early may be sent again
  * by others), no sessions resumed: connections live long.

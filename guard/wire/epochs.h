@@ -4,8 +4,8 @@
  *
  *     one master   one MGET, over the connection that the entries were read over: not while it is down, for the next
  *                  master may not know of an invalidation that this one has confirmed
- *     a Cluster    a lookup for each tag, all in one write: the master of the tags is not that of the entries, and answers
- *                  only as a master; and single keys can be asked for while their slot moves
+ *     a Cluster    a lookup for each tag, all in one write: the master of the tags is not that of the entries, and
+ *                  answers only as a master; and single keys can be asked for while their slot moves
  *
  * Threads  that of the connection. No I/O of its own.
  */

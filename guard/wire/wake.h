@@ -4,8 +4,8 @@
  *
  *   f <tag of the lease> <encoded key>[ <entry>]   a load has stored a value. Behind the key may stand the entry as
  *                                                  it is in Redis: if a waiter has asked for it, and it is small
- *   r <tag of the lease> <encoded key>[ <entry>]   a lease was given back without a value. Behind the key may stand what
- *                                                  was loaded, and not stored: for those that wait for that lease
+ *   r <tag of the lease> <encoded key>[ <entry>]   a lease was given back without a value. Behind the key may stand
+ *                                                  what was loaded, and not stored: for those that wait for it
  *   i - <encoded key>                              the key was invalidated
  *   t - <encoded tag>                              the tag was invalidated
  *   p - <waiter>                                   a load permit is free for that process

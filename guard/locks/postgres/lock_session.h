@@ -9,13 +9,13 @@
  *                            v  |                     | |                 +-----> WAITING ---> LOCKED <---> NUMBERING
  *                          CREATING                   | |                                      |  ^  |
  *                                          LOOKING <--+ +------------- GIVING <----------------+  +--+ RENEWING
- *   any --> CLOSED: lost, late, not to be trusted, or closed by the owner. Such a connection is never used again, so what
- *           was under way in it ends with it.
+ *   any --> CLOSED: lost, late, not to be trusted, or closed by the owner. Such a connection is never used again, so
+ *           what was under way in it ends with it.
  *
  *   key      the first 8 bytes of SHA-256 of the row's name; two names with one key wait for each other
  *   queue    the server's own lock manager: trying passes nobody that waits
- *   lease    the server ends a session that is silent for this long (idle_session_timeout). That is never sooner than the
- *            core thinks, because the core counts from the sending of what the server answers. No other end of a
+ *   lease    the server ends a session that is silent for this long (idle_session_timeout). That is never sooner than
+ *            the core thinks, because the core counts from the sending of what the server answers. No other end of a
  *            client that is cut off comes before it: the server's keepalives leave a holder alone for longer
  *   fence    the row of lock_fences, one table for all search paths, with that name: an exclusive grant adds 1, a
  *            reader sees what is there. While a transaction has the row FOR SHARE the next exclusive grant waits in
