@@ -81,7 +81,8 @@ struct guard_error {
     char text[256];
 };
 
-/* Starts the guard's threads; does not wait for Redis: guard_connected_wait() does. INVALID, NO_MEMORY. */
+/* Starts the guard's threads. While Redis is away the guard works by itself; it joins the fleet when Redis comes.
+ * guard_connected_wait() waits for that, before requests come. INVALID, NO_MEMORY. */
 GUARD_API enum guard_status guard_open(const struct guard_config *config, struct guard **out,
                                        struct guard_error *error);
 /* Declares a kind of data, which lives until guard_close(). The policy is copied. INVALID names the field that is out
@@ -211,13 +212,14 @@ enum { GUARD_PEEK = 1, GUARD_REVALIDATE = 2 };
 
 /* Names one accepted request for guard_cancel(); never 0, never used twice. */
 typedef uint64_t guard_ticket;
+
 /*
  * Asks, and calls `answered` later. `results` and `ticket` may be NULL.
  *
  * OK      `answered` will be called once (with SHED if the last place was taken meanwhile).
  * NOW     Answered from this process's memory: results[0..count) are set, their values are yours
  *         (guard_value_unref()), and `answered` is never called. Only if `results` is given and every key is in the
- *         near cache. After any other status `results` holds nothing of use.
+ *         near cache or kept for an outage. After any other status `results` holds nothing of use.
  * Others  SHED (max_waiters), INVALID, CLOSING, NO_MEMORY: nothing was asked.
  */
 GUARD_API enum guard_status guard_get(struct guard *guard, const struct guard_request *request,
@@ -411,15 +413,13 @@ struct guard_config {
  * dlclose()   Do not unload the guard's code. A lookup of Redis's name in DNS cannot be interrupted: its thread may
  *             outlive the call. It touches nothing of the guard and ends by itself.
  *
- * guard_drain() is the first half: requests are refused with CLOSING, running ones go on. Call it any number of
- * times.
+ * guard_drain() is the first half: requests are refused with CLOSING, running ones go on. Any number of times.
  */
 GUARD_API void guard_drain(struct guard *guard);
 
 /* ---- loaders ---- */
 
-/* True once the result is no longer wanted (lease lost, limit passed, nobody waits under `abandon`, guard closing).
- * */
+/* True once the result is no longer wanted: lease lost, limit passed, nobody waits under `abandon`, closing. */
 GUARD_API bool guard_load_cancelled(const struct guard_load *load);
 /* A descriptor that becomes readable at that moment, to poll() beside the source's socket. Never read from or close
  * it. -1: none could be made. */
@@ -484,8 +484,7 @@ GUARD_API enum guard_status guard_invalidate(struct guard *guard, const struct g
 
 /*
  * Makes the entry stale, not missing; one without stale time is invalidated. A running load is voided as by an
- * invalidation. Repeats, refuses and reports like guard_invalidate(). value_dropped: there was one; it is stale or
- * gone.
+ * invalidation. Repeats, refuses, reports like guard_invalidate(). value_dropped: there was one; it is stale or gone.
  *
  * After OK  A get that starts now gets a value loaded after the call, or an older one that says GUARD_FROM_STALE, for
  *           no longer than the entry's own stale time. In another process also a near value, until the message

@@ -100,8 +100,8 @@ GUARD_API const char *guard_lock_status_name(enum guard_lock_status status);
  */
 enum guard_lock_provider {
     GUARD_LOCKS_REDIS = 0,
-    /* An odd number of masters, 3 to 9, that replicate nothing and that nobody fails over. Two that are one server, by
-     * its run_id, are INVALID. */
+    /* An odd number of masters, 3 to 9, that replicate nothing and that nobody fails over. Two that are
+     * one server, by its run_id, are INVALID. */
     GUARD_LOCKS_REDLOCK,
     GUARD_LOCKS_POSTGRES, /* a direct connection to the primary; through a pooler: INVALID */
     GUARD_LOCKS_ZOOKEEPER,
