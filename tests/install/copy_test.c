@@ -200,8 +200,8 @@ TEST(locks_may_be_copied_alone)
     char command[512];
     assert_true(stack_redis_start(&redis, NULL));
     assert_true(shell(
-        "mkdir -p alone/guard/wire/scripts; cd alone; cp -r ../guard/guard.mk ../guard/guard.h ../guard/advanced.h "
-        "../guard/host.h ../guard/locks.h "
+        "mkdir -p alone/guard/wire/scripts; cd alone; cp -r ../guard/guard.mk ../guard/guard.h "
+        "../guard/advanced.h ../guard/host.h ../guard/locks.h "
         "../guard/base ../guard/redis ../guard/locks guard; cp ../guard/wire/scripts/embed.sh "
         "guard/wire/scripts; "
         "cp ../guard/example/nightly.c .; "
