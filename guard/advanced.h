@@ -34,7 +34,7 @@ GUARD_API void guard_loop_detach(struct guard_loop **loop, void (*detached)(void
  * ---- many keys at once ----
  *
  * One request and one answer for up to GUARD_MANY_MAX keys of one kind; a key may come more than once. All are
- * accepted or none. Each counts as a get, in max_waiters and in the statistics.
+ * accepted or none. Each key counts as a get, in max_waiters and in the statistics.
  *
  * Flow      The near cache answers what it can; the other lookups leave in one write. Every key that misses has a
  *           lease and an outcome of its own, and every promise holds for it, as if requested singly. One call of the
@@ -43,8 +43,8 @@ GUARD_API void guard_loop_detach(struct guard_loop **loop, void (*detached)(void
  *           one round trip.
  * Result    guard_get_wait() sets results[0..count), each value yours. It returns OK, or why nothing was asked, which
  *           every result says, too. Of a single key, also as a list of one, it returns the result's status.
- * Deadlock  None: a flight with a lease waits for no other key. It waits for a place and its loader, and before that
- *           at most for Redis's replies to acquires of the same write. Two processes with overlapping keys, in any
+ * Deadlock  None: a key whose lease this process has waits for no other key, only for a place and its loader, and
+ *           before that at most for Redis's replies to the same write. Two processes with overlapping keys, in any
  *           order, each load those whose leases they got and wait for the rest.
  * Together  What has to wait for a worker or a permit leaves together, from different requests too, for one key or
  *           many. The oldest load that may begin takes along what is queued under the same policy, up to batch_max:

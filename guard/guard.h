@@ -550,7 +550,7 @@ GUARD_API enum guard_status guard_clear(struct guard *guard, uint32_t deadline_m
 GUARD_API enum guard_status guard_clear_wait(struct guard *guard, uint32_t deadline_ms,
                                              struct guard_cleared *result);
 
-/* ---- the first word of Redis ---- */
+/* ---- waiting for Redis ---- */
 
 /*
  * A process that gets requests before it is connected loads for itself what is warm in the cache, or what another one
@@ -609,10 +609,10 @@ GUARD_API enum guard_status guard_connected_wait(struct guard *guard);
 /* ---- watching ---- */
 
 /*
- * What just happened, told once, by the process in which it happened, in order. Runs on the guard's thread with no
- * lock held, after guard_stats() counts it and before the callbacks that this thread makes of it. All of it is lent
- * until the hook returns. The hook may call what any callback may. A hit is no event. Lost are some events for want
- * of memory, and those of loads that guard_close() leaves to their loaders.
+ * guard_config.event is told what just happened, once and in order, by the process in which it happened. It runs on
+ * the guard's thread with no lock held, after guard_stats() counts the event and before the callbacks that this
+ * thread makes of it. It may call what any callback may. The event is lent until it returns. A hit is no event.
+ * Events may be lost for want of memory; those of loads that guard_close() leaves to their loaders are.
  */
 enum guard_event_what {
     GUARD_EVENT_LOAD_STARTED, /* key, kind, load; count: requests that wait */
