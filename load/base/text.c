@@ -35,3 +35,14 @@ void text_clear(struct text *text)
     free(text->bytes);
     *text = (struct text){.bytes = NULL};
 }
+
+void *list_grow(void *list, size_t count, size_t *room, size_t each)
+{
+    if (count < *room)
+        return list;
+    size_t more = *room == 0 ? 256 : *room * 2;
+    void *larger = realloc(list, more * each);
+    if (larger != NULL)
+        *room = more;
+    return larger;
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * text.h - a text that grows.
+ * text.h - a text that grows, and a list that does.
  *
  * All zeros is an empty one, without memory. Out of memory ends the program: it is a tester. Threads: one at a time.
  */
@@ -20,5 +20,9 @@ void text_add_line(struct text *text, const char *line);
 /* Empty again; the memory is kept. */
 void text_empty(struct text *text);
 void text_clear(struct text *text);
+
+/* Makes room for one more item of `each` bytes in a list from malloc(); *room items fit by now. The list, elsewhere perhaps;
+ * NULL: no memory, and the list is as it was. */
+void *list_grow(void *list, size_t count, size_t *room, size_t each);
 
 #endif

@@ -2,6 +2,8 @@
 /* replay.c - see replay.h. */
 #include "load/play/replay.h"
 
+#include "load/base/text.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -63,14 +65,11 @@ static bool index_of(struct reading *reading, const struct replay_line *hit, uin
 
 static bool keep(struct reading *reading, const struct replay_line *hit)
 {
-    if (reading->entry_count == reading->entry_room) {
-        size_t room = reading->entry_room == 0 ? 1024 : reading->entry_room * 2;
-        struct entry *entries = realloc(reading->entries, room * sizeof *entries);
-        if (entries == NULL)
-            return false;
-        reading->entries = entries;
-        reading->entry_room = room;
-    }
+    struct entry *entries =
+        list_grow(reading->entries, reading->entry_count, &reading->entry_room, sizeof *entries);
+    if (entries == NULL)
+        return false;
+    reading->entries = entries;
     struct entry *entry = &reading->entries[reading->entry_count];
     *entry = (struct entry){.at_us = hit->at_us, .line = reading->line_count};
     if (reading->entry_count == WORK_REQUESTS_MAX || !index_of(reading, hit, &entry->request))

@@ -5,6 +5,7 @@
 #include "load/base/clock.h"
 #include "load/base/number.h"
 #include "load/base/sql.h"
+#include "load/base/text.h"
 #include "load/base/ticker.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@ struct writer {
 
     /* the ticker's until it was joined */
     struct result_write *writes; /* owned */
-    size_t count, capacity, failed;
+    size_t count, room, failed;
     uint32_t next_key;
     char why[SCENARIO_WHY_BYTES]; /* of the first that failed */
 };
@@ -41,14 +42,10 @@ static void put_key(char *out, size_t out_bytes, const char *text, uint32_t key)
 
 static bool keep(struct writer *writer, const struct result_write *write)
 {
-    if (writer->count == writer->capacity) {
-        size_t capacity = writer->capacity * 2 + 64;
-        struct result_write *writes = realloc(writer->writes, capacity * sizeof *writes);
-        if (writes == NULL)
-            return false;
-        writer->writes = writes;
-        writer->capacity = capacity;
-    }
+    struct result_write *writes = list_grow(writer->writes, writer->count, &writer->room, sizeof *writes);
+    if (writes == NULL)
+        return false;
+    writer->writes = writes;
     writer->writes[writer->count++] = *write;
     return true;
 }

@@ -30,22 +30,10 @@ struct span {
 /* ---- texts ---- */
 
 /* What is beyond TEXT_MAX_BYTES is dropped: nobody's marker stands there. */
-static void text_add(struct witness_text *text, const char *bytes, size_t count)
+static void add(struct text *text, const char *bytes, size_t count)
 {
     size_t left = TEXT_MAX_BYTES - text->count;
-    if (count > left)
-        count = left;
-    if (text->count + count > text->room) {
-        size_t room = (text->count + count) * 2;
-        char *at = realloc(text->at, room);
-        if (at == NULL)
-            return;
-        text->at = at;
-        text->room = room;
-    }
-    if (count > 0)
-        memcpy(text->at + text->count, bytes, count);
-    text->count += count;
+    text_add(text, bytes, count < left ? count : left);
 }
 
 static bool contains(struct span span, const char *text)
@@ -152,17 +140,10 @@ static void forget_pending(struct witness_log *log)
 
 static bool grow(struct witness_log *log)
 {
-    if (log->load_count < log->load_room)
-        return true;
-    size_t room = log->load_room == 0 ? 256 : log->load_room * 2;
-    struct witness_load *loads = realloc(log->loads, room * sizeof *loads);
-    if (loads == NULL) {
-        log->is_out_of_memory = true;
-        return false;
-    }
-    log->loads = loads;
-    log->load_room = room;
-    return true;
+    struct witness_load *loads = list_grow(log->loads, log->load_count, &log->load_room, sizeof *loads);
+    log->is_out_of_memory = log->is_out_of_memory || loads == NULL;
+    log->loads = loads != NULL ? loads : log->loads;
+    return loads != NULL;
 }
 
 static void count_load(struct witness_log *log, struct witness_pending *pending)
@@ -272,7 +253,7 @@ static struct witness_pending *load_of(struct witness_log *log)
 static void judge(struct witness_log *log)
 {
     struct witness_key read;
-    struct span text = {log->message.at, log->message.count};
+    struct span text = {log->message.bytes, log->message.count};
     struct witness_pending *load = load_of(log);
     if (load != NULL) { /* it has grown */
         struct span statement = skip_past(text, ": ");
@@ -321,7 +302,7 @@ static void count_other(struct witness_log *log, const char *form)
 static void note_other(struct witness_log *log)
 {
     struct witness_key read;
-    struct span text = {log->message.at, log->message.count};
+    struct span text = {log->message.bytes, log->message.count};
     if (log->load_count > 0 || log->is_judged || log->head.kind != WITNESS_LINE_LOG || text.bytes == 0 ||
         !is_statement(text))
         return;
@@ -381,7 +362,7 @@ static void begin_message(struct witness_log *log, struct span line, const struc
         note_gone(log, (struct span){read->text, read->text_bytes});
         forget_pending(log);
     }
-    text_add(&log->message, read->text, read->text_bytes);
+    add(&log->message, read->text, read->text_bytes);
 }
 
 static void take_line(struct witness_log *log, struct span line)
@@ -393,8 +374,8 @@ static void take_line(struct witness_log *log, struct span line)
     if (read.kind != WITNESS_LINE_GOES_ON) {
         begin_message(log, line, &read);
     } else if (log->head.kind != WITNESS_LINE_RUBBISH && (!log->is_judged || load_of(log) != NULL)) {
-        text_add(&log->message, "\n", 1);
-        text_add(&log->message, read.text, read.text_bytes);
+        add(&log->message, "\n", 1);
+        add(&log->message, read.text, read.text_bytes);
     }
 }
 
@@ -412,10 +393,10 @@ void witness_log_feed(struct witness_log *log, const char *bytes, size_t count, 
     while (rest.bytes > 0) {
         const char *end = memchr(rest.at, '\n', rest.bytes);
         size_t piece = end != NULL ? (size_t)(end - rest.at) : rest.bytes;
-        text_add(&log->line, rest.at, piece);
+        add(&log->line, rest.at, piece);
         rest = skip(rest, end != NULL ? piece + 1 : piece);
         if (end != NULL) {
-            take_line(log, (struct span){log->line.at, log->line.count});
+            take_line(log, (struct span){log->line.bytes, log->line.count});
             log->line.count = 0;
         }
     }
@@ -454,7 +435,7 @@ bool witness_log_is_readable(const struct witness_log *log, const char *path,
 void witness_log_clear(struct witness_log *log)
 {
     free(log->loads);
-    free(log->line.at);
-    free(log->message.at);
+    text_clear(&log->line);
+    text_clear(&log->message);
     *log = (struct witness_log){.statement = NULL};
 }

@@ -24,6 +24,7 @@
 #ifndef LOAD_WITNESS_WITNESS_LOG_H
 #define LOAD_WITNESS_WITNESS_LOG_H
 
+#include "load/base/text.h"
 #include "load/witness/witness_view.h"
 
 #include <stdbool.h>
@@ -144,11 +145,6 @@ struct witness_other {
     uint64_t count;
 };
 
-struct witness_text {
-    char *at; /* owned */
-    size_t count, room;
-};
-
 struct witness_log {
     const char *statement;      /* lent */
     struct witness_load *loads; /* owned; in the order of the log */
@@ -166,9 +162,9 @@ struct witness_log {
     bool has_awaited;                 /* it was there */
     bool is_out_of_memory;            /* loads are missing */
 
-    struct witness_text line, message; /* the torn line at the end; the message of the lines before it */
-    struct witness_line head;          /* of the message; its text is not used */
-    bool is_judged;                    /* what the message is has been found out */
+    struct text line, message; /* the torn line at the end; the message of the lines before it */
+    struct witness_line head;  /* of the message; its text is not used */
+    bool is_judged;            /* what the message is has been found out */
     struct witness_clock clock;
     struct witness_pending pending[WITNESS_LOG_PENDING];
     size_t next_pending;

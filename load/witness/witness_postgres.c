@@ -6,6 +6,7 @@
 #include "load/base/net.h"
 #include "load/base/number.h"
 #include "load/base/sql.h"
+#include "load/base/text.h"
 #include "load/base/ticker.h"
 #include "load/witness/witness_log.h"
 
@@ -43,11 +44,6 @@ struct witness_postgres {
     uint32_t peak_running, gaps;
     uint64_t gap_from_us, retry_us; /* gap_from_us: 0 while it answers */
 };
-
-static uint64_t end_after(uint32_t limit_ms)
-{
-    return clock_after_ms(limit_ms);
-}
 
 static bool explain(char *why, const struct sql_session *session)
 {
@@ -163,7 +159,7 @@ bool witness_postgres_open(const struct witness_options *options, struct witness
                            char why[static WITNESS_WHY_BYTES])
 {
     struct sql_answer answer;
-    uint64_t end_us = end_after(OPEN_LIMIT_MS);
+    uint64_t end_us = clock_after_ms(OPEN_LIMIT_MS);
     struct witness_postgres *postgres = calloc(1, sizeof *postgres);
     if (postgres == NULL) {
         snprintf(why, WITNESS_WHY_BYTES, "no memory");
@@ -187,14 +183,11 @@ bool witness_postgres_open(const struct witness_options *options, struct witness
 
 static bool add_sample(struct witness_postgres *postgres, uint64_t at_us, uint32_t running)
 {
-    if (postgres->sample_count == postgres->sample_room) {
-        size_t room = postgres->sample_room == 0 ? 512 : postgres->sample_room * 2;
-        struct witness_sample *samples = realloc(postgres->samples, room * sizeof *samples);
-        if (samples == NULL)
-            return false;
-        postgres->samples = samples;
-        postgres->sample_room = room;
-    }
+    struct witness_sample *samples =
+        list_grow(postgres->samples, postgres->sample_count, &postgres->sample_room, sizeof *samples);
+    if (samples == NULL)
+        return false;
+    postgres->samples = samples;
     postgres->samples[postgres->sample_count++] = (struct witness_sample){.at_us = at_us, .running = running};
     if (running > postgres->peak_running)
         postgres->peak_running = running;
@@ -246,7 +239,7 @@ bool witness_postgres_begin(struct witness_postgres *postgres, char why[static W
     postgres->sample_count = 0;
     postgres->peak_running = postgres->gaps = 0;
     postgres->gap_from_us = postgres->retry_us = 0;
-    if (counts && !take_count(postgres, end_after(BEGIN_LIMIT_MS), &postgres->count_before,
+    if (counts && !take_count(postgres, clock_after_ms(BEGIN_LIMIT_MS), &postgres->count_before,
                               postgres->epoch_before, why))
         return false;
     if (postgres->options.statement == NULL)
@@ -269,7 +262,7 @@ static void note_nothing(struct witness_postgres *postgres, struct witness_view 
     struct sql_answer answer;
     struct witness_key key;
     if (view->way != WITNESS_STATEMENTS || view->load_count > 0 || view->knows_text ||
-        sql_session_ask(&postgres->session, postgres->others, NULL, 0, end_after(FREQUENT_LIMIT_MS),
+        sql_session_ask(&postgres->session, postgres->others, NULL, 0, clock_after_ms(FREQUENT_LIMIT_MS),
                         &answer) != SQL_ANSWERED ||
         answer.cell_count < 2)
         return;
@@ -282,7 +275,7 @@ static void finish_count(struct witness_postgres *postgres, struct witness_view 
 {
     char epoch[SQL_CELL_BYTES], why[WITNESS_WHY_BYTES];
     uint64_t count = 0;
-    if (!take_count(postgres, end_after(FINISH_LIMIT_MS), &count, epoch, why)) {
+    if (!take_count(postgres, clock_after_ms(FINISH_LIMIT_MS), &count, epoch, why)) {
         view->way = WITNESS_NONE;
         witness_note(view, "loads are unknown: %.100s", why);
         return;
@@ -329,7 +322,7 @@ enum witness_mark witness_postgres_mark(struct witness_postgres *postgres, uint6
     struct sql_answer answer;
     char statement[96];
     struct sql_session *session = &postgres->session;
-    uint64_t end_us = end_after(limit_ms);
+    uint64_t end_us = clock_after_ms(limit_ms);
     /* Unlike anybody's: pg_stat_statements takes for one what differs in comments only, theirs and ours. */
     snprintf(statement, sizeof statement,
              WITNESS_OURS " %" PRIu64 " */ SELECT 1, 2, 'stampede', 3, 'witness'", number);
@@ -360,7 +353,7 @@ void witness_postgres_log_place(struct witness_postgres *postgres, char *text, s
 {
     struct sql_answer answer;
     text[0] = '\0';
-    if (sql_session_ask(&postgres->session, place, NULL, 0, end_after(FINISH_LIMIT_MS), &answer) !=
+    if (sql_session_ask(&postgres->session, place, NULL, 0, clock_after_ms(FINISH_LIMIT_MS), &answer) !=
         SQL_ANSWERED)
         return;
     snprintf(text, text_bytes, "log_destination is '%s'%s%s", answer.cells[0],

@@ -544,7 +544,7 @@ TEST(a_line_without_end_takes_bounded_memory)
     feed(UTC "LOG:  statement: SELECT /* load */ '");
     for (int i = 0; i < 100; i++)
         witness_log_feed(&heard, much, sizeof much, later);
-    assert_true(heard.line.room < 4 << 20);
+    assert_true(heard.line.capacity < 4 << 20);
     feed("'\n" UTC "LOG:  statement: SELECT /* load */ 1\n");
     assert_int_equal(heard.load_count, 2);
 }
