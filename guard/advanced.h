@@ -62,7 +62,8 @@ GUARD_API void guard_loop_detach(struct guard_loop **loop, void (*detached)(void
  * no result is wanted.
  *
  * If all fail as REJECTED or INTERNAL it may be one key's fault: none has failed yet, and the query is made again by
- * halves until that key stands alone. UNAVAILABLE and TIMEOUT are the source's: all fail. guard_load_get() may ask
+ * halves until that key stands alone. Once 15 of its queries have failed so and none has brought anything, the rest
+ * fails, too. UNAVAILABLE and TIMEOUT are the source's: all fail. guard_load_get() may ask
  * for a key of the same call: it leaves the call and is loaded by itself on this thread; what the call brings for it
  * is dropped. Only a key that needs itself is a CYCLE.
  */
