@@ -587,19 +587,15 @@ bool near_answer(struct near *near, const char *key, size_t key_bytes, unsigned 
     return true;
 }
 
-/* In the last part of its time, or stale; and nobody has said so since asked_us. Under the mutex. */
-static bool near_is_to_refresh(struct item *item, const struct outage_times *times, uint64_t now_us,
-                               uint32_t failure_ms)
+/* In the last part of its time, or stale; and nobody has taken it on. */
+static bool near_is_to_refresh(const struct item *item, const struct outage_times *times, uint64_t now_us)
 {
     bool due = now_us >= times->refresh_us || now_us >= item->fresh_until_us;
-    if (!due || now_us < item->asked_us)
-        return false;
-    item->asked_us = now_us + (uint64_t)failure_ms * 1000;
-    return true;
+    return due && now_us >= item->asked_us;
 }
 
 /* Under the mutex. */
-static enum near_kept near_judge_kept(const struct near *near, struct item *item, unsigned lot,
+static enum near_kept near_judge_kept(const struct near *near, const struct item *item, unsigned lot,
                                       const struct guard_policy *policy, uint64_t now_us)
 {
     const struct outage_entry entry = {item->as_of_us, item->near_until_us, item->load_us, lot};
@@ -607,7 +603,7 @@ static enum near_kept near_judge_kept(const struct near *near, struct item *item
     struct outage_times times = outage_times(&entry, touch_us, policy->outage_ms);
     if (now_us >= times.until_us || now_us >= item->kept_until_us)
         return NEAR_KEPT_NOT;
-    return near_is_to_refresh(item, &times, now_us, policy->failure_ms) ? NEAR_KEPT_REFRESH : NEAR_KEPT;
+    return near_is_to_refresh(item, &times, now_us) ? NEAR_KEPT_REFRESH : NEAR_KEPT;
 }
 
 static struct guard_result near_kept_result(const struct near_entry *entry, uint64_t now_us)
@@ -643,6 +639,19 @@ enum near_kept near_kept(struct near *near, const char *key, size_t key_bytes,
     if (kept != NEAR_KEPT_NOT)
         *out = near_kept_result(&entry, now_us);
     return kept;
+}
+
+bool near_take_on_refresh(struct near *near, const char *key, size_t key_bytes, uint64_t now_us,
+                          uint32_t failure_ms)
+{
+    struct place place = near_place(near, key, key_bytes);
+    pthread_mutex_lock(&place.shard->mutex);
+    struct item *item = near_find(&place, key, key_bytes);
+    bool ours = item != NULL && now_us >= item->asked_us;
+    if (ours)
+        item->asked_us = now_us + (uint64_t)failure_ms * 1000;
+    pthread_mutex_unlock(&place.shard->mutex);
+    return ours;
 }
 
 void near_begin(struct near_lookup *lookup)

@@ -81,11 +81,14 @@ bool near_answer(struct near *near, const char *key, size_t key_bytes, unsigned 
 enum near_kept {
     NEAR_KEPT_NOT,
     NEAR_KEPT,
-    NEAR_KEPT_REFRESH, /* likewise; a load in the background is due, and said so to nobody else for failure_ms */
+    NEAR_KEPT_REFRESH, /* likewise; a load in the background is due, for whoever takes it on */
 };
 /* Only in place of Redis, and for whom outage_serves(). Else as near_answer(); not counted. Stale if left_ms is 0. */
 enum near_kept near_kept(struct near *near, const char *key, size_t key_bytes,
                          const struct guard_policy *policy, uint64_t now_us, struct guard_result *out);
+/* True: it is the caller who has it loaded, and nobody else is told to for failure_ms. */
+bool near_take_on_refresh(struct near *near, const char *key, size_t key_bytes, uint64_t now_us,
+                          uint32_t failure_ms);
 
 /* Of what all loops have in common: guard/base/digest.h with this hash key. */
 static inline uint64_t near_hash(const uint8_t hash_key[DIGEST_KEY_BYTES], const char *key, size_t key_bytes)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* mailbox.c - see mailbox.h. */
 #include "mailbox.h"
+#include "../base/clock.h"
 #include "../core/near.h"
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +157,9 @@ void mailbox_post_refresh(struct guard *guard, const struct get *get, const char
 void mailbox_post_kept(struct guard *guard, const struct core_key *key, const struct guard_policy *policy,
                        bool of_many)
 {
+    if (!near_take_on_refresh(guard->near, key->encoded, key->encoded_bytes, clock_now_us(),
+                              policy->failure_ms))
+        return;
     struct refresh *refresh = new_refresh(key, policy, of_many);
     if (refresh == NULL)
         return;

@@ -348,7 +348,9 @@ bool outage_answers(struct sim *sim, struct process *process, struct request *re
     if (kept == NEAR_KEPT_NOT)
         return false;
     process_answered(sim, request);
-    if (kept == NEAR_KEPT_REFRESH)
+    if (kept == NEAR_KEPT_REFRESH &&
+        near_take_on_refresh(process->near, key.encoded, key.encoded_bytes, process_now_us(process),
+                             sim->params.policy.failure_ms))
         refresh_behind(sim, process, request);
     return true;
 }

@@ -227,8 +227,14 @@ TEST(what_was_found_stale_serves_as_stale_and_is_not_near)
     assert_false(serves(NOW_US + 1500 * MS));
 }
 
-/* Users of one key get one load in the background, and another one only if that has brought nothing. */
-TEST(a_refresh_is_asked_for_once_in_failure_ms)
+static bool takes_on(uint64_t now_us)
+{
+    return near_take_on_refresh(near, "k", 1, now_us, policy.failure_ms);
+}
+
+/* Users of one key get one load in the background, and another one only if that has brought nothing. Who only looks, or
+ * cannot have it loaded, leaves it to the next one. */
+TEST(a_refresh_is_for_one_who_takes_it_on_once_in_failure_ms)
 {
     struct guard_result result;
     uint64_t late_us = NOW_US + SPAN_US - SPAN_US / OUTAGE_REFRESH;
@@ -236,9 +242,15 @@ TEST(a_refresh_is_asked_for_once_in_failure_ms)
     put(NOW_US);
     assert_int_equal(kept(late_us - 1, &result), NEAR_KEPT);
     assert_int_equal(kept(late_us, &result), NEAR_KEPT_REFRESH);
+    assert_int_equal(kept(late_us, &result), NEAR_KEPT_REFRESH);
+    assert_true(takes_on(late_us));
+    assert_false(takes_on(late_us));
     assert_int_equal(kept(late_us, &result), NEAR_KEPT);
     assert_int_equal(kept(late_us + 100 * MS - 1, &result), NEAR_KEPT);
     assert_int_equal(kept(late_us + 100 * MS, &result), NEAR_KEPT_REFRESH);
+    assert_true(takes_on(late_us + 100 * MS));
+    near_drop(near, "k", 1);
+    assert_false(takes_on(late_us + 300 * MS));
 }
 
 /* ---- found again ---- */
