@@ -438,8 +438,8 @@ static bool near_lets_in(struct shard *shard, const struct near_lookup *lookup, 
            ++shard->seldom % SELDOM == 0;
 }
 
-/* Looks before something is made of it. False: there is nothing to put in, for what is there is of the same load and has
- * moved on to when it is known to be right now; or others are not to leave for it. */
+/* Looks before something is made of it. False: there is nothing to put in, for what is there is of the same load and
+ * has moved on to when it is known to be right now; or others are not to leave for it. */
 static bool near_is_wanted(const struct near_lookup *lookup, const struct place *place, uint64_t until_us,
                            uint32_t spare_ms, const struct near_entry *entry)
 {

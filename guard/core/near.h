@@ -30,9 +30,10 @@
  * subscription that comes up lets go of everything in one stroke, for what happened meanwhile was not heard. That memory
  * is still charged, and freed bit by bit: by near_sweep(), and by near_put() before it evicts.
  *
- * What is found again in Redis, of the same load, is not copied: its instants move on. Where all that is found does not
- * fit, each would only push out another one that is as good. So what is never near lets stay what was known to be right
- * not long ago, but for one in sixteen: those that are asked for most come in first, and a hit costs little more than a look.
+ * What is found again in Redis, of the same load, is not copied: its instants move on. Where all that is found does
+ * not fit, each would only push out another one that is as good. So what is never near lets stay what was known to be
+ * right not long ago, but for one in sixteen: those that are asked for most come in first, and a hit costs little more
+ * than a look.
  *
  * Eviction is SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): a queue in the order of arrival and a
  * hand that moves from the oldest to the newest, spares what was hit since it last came by, and evicts the

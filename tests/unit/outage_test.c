@@ -232,8 +232,8 @@ static bool takes_on(uint64_t now_us)
     return near_take_on_refresh(near, "k", 1, now_us, policy.failure_ms);
 }
 
-/* Users of one key get one load in the background, and another one only if that has brought nothing. Who only looks, or
- * cannot have it loaded, leaves it to the next one. */
+/* Users of one key get one load in the background, and another one only if that has brought nothing. Who only looks,
+ * or cannot have it loaded, leaves it to the next one. */
 TEST(a_refresh_is_for_one_who_takes_it_on_once_in_failure_ms)
 {
     struct guard_result result;
