@@ -38,6 +38,7 @@
 #   make lab          the locks of the literature and what breaks each (7 minutes): T="redisson guard changed", T=queue
 #                     JSON=FILE
 #   make docs         guide, cookbook and reference as HTML: build/docs/index.html
+#   make promises     what is promised, and by which tests it is held
 #   make lint         include directions, format, cppcheck, clang-tidy
 #   make format       applies .clang-format
 #   make world        the README's two commands in a bare Debian, on HEAD: RELEASE=trixie, by default the one of Debian 12
@@ -94,7 +95,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example scenarios db test test-long test-install fail tests objects fuzz coverage golden valgrind chaos soak hundred sim swarm courses mutants mutants-live model bench peers lab lint format world empty-root install amalgamation docs clean help
+.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example scenarios db test test-long test-install fail tests objects fuzz coverage golden valgrind chaos soak hundred sim swarm courses mutants mutants-live model bench peers lab lint promises format world empty-root install amalgamation docs clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -512,6 +513,10 @@ lab: all $(CHAOS_SHIM)
 
 SOURCES = $(wildcard guard/*.c guard/*/*.c guard/*/*/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c)
 HEADERS = $(wildcard guard/*.h guard/*/*.h guard/*/*/*.h app/*.h app/*/*.h load/*/*.h tests/*/*.h)
+
+# What is promised, and by which tests it is held.
+promises:
+	@sh tests/support/promises.sh
 
 lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(PAGES)
 	@sh load/deps.sh lint

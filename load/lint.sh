@@ -45,6 +45,8 @@ awk 'length > 118 { print FILENAME ":" FNR ": longer than 118 columns" > "/dev/s
 } | "${CC:-cc}" -std=c11 -fsyntax-only -Wall -Wextra -Werror -Wno-unused-function -Iguard -xc - ||
     { echo "README.md: its program does not compile" >&2; exit 1; }
 
+sh tests/support/promises.sh --check || exit 1
+
 rooms() {
     cat <<'ROOMS'
 guard/advanced.h 

@@ -251,7 +251,7 @@ TEST(a_row_answered_as_absent_is_stale_and_a_status_that_is_not_allowed)
     assert_int_equal(report.violations[CHECK_STATUS], 1);
 }
 
-TEST(the_row_of_another_key_is_a_wrong_row)
+TEST(the_row_of_another_key_is_a_wrong_row, P16)
 {
     add_events("got 1 9 1");
     history.gets.items[0].body_key = KEY + 1;

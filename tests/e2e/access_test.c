@@ -167,7 +167,7 @@ static void assert_has(const char *line, const char *text)
         fail_msg("%s is not in: %s", text, line);
 }
 
-TEST(every_request_has_a_line_that_readers_of_combined_know)
+TEST(every_request_has_a_line_that_readers_of_combined_know, P170)
 {
     static char text[3 * TEXT_BYTES];
     char path[BURST_PATH_BYTES];
@@ -205,7 +205,7 @@ TEST(every_request_has_a_line_that_readers_of_combined_know)
     assert_has(line_with(" tenth "), "\"PURGE /ten HTTP/1.1\" 404 ");
 }
 
-TEST(every_line_of_json_is_an_object)
+TEST(every_line_of_json_is_an_object, P170)
 {
     char path[BURST_PATH_BYTES], line[TEXT_BYTES + 2];
     struct said said;
@@ -234,7 +234,7 @@ TEST(every_line_of_json_is_an_object)
     json_decref(first);
 }
 
-TEST(who_hangs_up_has_a_line_too)
+TEST(who_hangs_up_has_a_line_too, P170)
 {
     char path[BURST_PATH_BYTES], bytes[BURST_PATH_BYTES + 80];
     start("ACCESS_LOG=combined", "LOAD_DELAY_MS=700");
@@ -276,7 +276,7 @@ static void rotate_in_burst(void *context)
     rotate(context);
 }
 
-TEST(a_rotation_under_load_loses_and_splits_no_line)
+TEST(a_rotation_under_load_loses_and_splits_no_line, P170)
 {
     struct rotation rotation = {0};
     char path[BURST_PATH_BYTES], old[PATH_BYTES + 16];
@@ -335,7 +335,7 @@ static void ask_until_dropped(void)
     assert_true(fleet_metric(0, "catalogd_access_lines_dropped_total") >= 10);
 }
 
-TEST(a_pipe_that_nobody_reads_stops_no_answer)
+TEST(a_pipe_that_nobody_reads_stops_no_answer, P170)
 {
     assert_int_equal(mkfifo(file, 0600), 0);
     assert_int_equal(chmod(file, 0666), 0);
@@ -345,7 +345,7 @@ TEST(a_pipe_that_nobody_reads_stops_no_answer)
                            (void *)(uintptr_t) "event=access_lines_dropped"));
 }
 
-TEST(a_full_disk_stops_no_answer_and_is_told_once)
+TEST(a_full_disk_stops_no_answer_and_is_told_once, P170)
 {
     const char *const settings[] = {"ACCESS_LOG=json", "ACCESS_LOG_FILE=/dev/full", "SERVER_LOOPS=1",
                                     FLEET_PATIENT, NULL};
@@ -362,7 +362,7 @@ static void assert_made(const struct said *said)
     assert_int_equal(strspn(said->request, "0123456789abcdef"), 16);
 }
 
-TEST(an_id_comes_back_and_a_bad_one_does_not)
+TEST(an_id_comes_back_and_a_bad_one_does_not, P171)
 {
     struct said said, other;
     char member[128];
@@ -388,7 +388,7 @@ TEST(an_id_comes_back_and_a_bad_one_does_not)
     assert_has(said.body, ",\"request_id\":\"mine\"}");
 }
 
-TEST(with_the_log_on_every_answer_has_an_id_and_the_line_has_it_too)
+TEST(with_the_log_on_every_answer_has_an_id_and_the_line_has_it_too, P171)
 {
     struct said said;
     char word[96];
@@ -401,7 +401,7 @@ TEST(with_the_log_on_every_answer_has_an_id_and_the_line_has_it_too)
     assert_has(line_with(word), " product near ");
 }
 
-TEST(the_log_says_for_which_request_a_load_failed)
+TEST(the_log_says_for_which_request_a_load_failed, P171)
 {
     struct said said;
     char path[BURST_PATH_BYTES];
@@ -463,17 +463,17 @@ static void see_traces(const char *prepare, const char *unsampled_as)
     assert_int_equal(logged(mark, "traceparent='00-" TRACE "-00f067aa0ba902b7-01'*/"), 1);
 }
 
-TEST(a_sampled_trace_is_in_the_statement_and_all_others_stay_prepared)
+TEST(a_sampled_trace_is_in_the_statement_and_all_others_stay_prepared, P171)
 {
     see_traces("PREPARE=on", "execute load_product: /* load product */");
 }
 
-TEST(behind_a_pooler_a_sampled_trace_is_in_the_statement_too)
+TEST(behind_a_pooler_a_sampled_trace_is_in_the_statement_too, P171)
 {
     see_traces("PREPARE=off", "execute <unnamed>: /* load product */");
 }
 
-TEST(a_write_carries_its_trace)
+TEST(a_write_carries_its_trace, P171)
 {
     char path[64], headers[WRITES_CONDITION_BYTES + 128], condition[WRITES_CONDITION_BYTES];
     char product[BURST_PATH_BYTES];

@@ -96,7 +96,7 @@ static void assert_replaced(struct bad_key *key)
 
 /* ---- the value ---- */
 
-TEST(a_value_that_is_not_ours_is_replaced)
+TEST(a_value_that_is_not_ours_is_replaced, P34)
 {
     static const char *const foreign[] = {
         "",
@@ -120,7 +120,7 @@ TEST(a_value_that_is_not_ours_is_replaced)
     assert_true(fleet_sum("guard_entries_rejected_total") > 0);
 }
 
-TEST(the_sound_value_of_another_key_is_replaced)
+TEST(the_sound_value_of_another_key_is_replaced, P34)
 {
     struct bad_key *key = begin(NULL);
     char other_path[BURST_PATH_BYTES], other_key[FLEET_KEY_BYTES];

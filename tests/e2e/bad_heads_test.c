@@ -206,7 +206,7 @@ static void assert_all_refused(uint16_t port, const char *hidden)
     "Connection: close\r\n\r\n{\"quantity\":1}"
 _Static_assert(sizeof(PURCHASE) - 1 == 135, "the heads announce it");
 
-TEST(what_a_wrong_head_hides_is_never_carried_out)
+TEST(what_a_wrong_head_hides_is_never_carried_out, P90, P91)
 {
     assert_true(fleet_start(1, writes_settings(NULL)));
     long stock = writes_number("SELECT stock FROM products WHERE id = %d", HIDDEN_PRODUCT);
@@ -221,7 +221,7 @@ TEST(what_a_wrong_head_hides_is_never_carried_out)
 }
 
 /* A head that writes is judged like any other, before a byte of its body is taken. */
-TEST(a_wrong_head_of_a_write_changes_nothing)
+TEST(a_wrong_head_of_a_write_changes_nothing, P90)
 {
     char request[REQUEST_BYTES], answer[ANSWER_BYTES];
     static const char *const lines[] = {"Content-Length : 14",
@@ -246,7 +246,7 @@ TEST(a_wrong_head_of_a_write_changes_nothing)
 }
 
 /* The same heads to those who operate it; there an invalidation is what must not happen. */
-TEST(the_operations_listener_judges_heads_likewise)
+TEST(the_operations_listener_judges_heads_likewise, P90, P91)
 {
     static const char invalidation[] =
         "POST /invalidate?key=product:7 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n"
@@ -261,7 +261,7 @@ TEST(the_operations_listener_judges_heads_likewise)
     assert_false(probe_has(HIDDEN_PRODUCT, PROBE_VALUE)); /* by itself it is one */
 }
 
-TEST(what_is_unusual_and_right_is_answered)
+TEST(what_is_unusual_and_right_is_answered, P90)
 {
     static const char last[] = "GET /ping HTTP/1.1\r\nHost: shop\r\nConnection: close\r\n\r\n";
     assert_true(fleet_start(1, NULL));

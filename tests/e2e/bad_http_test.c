@@ -146,7 +146,7 @@ static void assert_refused(const struct bad *bad)
     http_raw_clear(&raw);
 }
 
-TEST(what_is_wrong_is_refused_and_nobody_else_notices)
+TEST(what_is_wrong_is_refused_and_nobody_else_notices, P60, P91)
 {
     char path[BURST_PATH_BYTES];
     assert_true(fleet_start(1, NULL));
@@ -195,7 +195,7 @@ static char *many_headers(void)
     return text;
 }
 
-TEST(what_is_too_long_is_refused_and_nobody_else_notices)
+TEST(what_is_too_long_is_refused_and_nobody_else_notices, P60)
 {
     char path[BURST_PATH_BYTES];
     assert_true(fleet_start(1, NULL));
@@ -236,7 +236,7 @@ static size_t find_answers(const struct http_raw *raw, struct answer_at *out, si
 }
 
 /* The first one is suspended until its load is done; what follows on its connection waits behind it. */
-TEST(pipelined_requests_are_answered_in_order)
+TEST(pipelined_requests_are_answered_in_order, P58)
 {
     char first[BURST_PATH_BYTES], second[BURST_PATH_BYTES], bytes[4 * BURST_PATH_BYTES], id[40];
     struct answer_at answers[5] = {{0}};
@@ -285,7 +285,7 @@ TEST(a_request_inside_a_body_is_not_answered)
     assert_int_equal(fleet_loads("load"), 0);
 }
 
-TEST(an_older_client_is_answered_and_left)
+TEST(an_older_client_is_answered_and_left, P58)
 {
     char path[BURST_PATH_BYTES], bytes[BURST_PATH_BYTES * 2];
     struct http_raw raw;
@@ -308,7 +308,7 @@ TEST(an_older_client_is_answered_and_left)
 
 /* ---- those who do not finish ---- */
 
-TEST(half_open_connections_hold_nobody_up)
+TEST(half_open_connections_hold_nobody_up, P60)
 {
     static const char half[] = "GET /products/7 HTTP/1.1\r\nHost: sh";
     struct net_address address;

@@ -182,7 +182,7 @@ static unsigned invalidate_with(const char *headers)
     return status;
 }
 
-TEST(without_the_token_nothing_is_invalidated)
+TEST(without_the_token_nothing_is_invalidated, P92)
 {
     char path[PROC_PATH_BYTES + 16], setting[PROC_PATH_BYTES + 48];
     snprintf(path, sizeof path, "%s/token", folder);
@@ -262,7 +262,7 @@ TEST(a_database_without_our_schema_is_named_and_used_once_it_has_it)
 }
 
 /* One of an earlier form: refused with the command that brings it up to date, and used once it is. */
-TEST(a_database_of_an_older_schema_is_refused_until_it_is_brought_up_to_date)
+TEST(a_database_of_an_older_schema_is_refused_until_it_is_brought_up_to_date, P80)
 {
     char url[160], setting[200];
     assert_true(fleet_start(0, NULL)); /* an empty Redis */

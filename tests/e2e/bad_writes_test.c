@@ -153,7 +153,7 @@ static struct drips_options loiterers(const char *begun, size_t begun_bytes)
 }
 
 /* They announce as much as is allowed and send nothing, or a little at a time. */
-TEST(bodies_that_are_only_announced_keep_nobody_from_writing)
+TEST(bodies_that_are_only_announced_keep_nobody_from_writing, P89)
 {
     static const char head[] = "PUT /products/9 HTTP/1.1\r\n" HOST JSON SEEN LENGTH(131072) "\r\n";
     assert_true(fleet_start(1, writes_settings((const char *[]){"SERVER_LOOPS=1", NULL})));
@@ -182,7 +182,7 @@ static int begin_upload(void)
     return fd;
 }
 
-TEST(bodies_that_hold_every_connection_keep_nobody_out)
+TEST(bodies_that_hold_every_connection_keep_nobody_out, P88)
 {
     enum { HOLDERS = 64 };
     int fds[HOLDERS];
@@ -196,7 +196,7 @@ TEST(bodies_that_hold_every_connection_keep_nobody_out)
 }
 
 /* They send all but the last byte: more than a loop holds for all of them. Those who linger longest go first. */
-TEST(bodies_that_lack_a_byte_keep_nobody_from_writing_and_fill_no_memory)
+TEST(bodies_that_lack_a_byte_keep_nobody_from_writing_and_fill_no_memory, P89)
 {
     static char request[BODY_BYTES_MAX + 512];
     struct drips *drips = NULL;
@@ -216,7 +216,7 @@ TEST(bodies_that_lack_a_byte_keep_nobody_from_writing_and_fill_no_memory)
 }
 
 /* Five seconds, and more only for what comes. */
-TEST(a_body_that_does_not_come_is_waited_for_for_five_seconds)
+TEST(a_body_that_does_not_come_is_waited_for_for_five_seconds, P89)
 {
     enum { LIMIT_MS = 5000, MACHINE_MS = 6000 };
     static const char head[] = "PUT /products/9 HTTP/1.1\r\n" HOST JSON SEEN LENGTH(131072) "\r\n{";

@@ -103,14 +103,14 @@ static void puts_reach_all(void)
 
 /* ---- a fleet and its shadow ---- */
 
-TEST(what_is_written_through_a_shadow_process_reaches_the_fleet)
+TEST(what_is_written_through_a_shadow_process_reaches_the_fleet, P82)
 {
     start_two(FLEET, SHADOW);
     puts_reach_all();
     assert_int_equal(fleet_sum("catalogd_writes_invisible_total"), 0);
 }
 
-TEST(what_is_changed_by_hand_beside_a_shadow_process_reaches_the_fleet)
+TEST(what_is_changed_by_hand_beside_a_shadow_process_reaches_the_fleet, P82)
 {
     start_two(FLEET, SHADOW);
     changes_by_hand_reach_all();
@@ -118,7 +118,7 @@ TEST(what_is_changed_by_hand_beside_a_shadow_process_reaches_the_fleet)
 
 /* ---- two caches ---- */
 
-TEST(what_is_changed_reaches_two_namespaces)
+TEST(what_is_changed_reaches_two_namespaces, P81)
 {
     start_two(FLEET, BLUE);
     puts_reach_all();
@@ -126,7 +126,7 @@ TEST(what_is_changed_reaches_two_namespaces)
     changes_by_hand_reach_all();
 }
 
-TEST(what_is_changed_reaches_two_redis_servers)
+TEST(what_is_changed_reaches_two_redis_servers, P81)
 {
     char redis[96];
     const char *const settings[] = {"FRESH_MS=3600000", redis, NULL};
@@ -136,7 +136,7 @@ TEST(what_is_changed_reaches_two_redis_servers)
     changes_by_hand_reach_all();
 }
 
-TEST(where_there_is_one_cache_a_write_asks_for_no_other)
+TEST(where_there_is_one_cache_a_write_asks_for_no_other, P81)
 {
     start_two(FLEET, FLEET);
     fleet_mark();
@@ -150,7 +150,7 @@ TEST(where_there_is_one_cache_a_write_asks_for_no_other)
 /* ---- who pays, and who does not ---- */
 
 /* Its fleet has writes off: nobody but the shadow pays. */
-TEST(a_shadow_process_pays_for_a_fleet_that_only_reads)
+TEST(a_shadow_process_pays_for_a_fleet_that_only_reads, P82)
 {
     assert_true(fleet_start(1, FLEET));
     assert_true(fleet_add(writes_settings(SHADOW)) && fleet_wait_ready(OTHER));
@@ -159,7 +159,7 @@ TEST(a_shadow_process_pays_for_a_fleet_that_only_reads)
     changes_by_hand_reach_all();
 }
 
-TEST(who_cannot_reach_his_own_cache_keeps_nothing_from_the_others)
+TEST(who_cannot_reach_his_own_cache_keeps_nothing_from_the_others, P81)
 {
     struct write_asked asked;
     static const char *const NOWHERE[] = {"FRESH_MS=3600000", "REDIS_URL=unix:///nowhere/redis.sock",
@@ -176,7 +176,7 @@ TEST(who_cannot_reach_his_own_cache_keeps_nothing_from_the_others)
 
 /* ---- a cache that does not answer, and one that is gone ---- */
 
-TEST(while_the_payer_of_a_cache_is_stopped_nothing_is_said_to_be_visible)
+TEST(while_the_payer_of_a_cache_is_stopped_nothing_is_said_to_be_visible, P81)
 {
     struct write_asked asked;
     start_two(IMPATIENT, BLUE);
@@ -195,7 +195,7 @@ TEST(while_the_payer_of_a_cache_is_stopped_nothing_is_said_to_be_visible)
     put_and_look(ONE, id, 2);
 }
 
-TEST(a_cache_that_is_gone_is_waited_for_as_long_as_its_entries_may_live)
+TEST(a_cache_that_is_gone_is_waited_for_as_long_as_its_entries_may_live, P83)
 {
     struct write_asked asked;
     start_two(IMPATIENT, BRIEF);
@@ -254,7 +254,7 @@ TEST(after_a_host_has_restarted_no_write_waits_for_the_cache_that_is_gone)
 }
 
 /* As when a database's clock is set forward: all seem silent, and say that they are not before anybody is dropped. */
-TEST(a_clock_that_was_set_forward_drops_nobody_who_lives)
+TEST(a_clock_that_was_set_forward_drops_nobody_who_lives, P83)
 {
     start_two(FLEET, BLUE);
     assert_true(fleet_sql(NULL, 0, "UPDATE caches SET seen_at = seen_at - interval '1 year'"));
@@ -286,7 +286,7 @@ static void commit(PGconn *session)
 }
 
 /* The change is open when the new cache's first load reads the row, and paid by all others before it can register. */
-TEST(what_is_loaded_before_its_cache_is_registered_is_not_stored)
+TEST(what_is_loaded_before_its_cache_is_registered_is_not_stored, P83)
 {
     char change[96];
     assert_true(fleet_start(1, writes_settings(FLEET)));
@@ -305,7 +305,7 @@ TEST(what_is_loaded_before_its_cache_is_registered_is_not_stored)
 }
 
 /* Redis comes back empty: the cache is still the same one, and no other is left behind that would be waited for. */
-TEST(a_redis_that_lost_its_data_is_no_further_cache)
+TEST(a_redis_that_lost_its_data_is_no_further_cache, P83)
 {
     start_two(FLEET, FLEET);
     stack_redis_kill(&fleet.redis);

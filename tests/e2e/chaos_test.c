@@ -20,7 +20,7 @@ TEST(a_fleet_keeps_its_promises_through_a_storm_of_faults)
 }
 
 /* One is forgotten and comes back, and another is: all that is calm is judged without it. */
-TEST(a_storm_that_leaves_a_master_forgotten_leaves_its_slots_cached)
+TEST(a_storm_that_leaves_a_master_forgotten_leaves_its_slots_cached, P139)
 {
     storm(FAULT_CLUSTER, 495, 5000);
 }

@@ -69,7 +69,7 @@ static void expect(const char *verdict, const char *what, const char *found)
 
 /* ---- all well ---- */
 
-TEST(a_machine_as_it_must_be_has_nothing_wrong_and_nothing_is_left_behind)
+TEST(a_machine_as_it_must_be_has_nothing_wrong_and_nothing_is_left_behind, P169)
 {
     assert_int_equal(check(PLAIN), 0);
     expect("ok", "file descriptors", "16000");
@@ -121,7 +121,7 @@ TEST(help_and_version_are_said_and_end_with_0)
 
 /* ---- the machine ---- */
 
-TEST(too_few_file_descriptors_are_wrong)
+TEST(too_few_file_descriptors_are_wrong, P169)
 {
     assert_int_equal(check_with("ulimit -n 1000;", "", (const char *const[]){PLAIN, NULL}), 1);
     expect("wrong", "file descriptors", "LimitNOFILE=16");
@@ -181,7 +181,7 @@ TEST(an_address_is_free_or_ours_or_anothers)
 
 /* ---- Redis ---- */
 
-TEST(a_user_without_a_right_is_told_which_and_where_the_list_is)
+TEST(a_user_without_a_right_is_told_which_and_where_the_list_is, P169)
 {
     snprintf(redis_setting, sizeof redis_setting, "REDIS_URL=redis://poor:secret@127.0.0.1:%u/0",
              (unsigned)fleet.redis.port);
@@ -198,7 +198,7 @@ TEST(a_user_without_a_right_is_told_which_and_where_the_list_is)
     fleet_redis_does("ACL DELUSER poor");
 }
 
-TEST(a_redis_that_keeps_its_data_or_evicts_leases_first_is_wrong)
+TEST(a_redis_that_keeps_its_data_or_evicts_leases_first_is_wrong, P169)
 {
     fleet_redis_does("CONFIG SET appendonly yes");
     assert_int_equal(check(PLAIN), 1);
@@ -216,7 +216,7 @@ TEST(a_redis_that_keeps_its_data_or_evicts_leases_first_is_wrong)
     expect("warning", "redis settings", "maxmemory is 0");
 }
 
-TEST(a_replica_is_no_master)
+TEST(a_replica_is_no_master, P169)
 {
     struct stack_redis replica;
     assert_true(stack_redis_start_replica(&replica, &fleet.redis));
@@ -242,7 +242,7 @@ TEST(what_is_no_redis_is_told_of_as_such)
     expect("wrong", "redis", "and what is no Redis (correct host and port)");
 }
 
-TEST(servers_that_hang_are_named_within_their_limit)
+TEST(servers_that_hang_are_named_within_their_limit, P169)
 {
     enum { AT_MOST_MS = 60000 };
     stack_redis_pause(&fleet.redis);
@@ -259,7 +259,7 @@ TEST(servers_that_hang_are_named_within_their_limit)
 
 /* ---- PostgreSQL ---- */
 
-TEST(a_missing_column_and_missing_grants_are_named)
+TEST(a_missing_column_and_missing_grants_are_named, P169)
 {
     assert_true(fleet_sql(NULL, 0, "ALTER TABLE products RENAME COLUMN stamp TO was_stamp"));
     const int old = check(PLAIN);
@@ -282,7 +282,7 @@ TEST(a_missing_column_and_missing_grants_are_named)
     expect("wrong", "rights to write", "DELETE on caches, INSERT on purchases");
 }
 
-TEST(a_standby_is_named)
+TEST(a_standby_is_named, P175)
 {
     struct stack_postgres standby;
     char reader[96], writer[96];
@@ -301,7 +301,7 @@ TEST(a_standby_is_named)
 }
 
 /* A session that is kept sets it. */
-TEST(a_strict_isolation_behind_a_pooler_is_named)
+TEST(a_strict_isolation_behind_a_pooler_is_named, P176)
 {
     assert_true(
         fleet_sql(NULL, 0, "ALTER ROLE shop_writer SET default_transaction_isolation = 'serializable'"));
@@ -319,7 +319,7 @@ TEST(more_connections_than_the_database_has_are_wrong)
     expect("ok", "database", "PostgreSQL");
 }
 
-TEST(a_refused_login_is_named_without_its_password)
+TEST(a_refused_login_is_named_without_its_password, P169)
 {
     char setting[160];
     snprintf(setting, sizeof setting, "DATABASE_URL=postgresql://nobody:hush@127.0.0.1:%u/catalog",

@@ -172,7 +172,7 @@ TEST(a_master_that_was_stopped_and_replaced_answers_nobody_when_it_goes_on)
 }
 
 /* Every hit here has the tags. */
-TEST(a_forgotten_master_is_replaced_by_a_node_with_a_lower_epoch_and_hits_are_back)
+TEST(a_forgotten_master_is_replaced_by_a_node_with_a_lower_epoch_and_hits_are_back, P139)
 {
     tell("cluster-forgotten", FAULT_MASTER_FORGOTTEN, MASTERS_ANY_SLOT, times(1, 5));
 }

@@ -154,7 +154,7 @@ static void expect_readyz(size_t process, const char *says)
 
 /* ---- the scenes ---- */
 
-TEST(a_confirmed_edit_is_seen_though_the_old_master_lives_on_as_a_replica)
+TEST(a_confirmed_edit_is_seen_though_the_old_master_lives_on_as_a_replica, P84)
 {
     assert_true(stack_redis_promote(&scene.replica));
     lead_to(&scene.replica);
@@ -172,7 +172,7 @@ TEST(a_confirmed_edit_is_seen_though_the_old_master_lives_on_as_a_replica)
     }
 }
 
-TEST(a_name_that_leads_to_a_replica_is_told)
+TEST(a_name_that_leads_to_a_replica_is_told, P84)
 {
     tell(&fleet.redis, "REPLICAOF 127.0.0.1 1");
     for (size_t i = 0; i < PROCESSES; i++) {
@@ -185,7 +185,7 @@ TEST(a_name_that_leads_to_a_replica_is_told)
         expect_state(i, "up");
 }
 
-TEST(a_confirmed_edit_is_seen_though_the_old_master_is_cut_off_and_goes_on)
+TEST(a_confirmed_edit_is_seen_though_the_old_master_is_cut_off_and_goes_on, P84, P86)
 {
     assert_true(stack_redis_promote(&scene.replica));
     lead_to(&scene.replica);
@@ -201,7 +201,7 @@ TEST(a_confirmed_edit_is_seen_though_the_old_master_is_cut_off_and_goes_on)
     }
 }
 
-TEST(a_master_that_stays_without_replicas_is_told_and_used_again_when_they_are_back)
+TEST(a_master_that_stays_without_replicas_is_told_and_used_again_when_they_are_back, P86)
 {
     tell(&fleet.redis, "CONFIG SET min-replicas-to-write 2");
     for (size_t i = 0; i < PROCESSES; i++) {
@@ -225,7 +225,7 @@ static bool all_have_left_for_the_replica(void *context)
 }
 
 /* Nobody asks for anything while it is stopped: the heartbeat notices. */
-TEST_WITH(a_master_that_was_stopped_and_replaced_is_not_believed_when_it_goes_on, begin_quickly, end)
+TEST_WITH(a_master_that_was_stopped_and_replaced_is_not_believed_when_it_goes_on, begin_quickly, end, P84)
 {
     stack_redis_pause(&fleet.redis);
     assert_true(stack_redis_promote(&scene.replica));

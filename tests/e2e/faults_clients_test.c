@@ -133,7 +133,7 @@ static void let_the_load_go_on(void *context)
     probe_gate_open(departure->gate);
 }
 
-TEST(half_of_the_clients_and_the_leaders_own_hang_up_and_the_rest_is_served_by_one_load)
+TEST(half_of_the_clients_and_the_leaders_own_hang_up_and_the_rest_is_served_by_one_load, P14, P58)
 {
     enum { LEAVE_MS = 20, OPEN_MS = 2000 }; /* all have left by then */
     char path[BURST_PATH_BYTES];
@@ -183,7 +183,7 @@ static void lone_reset(struct lone *lone)
 
 /* In each round one leaves while Redis has its question, in the moment in which another asks: the guard's last word to the
  * first may come before libmicrohttpd has closed its connection. */
-TEST(a_client_that_resets_beside_anothers_request_leaves_nothing_behind)
+TEST(a_client_that_resets_beside_anothers_request_leaves_nothing_behind, P58)
 {
     enum { ROUNDS = 300 };
     char path[BURST_PATH_BYTES];
@@ -212,7 +212,7 @@ static bool has_an_answer(const struct lone *lone)
     return poll(&fd, 1, 0) > 0;
 }
 
-TEST(a_request_that_waits_for_redis_holds_up_no_other)
+TEST(a_request_that_waits_for_redis_holds_up_no_other, P60)
 {
     char path[BURST_PATH_BYTES], other[BURST_PATH_BYTES];
     assert_true(fleet_start(1, patient));
@@ -237,7 +237,7 @@ TEST(a_request_that_waits_for_redis_holds_up_no_other)
 
 /* ---- those who do not read ---- */
 
-TEST(clients_that_do_not_read_hold_up_nobody_and_get_every_answer_in_the_end)
+TEST(clients_that_do_not_read_hold_up_nobody_and_get_every_answer_in_the_end, P60)
 {
     enum { SLOW = 64, ASKED_MAX = 4000, READ_MAX = 50, RECEIVE_BYTES = 2048, BUFFERS_BYTES = 8 << 20 };
     struct lone slow[SLOW];
@@ -321,7 +321,7 @@ static bool is_served(const struct lone *lone)
     return got == (ssize_t)sizeof text && memcmp(text, served, sizeof text) == 0;
 }
 
-TEST(documents_that_nobody_reads_share_a_budget_and_do_not_keep_others_from_theirs)
+TEST(documents_that_nobody_reads_share_a_budget_and_do_not_keep_others_from_theirs, P93)
 {
     enum { RECEIVE_BYTES = 2048 };
     struct lone unread[UNREAD];
@@ -354,7 +354,7 @@ TEST(documents_that_nobody_reads_share_a_budget_and_do_not_keep_others_from_thei
 }
 
 /* Whoever asks and reads takes the place of one who does not, for a second at least. */
-TEST(answers_that_nobody_reads_keep_nobody_out)
+TEST(answers_that_nobody_reads_keep_nobody_out, P88)
 {
     enum { HOLDERS = 4, RECEIVE_BYTES = 2048 };
     struct lone unread[HOLDERS];
@@ -428,7 +428,7 @@ static void report_crowd(uint32_t product, const struct burst *burst, double wai
                   waiter_bytes, took_ms, SANITIZED ? " (sanitized build: memory is not judged)" : "");
 }
 
-TEST(ten_thousand_waiters_on_one_key_cost_one_load_little_memory_and_no_thread)
+TEST(ten_thousand_waiters_on_one_key_cost_one_load_little_memory_and_no_thread, P27)
 {
     const char *const crowd_settings[] = {"DEADLINE_MS=60000", "LOAD_LIMIT_MS=30000", "MAX_LOADS=1", NULL};
     char path[BURST_PATH_BYTES];

@@ -73,7 +73,7 @@ static bool postgresql_is_stopped(void)
     return true;
 }
 
-TEST(a_load_that_hangs_in_a_stopped_postgresql_ends_at_its_limit_for_all)
+TEST(a_load_that_hangs_in_a_stopped_postgresql_ends_at_its_limit_for_all, P61)
 {
     const char *const limited[] = {SLOW, "LOAD_LIMIT_MS=4000", ONE_ATTEMPT, NULL};
     enum { LIMIT_MS = 4000, MACHINE_MS = 8000 };
@@ -95,7 +95,7 @@ static bool postgresql_is_restarted(void)
     return stack_postgres_restart(&fleet.postgres);
 }
 
-TEST(a_restart_of_postgresql_fails_the_load_once_and_the_next_one_works)
+TEST(a_restart_of_postgresql_fails_the_load_once_and_the_next_one_works, P61)
 {
     struct probe_burst burst;
     assert_true(fleet_start(PROCESSES, settings));
@@ -111,7 +111,7 @@ static bool postgresql_is_killed(void)
     return true;
 }
 
-TEST(a_killed_postgresql_is_503_at_once_until_it_is_back)
+TEST(a_killed_postgresql_is_503_at_once_until_it_is_back, P61)
 {
     struct probe_burst burst;
     char path[BURST_PATH_BYTES];
@@ -126,7 +126,7 @@ TEST(a_killed_postgresql_is_503_at_once_until_it_is_back)
     expect_recovery();
 }
 
-TEST(processes_that_start_without_postgresql_say_503_and_serve_when_it_comes)
+TEST(processes_that_start_without_postgresql_say_503_and_serve_when_it_comes, P66)
 {
     struct probe_burst burst;
     char path[BURST_PATH_BYTES];

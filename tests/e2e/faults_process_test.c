@@ -69,7 +69,7 @@ static void leader_is_stopped_until_another_has_filled(void *context)
     stack_catalogd_resume(&fleet.catalogd[scene->leader]);
 }
 
-TEST(a_leader_stopped_past_its_lease_cannot_store_what_it_loaded)
+TEST(a_leader_stopped_past_its_lease_cannot_store_what_it_loaded, P10)
 {
     char path[BURST_PATH_BYTES];
     struct burst_summary summary;
@@ -114,7 +114,7 @@ static uint64_t last_end_us(const struct burst *burst, enum record_outcome outco
     return last_us;
 }
 
-TEST(a_killed_leader_costs_the_others_its_lease_and_one_further_load)
+TEST(a_killed_leader_costs_the_others_its_lease_and_one_further_load, P10)
 {
     enum { POLL_MS = 750, QUERY_MS = 3000, MACHINE_MS = 8000 };
     _Static_assert(POLL_MS + MACHINE_MS < LEASE_MS, "nobody waits for a second lease");
@@ -156,7 +156,7 @@ static void told_to_end_while_all_wait_and_the_load_may_finish(void *context)
     probe_gate_open(&scene->gate);
 }
 
-TEST(a_process_told_to_end_finishes_its_load_and_answers_a_thousand_waiters)
+TEST(a_process_told_to_end_finishes_its_load_and_answers_a_thousand_waiters, P59, P64)
 {
     const char *const settings[] = {"DRAIN_MS=20000", NULL};
     char path[BURST_PATH_BYTES];
@@ -187,7 +187,7 @@ static void leader_is_told_to_end_while_all_wait(void *context)
 }
 
 /* With a lease this long, who loads next can only have got it because it was given back. */
-TEST(a_drain_that_is_over_answers_503_and_gives_the_lease_to_the_other_process)
+TEST(a_drain_that_is_over_answers_503_and_gives_the_lease_to_the_other_process, P59, P64)
 {
     const char *const settings[] = {
         "LOAD_DELAY_MS=6000",  "LOAD_LIMIT_MS=20000", "LEASE_MS=60000",    "MAX_HOLD_MS=60000",
@@ -223,7 +223,7 @@ static void told_twice_to_end_while_all_wait(void *context)
     scene->at_us = clock_us();
 }
 
-TEST(a_second_sigterm_ends_a_draining_process_at_once)
+TEST(a_second_sigterm_ends_a_draining_process_at_once, P64)
 {
     const char *const settings[] = {"LOAD_DELAY_MS=9000", "DRAIN_MS=60000", NULL};
     enum { AT_ONCE_MS = 8000 }; /* sooner than the query is over */
@@ -350,7 +350,7 @@ static bool holds_no_more(void *context)
     return probe_descriptor_count(holding->pid) <= holding->descriptors_most;
 }
 
-TEST(ten_thousand_requests_with_faults_leave_no_descriptor_and_no_thread)
+TEST(ten_thousand_requests_with_faults_leave_no_descriptor_and_no_thread, P22)
 {
     const char *const settings[] = {"LOAD_DELAY_MS=40", "MAX_LOADS=2", "REDIS_LIMIT_MS=1000", NULL};
     enum { WATCHER = 1 }; /* looks after the schema, with a connection of its own when the others are busy */

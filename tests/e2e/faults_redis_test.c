@@ -109,7 +109,7 @@ static bool redis_is_restarted_empty(void)
     return stack_redis_restart(&fleet.redis);
 }
 
-TEST(redis_killed_and_back_within_one_burst_is_used_again_at_once)
+TEST(redis_killed_and_back_within_one_burst_is_used_again_at_once, P11)
 {
     assert_true(fleet_start(PROCESSES, settings));
     burst_through(redis_is_restarted_empty);
@@ -122,7 +122,7 @@ static bool redis_is_stopped(void)
     return true;
 }
 
-TEST(redis_stopped_in_the_middle_of_a_burst_costs_two_loads_a_process_and_no_answer)
+TEST(redis_stopped_in_the_middle_of_a_burst_costs_two_loads_a_process_and_no_answer, P55)
 {
     assert_true(fleet_start(PROCESSES, settings));
     burst_through(redis_is_stopped);
@@ -145,7 +145,7 @@ static bool redis_is_stopped_until_it_is_noticed(void)
     return noticed;
 }
 
-TEST(commands_that_a_stopped_redis_runs_late_leave_no_lease_and_no_old_value)
+TEST(commands_that_a_stopped_redis_runs_late_leave_no_lease_and_no_old_value, P6)
 {
     char path[BURST_PATH_BYTES], key[64];
     struct fleet_invalidated invalidated;
@@ -165,7 +165,7 @@ TEST(commands_that_a_stopped_redis_runs_late_leave_no_lease_and_no_old_value)
     }
 }
 
-TEST(processes_that_start_without_redis_serve_and_join_it_when_it_comes)
+TEST(processes_that_start_without_redis_serve_and_join_it_when_it_comes, P66)
 {
     assert_true(fleet_start(0, NULL));
     stack_redis_kill(&fleet.redis);
@@ -185,7 +185,7 @@ static bool everything_is_flushed(void)
     return probe_redis("FLUSHALL");
 }
 
-TEST(a_flushed_lease_costs_one_more_load_and_the_first_fill_is_refused)
+TEST(a_flushed_lease_costs_one_more_load_and_the_first_fill_is_refused, P11)
 {
     const char *const patient[] = {FLEET_PATIENT,
                                    NULL}; /* its renewal would tell the leader sooner than its fill */
@@ -204,7 +204,7 @@ static bool memory_is_full(void)
     return probe_redis("CONFIG SET maxmemory 1");
 }
 
-TEST(a_full_redis_stores_nothing_and_keeps_no_lease)
+TEST(a_full_redis_stores_nothing_and_keeps_no_lease, P31)
 {
     assert_true(fleet_start(PROCESSES, settings));
     uint32_t product = burst_through(memory_is_full);
@@ -222,7 +222,7 @@ static bool the_master_becomes_a_replica(void)
     return probe_redis("REPLICAOF 127.0.0.1 1"); /* nobody listens there */
 }
 
-TEST(a_redis_turned_read_only_replica_is_left_until_it_is_a_master_again)
+TEST(a_redis_turned_read_only_replica_is_left_until_it_is_a_master_again, P54)
 {
     assert_true(fleet_start(PROCESSES, settings));
     burst_through(the_master_becomes_a_replica);

@@ -305,7 +305,7 @@ static bool is_killed_in_time(void)
     return in_time;
 }
 
-TEST(a_command_that_clings_is_killed_before_the_lease_ends)
+TEST(a_command_that_clings_is_killed_before_the_lease_ends, P128)
 {
     for (int tries = 0; !is_killed_in_time(); tries++)
         assert_true(tries < TRIES);
@@ -348,7 +348,7 @@ TEST(a_reader_of_stderr_that_has_stopped_keeps_no_command_alive)
     close(pipe);
 }
 
-TEST(a_command_that_is_told_has_its_grace)
+TEST(a_command_that_is_told_has_its_grace, P128)
 {
     struct run run = start("x", "--lease", "9s", "--grace", "3s", "--", "sh", "-c",
                            "trap 'echo told; exit 3' TERM; echo began x 0 $$; while :; do sleep 0.05; done");
@@ -385,7 +385,7 @@ TEST(a_redis_that_has_forgotten_the_lock_loses_it)
     wait_gone(begun.pid);
 }
 
-TEST(a_command_does_not_outlive_a_fleetlock_that_is_killed)
+TEST(a_command_does_not_outlive_a_fleetlock_that_is_killed, P128)
 {
     struct run run = start("x", "--lease", "3s", "--grace", "500ms", CLING);
     const struct begun begun = wait_begun(&run);
@@ -414,7 +414,7 @@ static bool is_killed_without_grace(void)
     return at_once;
 }
 
-TEST(a_command_has_no_grace_beyond_the_lease_when_fleetlock_is_killed)
+TEST(a_command_has_no_grace_beyond_the_lease_when_fleetlock_is_killed, P128)
 {
     for (int tries = 0; !is_killed_without_grace(); tries++)
         assert_true(tries < TRIES);
@@ -440,7 +440,7 @@ static void expect_kept(struct run run)
     expect(start("x", "--wait", "0", "--", "true"), 0, "");
 }
 
-TEST(work_that_a_command_leaves_behind_keeps_the_lock_wherever_it_goes)
+TEST(work_that_a_command_leaves_behind_keeps_the_lock_wherever_it_goes, P128)
 {
     expect_kept(start("x", LEAVE(WORK)));
     expect_kept(start("x", LEAVE("setsid " WORK)));
@@ -491,7 +491,7 @@ static bool is_killed_with_all(const char *work, bool is_hang)
     return in_time;
 }
 
-TEST(all_that_a_command_has_started_is_killed_before_the_lease_ends)
+TEST(all_that_a_command_has_started_is_killed_before_the_lease_ends, P128)
 {
     static const char *const works[] = {
         CLINGING_DAEMON "; exec sleep 600",

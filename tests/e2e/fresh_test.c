@@ -149,7 +149,7 @@ static void change_while_loading(const char *const *settings, size_t by, uint32_
 }
 
 /* Much of its limit is left: the load that was voided is cancelled. */
-TEST(a_row_changed_early_in_its_load_is_loaded_again)
+TEST(a_row_changed_early_in_its_load_is_loaded_again, P20, P39, P43)
 {
     const char *const settings[] = {"LOAD_DELAY_MS=3000", "LOAD_LIMIT_MS=10000", NULL};
     for (size_t by = 0; by < PROCESSES; by++) {
@@ -160,7 +160,7 @@ TEST(a_row_changed_early_in_its_load_is_loaded_again)
 
 /* ---- before the load, after the fill, and what was absent ---- */
 
-TEST(a_cached_row_that_changed_is_loaded_once_more)
+TEST(a_cached_row_that_changed_is_loaded_once_more, P39)
 {
     char path[BURST_PATH_BYTES];
     struct burst_summary summary;
@@ -200,7 +200,7 @@ TEST(what_is_answered_again_and_again_changes_with_its_invalidation)
     assert_true(fleet_metric(0, "guard_near_lookups_total{result=\"hit\"}") >= 4 * 3);
 }
 
-TEST(a_row_that_was_absent_is_found_once_it_was_inserted_and_invalidated)
+TEST(a_row_that_was_absent_is_found_once_it_was_inserted_and_invalidated, P36)
 {
     enum { ID = 700000001 };
     assert_true(fleet_start(PROCESSES, NULL));
@@ -307,7 +307,7 @@ static void edit_under_way(const char *delay)
 }
 
 /* Quick loads end before their loss is known, slow ones are cancelled for it. */
-TEST(whoever_begins_after_an_invalidation_sees_the_row_it_was_for)
+TEST(whoever_begins_after_an_invalidation_sees_the_row_it_was_for, P19, P39)
 {
     edit_under_way("LOAD_DELAY_MS=0");
     edit_under_way("LOAD_DELAY_MS=15");

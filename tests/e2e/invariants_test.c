@@ -77,7 +77,7 @@ static void look_at_descriptors(void *context)
     probe_gate_open(&look->gate);
 }
 
-TEST(no_descriptor_would_be_inherited_by_a_child)
+TEST(no_descriptor_would_be_inherited_by_a_child, P65)
 {
     char path[BURST_PATH_BYTES];
     struct burst_summary summary;
@@ -93,7 +93,7 @@ TEST(no_descriptor_would_be_inherited_by_a_child)
 
 /* ---- both servers away ---- */
 
-TEST(a_process_that_starts_with_nothing_there_says_so_and_serves_when_both_come)
+TEST(a_process_that_starts_with_nothing_there_says_so_and_serves_when_both_come, P66)
 {
     char path[BURST_PATH_BYTES];
     assert_true(fleet_start(0, NULL));
@@ -133,7 +133,7 @@ static void ask_for_many(uint32_t first)
 }
 
 /* Six thousand requests for keys of their own, none of which can be loaded. */
-TEST(an_outage_is_told_in_few_lines_and_with_advice)
+TEST(an_outage_is_told_in_few_lines_and_with_advice, P68)
 {
     enum { BURST_LINES = 5, WINDOW_MS = 10000, EVENTS = 8 };
     assert_true(fleet_start(1, (const char *[]){"LOAD_QUEUE=4000", "REDIS_LIMIT_MS=250", NULL}));
@@ -176,7 +176,7 @@ static bool no_session_is_left(void *context)
 }
 
 /* The queries would go on for as long again as the test waits for their end. */
-TEST(what_killed_processes_asked_for_is_gone_from_postgresql_soon_after)
+TEST(what_killed_processes_asked_for_is_gone_from_postgresql_soon_after, P51)
 {
     enum { QUERY_MS = 25000, CHECK_MS = 1000, MACHINE_MS = 20000, STORMS = 2 };
     const char *const settings[] = {"LOAD_DELAY_MS=25000", "LOAD_LIMIT_MS=28000", "MAX_LOADS=4", NULL};
@@ -218,7 +218,7 @@ static bool drip(int fd)
 }
 
 /* Every byte would start an idle limit anew; the limit of a request's head is absolute. */
-TEST(who_drips_his_headers_is_hung_up_on_after_ten_seconds)
+TEST(who_drips_his_headers_is_hung_up_on_after_ten_seconds, P60, P88)
 {
     enum { HEAD_MS = 10000, MACHINE_MS = 6000 };
     static const char begun[] = "GET /products/7 HTTP/1.1\r\nHost: shop\r\nX: ";
@@ -254,7 +254,7 @@ static bool most_probes_are_prompt(void)
 }
 
 /* At the operations listener. */
-TEST(forty_who_drip_do_not_keep_a_probe_from_its_answer)
+TEST(forty_who_drip_do_not_keep_a_probe_from_its_answer, P87)
 {
     enum { DRIPPERS = 40 };
     static const char begun[] = "GET /healthz HTTP/1.1\r\nHost: shop\r\nX: ";
@@ -282,7 +282,7 @@ static bool most_are_answered(void)
 }
 
 /* They have asked for nothing, for half of something, or for something and then no more. */
-TEST(whoever_holds_every_connection_keeps_nobody_out)
+TEST(whoever_holds_every_connection_keeps_nobody_out, P88)
 {
     enum { HOLDERS = DRIPS_MAX };
     static const char *const begun[] = {"G", "GET /ping HTTP/1.1\r\nHost: sh",

@@ -309,7 +309,7 @@ static uint32_t ask_beside(struct crowd *crowd, uint32_t count)
 }
 
 /* One worker, one permit: the two take turns, or one of them would never be served. */
-TEST(with_one_worker_and_one_permit_both_are_served)
+TEST(with_one_worker_and_one_permit_both_are_served, P95)
 {
     struct crowd crowd;
     const char *const settings[] = {"MAX_LOADS=1",

@@ -153,7 +153,7 @@ static void assert_each_gets_its_own(const char *mode, const char *near)
     ask_all_at_once();
 }
 
-TEST(clients_who_ask_at_once_never_get_each_others_offers)
+TEST(clients_who_ask_at_once_never_get_each_others_offers, P149)
 {
     assert_each_gets_its_own("GUARD_MODE=fleet", "NEAR_MS=1000");
 }
@@ -206,7 +206,7 @@ TEST(what_is_for_one_client_costs_one_query_each_and_is_shared_again_when_it_end
 
 /* ---- for all ---- */
 
-TEST(an_offer_for_all_is_cached_with_a_life_of_its_own)
+TEST(an_offer_for_all_is_cached_with_a_life_of_its_own, P151)
 {
     assert_true(fleet_start(PROCESSES, (const char *const[]){"FRESH_MS=86000000", "JITTER_PERCENT=0", NULL}));
     offer(NULL, 900, "2 hours");

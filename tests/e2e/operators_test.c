@@ -123,7 +123,7 @@ static void assert_expired(const char *path, const char *argument)
     assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
 }
 
-TEST(what_is_expired_is_served_stale_while_one_process_refreshes_it)
+TEST(what_is_expired_is_served_stale_while_one_process_refreshes_it, P154)
 {
     assert_true(fleet_start(PROCESSES, (const char *const[]){LONG, "STALE_MS=3600000", NULL}));
     assert_int_equal(fleet_ask_status(0, cold), 200);
@@ -243,7 +243,7 @@ TEST(what_is_percent_encoded_is_what_it_stands_for)
 
 /* ---- clear ---- */
 
-TEST(everything_is_dropped_if_the_namespace_is_named)
+TEST(everything_is_dropped_if_the_namespace_is_named, P156)
 {
     static const char *const wrong[] = {"?namespace=catalog", "?namespace=", "",
                                         "?namespace=fleet&really=yes"};
@@ -274,7 +274,7 @@ static const char *with_token(const char *token, const char *cache_control)
     return headers;
 }
 
-TEST(no_cache_asks_past_the_cache_with_the_token_and_not_without)
+TEST(no_cache_asks_past_the_cache_with_the_token_and_not_without, P158)
 {
     char token_file[TEXT_BYTES], setting[TEXT_BYTES + 32], many[TEXT_BYTES];
     snprintf(token_file, sizeof token_file, "%s/token", folder);
@@ -317,7 +317,7 @@ static long long life_of_the_entry(void)
     return fleet_redis_number("PTTL", name);
 }
 
-TEST(times_change_while_the_process_runs_and_for_what_is_loaded_from_then_on)
+TEST(times_change_while_the_process_runs_and_for_what_is_loaded_from_then_on, P146, P158)
 {
     assert_true(fleet_start(1, (const char *const[]){LONG, "STALE_MS=0", NULL}));
     assert_int_equal(fleet_ask_status(0, cold), 200);
@@ -350,7 +350,7 @@ TEST(times_change_while_the_process_runs_and_for_what_is_loaded_from_then_on)
 #define SILENCE "SELECT silence_ms FROM caches"
 
 /* Or a process would forget a cache that still holds what it may serve. */
-TEST(a_longer_life_is_announced_to_the_database_before_it_counts)
+TEST(a_longer_life_is_announced_to_the_database_before_it_counts, P146)
 {
     assert_true(fleet_start(1, writes_settings((const char *const[]){"FRESH_MS=10000", NULL})));
     const long before = writes_number(SILENCE);

@@ -152,7 +152,7 @@ TEST(a_listener_that_was_cut_off_comes_back_and_looks_at_what_it_missed)
 }
 
 /* It says that it is there, and asks nothing. */
-TEST(an_idle_process_looks_no_more_often_than_it_is_told)
+TEST(an_idle_process_looks_no_more_often_than_it_is_told, P177)
 {
     assert_true(fleet_start(1, writes_settings(NOTIFIED_ONLY)));
     wait_for_listeners();
@@ -166,7 +166,7 @@ TEST(an_idle_process_looks_no_more_often_than_it_is_told)
 }
 
 /* Nothing ever comes of it any more, and no error either. */
-TEST(a_listener_whose_connection_is_half_open_is_replaced)
+TEST(a_listener_whose_connection_is_half_open_is_replaced, P177)
 {
     struct proxy *proxy;
     char url[96];

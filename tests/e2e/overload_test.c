@@ -131,7 +131,7 @@ static void expect_rest(void)
 
 /* ---- tests ---- */
 
-TEST(two_thousand_cold_keys_are_loaded_once_each_by_as_many_workers_as_there_are)
+TEST(two_thousand_cold_keys_are_loaded_once_each_by_as_many_workers_as_there_are, P21)
 {
     enum { WORKERS = 40 };
     const char *const settings[] = {"LOAD_DELAY_MS=150", "MAX_LOADS=40", EACH_A_QUERY, UNHURRIED, NULL};
@@ -144,7 +144,7 @@ TEST(two_thousand_cold_keys_are_loaded_once_each_by_as_many_workers_as_there_are
 }
 
 /* Eight at a time they take far longer than forty at a time. */
-TEST(with_permits_no_more_loads_run_over_both_processes_than_there_are)
+TEST(with_permits_no_more_loads_run_over_both_processes_than_there_are, P48)
 {
     enum { PERMITS = 8 };
     const char *const settings[] = {"LOAD_DELAY_MS=10", "MAX_LOADS=40", "LOAD_QUEUE=4000", "LOAD_PERMITS=8",
@@ -163,7 +163,7 @@ TEST(with_permits_no_more_loads_run_over_both_processes_than_there_are)
 }
 
 /* A tenth of the queries at the most: what waits for a permit or a worker leaves together. */
-TEST(with_permits_thousands_of_keys_are_few_queries_and_no_more_at_a_time)
+TEST(with_permits_thousands_of_keys_are_few_queries_and_no_more_at_a_time, P94)
 {
     enum { PERMITS = 8, QUERIES = KEYS / 10 };
     const char *const settings[] = {"LOAD_DELAY_MS=20",
@@ -187,7 +187,7 @@ TEST(with_permits_thousands_of_keys_are_few_queries_and_no_more_at_a_time)
     expect_rest();
 }
 
-TEST(without_redis_the_bulkhead_of_each_process_holds)
+TEST(without_redis_the_bulkhead_of_each_process_holds, P50)
 {
     enum { WORKERS = 40 };
     const char *const settings[] = {"LOAD_DELAY_MS=150", "MAX_LOADS=40",      "REDIS_LIMIT_MS=250",

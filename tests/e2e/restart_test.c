@@ -81,7 +81,7 @@ static void expect_nobody_noticed(const struct regulars_score *score)
 
 /* ---- a socket that is kept ---- */
 
-TEST_WITH(five_restarts_under_load_are_not_noticed_by_any_client, listen_for_it, end_with_socket)
+TEST_WITH(five_restarts_under_load_are_not_noticed_by_any_client, listen_for_it, end_with_socket, P166)
 {
     struct regulars_score score;
     assert_true(fleet_start(1, settings));
@@ -98,7 +98,7 @@ TEST_WITH(five_restarts_under_load_are_not_noticed_by_any_client, listen_for_it,
 }
 
 TEST_WITH(five_successors_that_start_before_the_old_one_stops_are_not_noticed_either, listen_for_it,
-          end_with_socket)
+          end_with_socket, P166)
 {
     struct regulars_score score;
     assert_true(fleet_start(1, settings));
@@ -191,7 +191,7 @@ TEST_WITH(a_start_behind_a_slow_connection_loads_nothing_that_is_cached, listen_
 
 /* ---- its own sockets ---- */
 
-TEST(a_process_that_is_stopped_for_good_answers_what_was_asked_and_resets_nobody)
+TEST(a_process_that_is_stopped_for_good_answers_what_was_asked_and_resets_nobody, P167)
 {
     struct regulars_score score;
     assert_true(fleet_start(1, settings));
@@ -249,7 +249,7 @@ static int connected(void)
     "Content-Length: 15\r\n\r\n{\"quantity\": 1}"
 
 /* One of them has not said anything yet, and the last one never will. */
-TEST(what_is_asked_on_an_open_connection_after_sigterm_is_answered_and_then_the_connection_ends)
+TEST(what_is_asked_on_an_open_connection_after_sigterm_is_answered_and_then_the_connection_ends, P167)
 {
     enum { PINGS, READS, BUYS, SILENT, COUNT };
     int fds[COUNT], status = -1;
@@ -305,7 +305,7 @@ static void expect_told(const char *text)
     }
 }
 
-TEST(systemd_hears_when_it_is_ready_alive_reloading_and_stopping)
+TEST(systemd_hears_when_it_is_ready_alive_reloading_and_stopping, P168)
 {
     const char *const told[] = {"DRAIN_MS=28000", notify_setting, "WATCHDOG_USEC=200000", NULL};
     int status = -1;
@@ -357,7 +357,7 @@ static void reload_and_wait(const char *line)
     }
 }
 
-TEST(sighup_takes_the_new_token_and_keeps_the_old_one_if_the_file_is_no_good)
+TEST(sighup_takes_the_new_token_and_keeps_the_old_one_if_the_file_is_no_good, P168)
 {
     char folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 8], setting[PROC_PATH_BYTES + 32];
     assert_true(proc_folder("token", NULL, folder));

@@ -177,14 +177,14 @@ static void move_in_below_a_rename(const char *const *settings, enum rename rena
     assert_int_equal(status_for(path, before.etag), 200);
 }
 
-TEST(a_product_that_moves_in_below_an_open_rename_shows_the_new_name)
+TEST(a_product_that_moves_in_below_an_open_rename_shows_the_new_name, P77)
 {
     move_in_below_a_rename(LONG_FRESH, BEFORE);
     assert_true(fleet_end());
     move_in_below_a_rename(SHORT_FRESH, BEFORE);
 }
 
-TEST(a_rename_that_does_not_see_the_product_that_moved_in_reaches_it_all_the_same)
+TEST(a_rename_that_does_not_see_the_product_that_moved_in_reaches_it_all_the_same, P77)
 {
     move_in_below_a_rename(LONG_FRESH, WITH_AN_OLDER_SNAPSHOT);
     assert_true(fleet_end());
@@ -213,7 +213,7 @@ static void insert_below_a_rename(enum rename rename)
     assert_everybody_sees(path, NEW_NAME);
 }
 
-TEST(a_category_that_is_inserted_below_a_rename_shows_the_new_name)
+TEST(a_category_that_is_inserted_below_a_rename_shows_the_new_name, P77)
 {
     insert_below_a_rename(BEFORE);
     assert_true(fleet_end());
@@ -221,7 +221,7 @@ TEST(a_category_that_is_inserted_below_a_rename_shows_the_new_name)
 }
 
 /* Nobody pays: what is refreshed must find out by itself. */
-TEST(a_rename_that_nobody_pays_is_seen_by_the_next_refresh)
+TEST(a_rename_that_nobody_pays_is_seen_by_the_next_refresh, P78, P79)
 {
     char path[PATH_BYTES];
     assert_true(fleet_start(PROCESSES, SHORT_FRESH));
@@ -261,7 +261,7 @@ static void wait_for_price(const char *path, int cents)
     "CREATE TEMPORARY TABLE kept ON COMMIT DROP AS SELECT * FROM products WHERE id = %ld; "                  \
     "DELETE FROM products WHERE id = %ld; "
 
-TEST(a_product_that_was_deleted_and_inserted_again_is_another_one)
+TEST(a_product_that_was_deleted_and_inserted_again_is_another_one, P78)
 {
     char path[PATH_BYTES];
     assert_true(fleet_start(1, SHORT_FRESH));
@@ -279,7 +279,7 @@ TEST(a_product_that_was_deleted_and_inserted_again_is_another_one)
 }
 
 /* Its edits are counted as they were, and one more: but that is another one than the first time. */
-TEST(an_edit_after_a_restored_backup_is_not_taken_for_the_one_before)
+TEST(an_edit_after_a_restored_backup_is_not_taken_for_the_one_before, P78)
 {
     char path[PATH_BYTES];
     assert_true(fleet_start(1, SHORT_FRESH));
@@ -319,7 +319,7 @@ static struct seen put_if(const char *path, const char *etag)
         "\"visible\":true");
 }
 
-TEST(an_edit_is_refused_if_its_category_was_renamed_meanwhile)
+TEST(an_edit_is_refused_if_its_category_was_renamed_meanwhile, P78)
 {
     char path[PATH_BYTES];
     assert_true(fleet_start(PROCESSES, writes_settings(LONG_FRESH)));
@@ -354,7 +354,7 @@ static void *put_in_background(void *context)
 }
 
 /* Its statement began before the rename, and saw the old name; it compares when it has the row. */
-TEST(an_edit_that_waited_for_its_row_while_a_category_was_renamed_is_refused)
+TEST(an_edit_that_waited_for_its_row_while_a_category_was_renamed_is_refused, P78)
 {
     char path[PATH_BYTES], lock[PATH_BYTES];
     pthread_t thread;

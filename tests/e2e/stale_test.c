@@ -130,7 +130,7 @@ static void expect_fresh(size_t process)
 
 /* ---- stale while it is revalidated ---- */
 
-TEST(a_stale_product_never_waits_and_one_process_of_the_fleet_refreshes_it)
+TEST(a_stale_product_never_waits_and_one_process_of_the_fleet_refreshes_it, P46)
 {
     const char *const settings[] = {STALE_FOR_AN_HOUR, NULL};
     struct burst_target targets[FLEET_PROCESSES_MAX];
@@ -163,7 +163,7 @@ TEST(a_stale_product_never_waits_and_one_process_of_the_fleet_refreshes_it)
 /* ---- stale if there is an error ---- */
 
 /* In real time, for once, and the database is gone. */
-TEST(a_stale_product_is_served_for_its_stale_time_and_no_longer)
+TEST(a_stale_product_is_served_for_its_stale_time_and_no_longer, P46)
 {
     enum { LIFE_MS = 1000 + 7000 };
     const char *const settings[] = {"FRESH_MS=1000", "STALE_MS=7000", "JITTER_PERCENT=0", "FAILURE_MS=50",
@@ -186,7 +186,7 @@ TEST(a_stale_product_is_served_for_its_stale_time_and_no_longer)
 
 /* ---- soft and hard limit ---- */
 
-TEST(past_the_soft_limit_the_stale_product_is_served_and_the_load_goes_on)
+TEST(past_the_soft_limit_the_stale_product_is_served_and_the_load_goes_on, P71)
 {
     enum { SOFT_MS = 300 };
     const char *const settings[] = {STALE_FOR_AN_HOUR, FLEET_PATIENT, "SOFT_MS=300", "DEADLINE_MS=20000",
@@ -207,7 +207,7 @@ TEST(past_the_soft_limit_the_stale_product_is_served_and_the_load_goes_on)
     assert_int_equal(loads(), 2);
 }
 
-TEST(past_the_hard_limit_without_a_stale_product_it_is_504)
+TEST(past_the_hard_limit_without_a_stale_product_it_is_504, P71)
 {
     const char *const settings[] = {STALE_FOR_AN_HOUR, "SOFT_MS=100", "DEADLINE_MS=3000", NULL};
     begin(settings);
@@ -219,7 +219,7 @@ TEST(past_the_hard_limit_without_a_stale_product_it_is_504)
 /* ---- early and conditional ---- */
 
 /* A load of 0.1 s and a beta of 100: each hit of a product that is fresh for a minute has a chance of e^-6. */
-TEST(an_early_refresh_is_one_load_behind_hits_that_do_not_wait)
+TEST(an_early_refresh_is_one_load_behind_hits_that_do_not_wait, P70)
 {
     const char *const settings[] = {"FRESH_MS=60000", "JITTER_PERCENT=0", "LOAD_DELAY_MS=100",
                                     "EARLY_PERCENT=10000", NULL};
@@ -238,7 +238,7 @@ TEST(an_early_refresh_is_one_load_behind_hits_that_do_not_wait)
     assert_int_equal(fleet_sum("guard_gets_total{outcome=\"loaded\"}"), 1);
 }
 
-TEST(an_unchanged_product_lives_on_without_being_sent_and_a_changed_one_is)
+TEST(an_unchanged_product_lives_on_without_being_sent_and_a_changed_one_is, P72)
 {
     const char *const settings[] = {STALE_FOR_AN_HOUR, NULL};
     struct http_answer answer;

@@ -98,7 +98,7 @@ static int begin_upload(void)
 
 /* ---- what has arrived meanwhile ---- */
 
-TEST(a_request_that_came_during_a_stall_is_answered_however_long_its_client_was_idle)
+TEST(a_request_that_came_during_a_stall_is_answered_however_long_its_client_was_idle, P60)
 {
     start_process();
     int fd = socket_connect(fleet.catalogd[0].port, 0);
@@ -111,7 +111,7 @@ TEST(a_request_that_came_during_a_stall_is_answered_however_long_its_client_was_
     close(fd);
 }
 
-TEST(a_body_that_came_during_a_stall_is_taken)
+TEST(a_body_that_came_during_a_stall_is_taken, P60)
 {
     start_process();
     int fd = begin_upload();
@@ -125,7 +125,7 @@ TEST(a_body_that_came_during_a_stall_is_taken)
 /* ---- what arrives behind it ---- */
 
 /* When the last ping is answered it has looked at everybody's time. */
-TEST(a_body_that_was_on_its_way_before_a_stall_has_its_time_behind_it)
+TEST(a_body_that_was_on_its_way_before_a_stall_has_its_time_behind_it, P60)
 {
     start_process();
     int fd = begin_upload();

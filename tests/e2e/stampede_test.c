@@ -100,7 +100,7 @@ static void assert_one_load(const struct burst *burst, uint32_t count)
     assert_int_equal(answers_with(burst, count, "Cache-Status", load), count);
 }
 
-TEST(thirty_bursts_on_cold_keys_make_one_query_each)
+TEST(thirty_bursts_on_cold_keys_make_one_query_each, P13)
 {
     struct burst_target targets[FLEET_PROCESSES_MAX];
     struct burst_summary summary;
@@ -150,7 +150,7 @@ TEST(a_cold_category_and_the_whole_catalog_are_one_query_each)
 
 /* Without a delay the answer is there while requests still come in: some find the flight, some its end, some
  * the value. */
-TEST(wherever_a_request_meets_a_quick_load_there_is_one_query)
+TEST(wherever_a_request_meets_a_quick_load_there_is_one_query, P18)
 {
     struct burst_target targets[FLEET_PROCESSES_MAX];
     struct burst_summary summary;
@@ -233,7 +233,7 @@ static void wait_until_the_failure_is_forgotten(const char *failure_key)
 
 /* LEASE_MS is far above everything else here: who waited for a lease to expire would be seen. A window ends when the
  * test says so. */
-TEST_WITH(a_failed_query_is_one_query_per_window_and_two_across_its_edge, NULL, mend_and_end)
+TEST_WITH(a_failed_query_is_one_query_per_window_and_two_across_its_edge, NULL, mend_and_end, P15)
 {
     char path[BURST_PATH_BYTES], failure_key[FLEET_KEY_BYTES], lease_key[FLEET_KEY_BYTES];
     struct burst_summary summary;
@@ -267,7 +267,7 @@ TEST_WITH(a_failed_query_is_one_query_per_window_and_two_across_its_edge, NULL, 
 }
 
 /* The herd never pauses, over many windows: each window lets one of it through. */
-TEST_WITH(a_herd_that_never_rests_makes_one_query_per_failure_window, NULL, mend_and_end)
+TEST_WITH(a_herd_that_never_rests_makes_one_query_per_failure_window, NULL, mend_and_end, P15)
 {
     char path[BURST_PATH_BYTES];
     const char *const settings[] = {"LOAD_DELAY_MS=50", "FAILURE_MS=300", "JITTER_PERCENT=0", NULL};

@@ -886,7 +886,7 @@ TEST(away_from_its_project_it_says_where_to_go)
 /* ---- what may not hold ---- */
 
 /* Whoever is served nothing but errors has failed, whatever else is expected of it. */
-TEST(that_nobody_fails_stays_expected_beside_other_expectations)
+TEST(that_nobody_fails_stays_expected_beside_other_expectations, P104)
 {
     const char *broken = url_of(HERD_SERVER_HTTP, "/status/503"),
                *missing = url_of(HERD_SERVER_HTTP, "/none");
@@ -901,7 +901,7 @@ TEST(that_nobody_fails_stays_expected_beside_other_expectations)
     expect_said("failed = 0: 0 of 5");
 }
 
-TEST(a_percentile_of_too_few_answers_does_not_hold)
+TEST(a_percentile_of_too_few_answers_does_not_hold, P105)
 {
     const char *url = url_of(HERD_SERVER_HTTP, "/ok");
     expect_status(TOOL("--url", url, "--burst", "5", "--expect", "p99.99 <= 60s"), DID_NOT_HOLD);
@@ -960,7 +960,7 @@ static int run_own_service(const char *set)
                 "--set", "MOST=60s", "--set", set);
 }
 
-TEST(the_example_for_ones_own_service_holds_for_ours_and_deletes_one_key)
+TEST(the_example_for_ones_own_service_holds_for_ours_and_deletes_one_key, P102)
 {
     char key[FLEET_KEY_BYTES], set[FLEET_KEY_BYTES + 8];
     assert_true(fleet_start(2, (const char *const[]){"LOAD_DELAY_MS=20", NULL}));
@@ -976,7 +976,7 @@ TEST(the_example_for_ones_own_service_holds_for_ours_and_deletes_one_key)
 }
 
 /* Versions that are in no body are not fresh. */
-TEST(stale_answers_are_not_known_where_no_answer_has_a_version)
+TEST(stale_answers_are_not_known_where_no_answer_has_a_version, P106)
 {
     static const char write[] = "every 50ms keys 1-3 sql \"SELECT {key} + 100\"";
     const char *url = url_of(HERD_SERVER_HTTP, "/key/{1-3}");
@@ -1020,7 +1020,7 @@ static int run_with_literals(const char *when, const char *queries, const char *
     return status;
 }
 
-TEST(literals_are_the_keys_of_loads)
+TEST(literals_are_the_keys_of_loads, P101)
 {
     expect_status(run_with_literals(LITERALS(""), "FROM products", "loads per expiry <= 1.2"), HELD);
     expect_said("loads per expiry <= 1.2: 1.20");
@@ -1030,7 +1030,7 @@ TEST(literals_are_the_keys_of_loads)
 }
 
 /* An instant in each statement would make every load an expiry of its own. */
-TEST(where_statements_differ_in_more_than_the_key_the_figure_is_withheld)
+TEST(where_statements_differ_in_more_than_the_key_the_figure_is_withheld, P101)
 {
     const char *when = LITERALS("AND '$(date +%N)' <> ''");
     expect_status(run_with_literals(when, "FROM products", "loads per expiry <= 100"), DID_NOT_HOLD);
@@ -1040,7 +1040,7 @@ TEST(where_statements_differ_in_more_than_the_key_the_figure_is_withheld)
     expect_status(run_with_literals(when, "FROM products", "loads = 24"), HELD);
 }
 
-TEST(a_text_that_is_in_no_statement_holds_nothing)
+TEST(a_text_that_is_in_no_statement_holds_nothing, P103)
 {
     expect_status(run_with_literals(LITERALS(""), "FROM prodcuts", "loads <= 3"), DID_NOT_HOLD);
     expect_said("loads <= 3: not known: no load was seen");

@@ -118,7 +118,7 @@ static void put_visibly(size_t process)
 
 /* The database's name leads to the standby for a moment, then to the primary again: 500 is the answer to what will not
  * pass by itself, and this does. */
-TEST(a_name_that_led_to_a_standby_for_a_moment_costs_no_write_and_no_row)
+TEST(a_name_that_led_to_a_standby_for_a_moment_costs_no_write_and_no_row, P175)
 {
     bool visible;
     assert_true(stack_postgres_hold_replay(&scene.standby, true));
@@ -158,7 +158,7 @@ static void fence(bool fenced)
 }
 
 /* The standby was promoted while the old primary lives on, fenced: what finds its session read-only leaves with all. */
-TEST(a_primary_that_is_fenced_and_lives_on_is_left_at_the_first_write)
+TEST(a_primary_that_is_fenced_and_lives_on_is_left_at_the_first_write, P175)
 {
     bool visible;
     put_visibly(0);
@@ -173,7 +173,7 @@ TEST(a_primary_that_is_fenced_and_lives_on_is_left_at_the_first_write)
 }
 
 /* Nothing says that the name has moved. Sessions with the old one age. */
-TEST_WITH(a_primary_that_lives_on_is_left_when_its_sessions_are_old, begin_with_short_sessions, end)
+TEST_WITH(a_primary_that_lives_on_is_left_when_its_sessions_are_old, begin_with_short_sessions, end, P175)
 {
     assert_true(stack_postgres_promote(&scene.standby));
     lead_to(&scene.standby);
@@ -183,7 +183,7 @@ TEST_WITH(a_primary_that_lives_on_is_left_when_its_sessions_are_old, begin_with_
         assert_true(writes_wait_version(i, scene.product, scene.version + 1));
 }
 
-TEST_WITH(with_the_setting_loads_are_of_a_standby_and_writes_never, begin_with_standbys, end)
+TEST_WITH(with_the_setting_loads_are_of_a_standby_and_writes_never, begin_with_standbys, end, P175)
 {
     bool visible;
     lead_to(&scene.standby);

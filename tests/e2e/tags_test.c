@@ -70,7 +70,7 @@ static unsigned invalidate_tag(size_t process, const char *tag)
 
 /* ---- what a write reaches ---- */
 
-TEST(an_edit_shows_on_every_page_of_its_category)
+TEST(an_edit_shows_on_every_page_of_its_category, P73)
 {
     assert_true(fleet_start(PROCESSES, writes_settings(LONG_FRESH)));
     const struct category category = largest();
@@ -113,7 +113,7 @@ TEST(an_edit_leaves_the_other_products_of_its_category_cached)
 
 /* ---- by hand ---- */
 
-TEST(a_tag_invalidated_by_hand_takes_the_category_and_all_it_holds)
+TEST(a_tag_invalidated_by_hand_takes_the_category_and_all_it_holds, P73)
 {
     char paths[3][PATH_BYTES], tag[PATH_BYTES], other[BURST_PATH_BYTES];
     assert_true(fleet_start(PROCESSES, LONG_FRESH));
@@ -179,7 +179,7 @@ TEST(what_is_no_tag_is_refused)
 
 /* ---- what it costs ---- */
 
-TEST(a_hit_of_a_product_is_one_command_more_and_of_the_tree_none)
+TEST(a_hit_of_a_product_is_one_command_more_and_of_the_tree_none, P76)
 {
     char path[BURST_PATH_BYTES];
     assert_true(fleet_start(1, (const char *const[]){"FRESH_MS=600000", "SERVER_LOOPS=1", NULL}));

@@ -88,7 +88,7 @@ static void load_for_all(void *ignored)
     probe_gate_open(&gate);
 }
 
-TEST(a_stampede_is_seen_as_answers_that_shared_one_query)
+TEST(a_stampede_is_seen_as_answers_that_shared_one_query, P172)
 {
     char path[BURST_PATH_BYTES];
     struct burst_summary summary;
@@ -109,7 +109,7 @@ TEST(a_stampede_is_seen_as_answers_that_shared_one_query)
 }
 
 /* The functions of widgets.js, in the page that has them. */
-TEST(numbers_mean_what_they_say)
+TEST(numbers_mean_what_they_say, P172)
 {
     static const char counts[] = "{ count: [0, 5, 0] }, { count: [98, 6, 1] }, [10, 20]";
 
@@ -140,7 +140,7 @@ static void *ask(void *context)
     return NULL;
 }
 
-TEST(a_running_load_is_named_until_it_ends)
+TEST(a_running_load_is_named_until_it_ends, P172)
 {
     struct asking asking;
     char load[64], named[96];
@@ -162,7 +162,7 @@ TEST(a_running_load_is_named_until_it_ends)
     expect("document.querySelector('.rows').textContent === 'None at this instant.'");
 }
 
-TEST(a_redis_that_is_away_is_shown_until_it_is_back)
+TEST(a_redis_that_is_away_is_shown_until_it_is_back, P172)
 {
     expect("document.querySelectorAll('.states .good').length === 4");
     stack_redis_kill(&fleet.redis);
@@ -183,7 +183,7 @@ static void start_again(void)
     assert_true(stack_catalogd_restart(&fleet.catalogd[0], all));
 }
 
-TEST(a_process_that_stands_still_is_stale_and_one_that_comes_back_is_read_again)
+TEST(a_process_that_stands_still_is_stale_and_one_that_comes_back_is_read_again, P172)
 {
     stack_catalogd_pause(&fleet.catalogd[0]);
     expect("document.querySelector('#link').textContent.startsWith('Stale: nothing heard for')");
@@ -216,7 +216,7 @@ static bool viewer_opens(int *fd)
     return false;
 }
 
-TEST(a_fifth_viewer_is_told_why_it_sees_nothing)
+TEST(a_fifth_viewer_is_told_why_it_sees_nothing, P173)
 {
     int fds[VIEWERS];
 
@@ -232,7 +232,7 @@ TEST(a_fifth_viewer_is_told_why_it_sees_nothing)
     expect(LIVE);
 }
 
-TEST(whoever_has_no_token_is_asked_for_it_and_it_stays_in_the_tab)
+TEST(whoever_has_no_token_is_asked_for_it_and_it_stays_in_the_tab, P174)
 {
     char setting[TEXT_BYTES];
 
@@ -259,7 +259,7 @@ static unsigned counts_blocked(unsigned *blocked)
 }
 
 /* Its origin is the other listener of the same process: another port of the same host. */
-TEST(another_page_in_the_browser_reads_nothing_and_presses_nothing)
+TEST(another_page_in_the_browser_reads_nothing_and_presses_nothing, P174)
 {
     char url[TEXT_BYTES], path[BURST_PATH_BYTES];
     const unsigned ops_port = fleet.catalogd[0].ops_port;
@@ -280,7 +280,7 @@ TEST(another_page_in_the_browser_reads_nothing_and_presses_nothing)
 
 /* ---- how ---- */
 
-TEST(it_fits_a_phone_and_a_desk_in_the_light_and_in_the_dark)
+TEST(it_fits_a_phone_and_a_desk_in_the_light_and_in_the_dark, P172)
 {
     static const unsigned widths[] = {360, 768, 1200};
     char path[BURST_PATH_BYTES];
@@ -301,7 +301,7 @@ TEST(it_fits_a_phone_and_a_desk_in_the_light_and_in_the_dark)
     }
 }
 
-TEST(the_keyboard_reaches_every_plot_and_reads_its_values)
+TEST(the_keyboard_reaches_every_plot_and_reads_its_values, P172)
 {
     static const char *const stops[] = {"Answers per second", "Loads per second", "Waiting",
                                         "Time to an answer"};

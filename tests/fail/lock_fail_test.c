@@ -228,7 +228,7 @@ static void sweep(enum failing what, void (*days)(struct life *life), enum guard
     SWEEP(first, live_failing(what, days, provider, first));
 }
 
-TEST(any_allocation_may_fail)
+TEST(any_allocation_may_fail, P121)
 {
     sweep(FAIL_MEMORY, lock_in_every_way, GUARD_LOCKS_REDIS);
 }

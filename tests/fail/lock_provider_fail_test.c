@@ -122,7 +122,7 @@ static bool run_with(enum failing what, unsigned n)
     return failed;
 }
 
-TEST(a_lock_is_granted_whichever_allocation_fails)
+TEST(a_lock_is_granted_whichever_allocation_fails, P126)
 {
     SWEEP(n, run_with(FAIL_MEMORY, n));
 }

@@ -135,7 +135,7 @@ static void survives_its_corpus(const char *name)
     target->run((const uint8_t *)"", 0);
 }
 
-TEST(replies_of_any_server_are_read_the_same_however_they_are_cut)
+TEST(replies_of_any_server_are_read_the_same_however_they_are_cut, P57)
 {
     survives_its_corpus("reply");
 }
@@ -160,7 +160,7 @@ TEST(an_entry_comes_back_as_it_was_written_or_not_at_all)
     survives_its_corpus("envelope");
 }
 
-TEST(two_keys_never_share_a_spelling)
+TEST(two_keys_never_share_a_spelling, P21)
 {
     survives_its_corpus("key");
 }
@@ -195,7 +195,7 @@ TEST(a_response_is_read_the_same_however_it_is_cut)
     survives_its_corpus("http");
 }
 
-TEST(a_head_is_accepted_if_it_is_one_of_rfc_9112)
+TEST(a_head_is_accepted_if_it_is_one_of_rfc_9112, P90)
 {
     survives_its_corpus("head");
 }

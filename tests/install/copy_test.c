@@ -74,7 +74,7 @@ static void defaults_are_the_same(const char *compiler)
 
 static const char HEADERS[] = "#include \"guard/locks.h\"\n#include \"guard/host.h\"\n";
 
-TEST(the_headers_stand_alone_in_c_and_in_cpp_with_the_same_defaults)
+TEST(the_headers_stand_alone_in_c_and_in_cpp_with_the_same_defaults, P147)
 {
     char text[2048];
     snprintf(text, sizeof text,
@@ -120,7 +120,7 @@ TEST(clang_has_nothing_to_say_of_the_headers)
                       "-Werror -fsyntax-only -x c -include guard/locks.h -include guard/host.h /dev/null"));
 }
 
-TEST(the_first_150_lines_are_enough_for_a_first_call)
+TEST(the_first_150_lines_are_enough_for_a_first_call, P147)
 {
     assert_true(
         shell("head -n 150 guard/guard.h > first; for name in open kind_add load_key load_done load_fail "
@@ -135,7 +135,7 @@ TEST(only_public_symbols_are_visible)
                       "if grep ' [A-Z] ' symbols | grep -v ' T guard_'; then exit 1; fi"));
 }
 
-TEST(one_file_does_the_work_of_the_folder)
+TEST(one_file_does_the_work_of_the_folder, P100)
 {
     struct stack_redis redis = {.pid = 0};
     char command[512];
@@ -194,7 +194,7 @@ TEST(a_host_may_use_any_name_for_itself)
 }
 
 /* Nothing of the guard but what locks stand on. */
-TEST(locks_may_be_copied_alone)
+TEST(locks_may_be_copied_alone, P127)
 {
     struct stack_redis redis = {.pid = 0};
     char command[512];
@@ -245,7 +245,7 @@ static void follow_the_readme(void)
         "test \"$(cut -d' ' -f1,2 install)\" = 'apt-get install'"));
 }
 
-TEST(the_lines_of_the_readme_build_its_program_from_nothing)
+TEST(the_lines_of_the_readme_build_its_program_from_nothing, P100)
 {
     struct stack_redis redis = {.pid = 0};
     char command[512];
@@ -270,7 +270,7 @@ TEST(the_lines_of_the_readme_build_its_program_from_nothing)
 }
 
 /* Every header that the folder includes comes from a package of the install line or with a C compiler. */
-TEST(the_install_line_of_the_readme_has_all_that_is_included)
+TEST(the_install_line_of_the_readme_has_all_that_is_included, P100)
 {
     if (!has("dpkg"))
         test_skip("dpkg is not there");
@@ -304,7 +304,7 @@ TEST(cmake_builds_a_program_with_the_target_guard)
 }
 
 /* The shared library of it, installed, and found by a project that has no copy. */
-TEST(cmake_installs_a_shared_library_that_cmake_and_pkg_config_find)
+TEST(cmake_installs_a_shared_library_that_cmake_and_pkg_config_find, P164)
 {
     assert_true(shell(
         "export CFLAGS=-O0; cmake -S guard -B shared -DBUILD_SHARED_LIBS=ON >said; cmake --build shared -j2 "
@@ -347,7 +347,7 @@ TEST(an_example_whose_library_is_missing_is_named_and_left_out)
 /* ---- the guide ---- */
 
 /* Each recipe is built and run, and prints what stands below it. */
-TEST(every_recipe_of_the_cookbook_prints_what_it_shows)
+TEST(every_recipe_of_the_cookbook_prints_what_it_shows, P147)
 {
     struct stack_redis redis = {.pid = 0};
     struct stack_postgres postgres = {.pid = 0};
@@ -421,7 +421,7 @@ TEST(the_module_for_nginx_answers_and_lets_nginx_quit)
 }
 
 /* docs.sh refuses what leads nowhere; so does this, if it no longer does. */
-TEST(no_link_of_the_guide_leads_nowhere)
+TEST(no_link_of_the_guide_leads_nowhere, P147)
 {
     assert_true(shell("sh guard/guide/docs.sh pages; test -s pages/index.html; test -s pages/reference.html; "
                       "grep -q 'href=\"reference.html#guard_get\"' pages/index.html"));

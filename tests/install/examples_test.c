@@ -203,13 +203,13 @@ static void many_clients_cost_one_load(const char *name)
 }
 
 /* In two processes each; preforkserver has two times four. */
-TEST(many_clients_of_servers_with_threads_cost_one_load)
+TEST(many_clients_of_servers_with_threads_cost_one_load, P163)
 {
     many_clients_cost_one_load("fileserver");
     many_clients_cost_one_load("civetserver");
 }
 
-TEST(many_clients_of_servers_with_an_event_loop_cost_one_load)
+TEST(many_clients_of_servers_with_an_event_loop_cost_one_load, P163)
 {
     many_clients_cost_one_load("eventserver");
 }
@@ -219,12 +219,12 @@ TEST(many_clients_of_h2o_cost_one_load)
     many_clients_cost_one_load(need_h2o());
 }
 
-TEST(many_clients_of_a_server_whose_loader_is_asynchronous_cost_one_load)
+TEST(many_clients_of_a_server_whose_loader_is_asynchronous_cost_one_load, P163)
 {
     many_clients_cost_one_load("evhttpserver");
 }
 
-TEST(many_clients_of_workers_that_were_forked_cost_one_load)
+TEST(many_clients_of_workers_that_were_forked_cost_one_load, P163)
 {
     many_clients_cost_one_load("preforkserver");
 }

@@ -47,7 +47,7 @@ static bool remove_all(void)
 
 /* ---- make install ---- */
 
-TEST(an_install_builds_nothing_that_is_fresh_and_an_uninstall_leaves_only_the_settings)
+TEST(an_install_builds_nothing_that_is_fresh_and_an_uninstall_leaves_only_the_settings, P164)
 {
     assert_true(shell("mkdir -p $T/again/etc/catalogd; echo ours >$T/again/etc/catalogd/catalogd.env; "
                       "make install DESTDIR=$T/again PREFIX=/usr; "
@@ -77,7 +77,7 @@ TEST(each_place_can_be_chosen)
 
 /* ---- the library ---- */
 
-TEST(the_shared_library_shows_what_its_headers_declare_and_nothing_else)
+TEST(the_shared_library_shows_what_its_headers_declare_and_nothing_else, P164)
 {
     assert_true(
         shell("nm -D --defined-only $U/lib/libstampede-guard.so | sed -n 's/.* T \\([a-z_]*\\)@@.*/\\1/p' | "
@@ -88,7 +88,7 @@ TEST(the_shared_library_shows_what_its_headers_declare_and_nothing_else)
               "$(wc -l <$T/declared) ]"));
 }
 
-TEST(the_shared_library_has_a_soname_and_stays_in_memory)
+TEST(the_shared_library_has_a_soname_and_stays_in_memory, P164)
 {
     assert_true(shell("version=$(sed -n 's/.*GUARD_VERSION \"\\(.*\\)\"/\\1/p' guard/guard.h); "
                       "readelf -dW $U/lib/libstampede-guard.so >$T/dynamic; "
@@ -185,7 +185,7 @@ TEST(a_library_that_was_loaded_by_a_relative_path_opens_no_plug_in)
 /* ---- pkg-config and CMake ---- */
 
 /* Nothing but the library is named, and nothing but the library is needed by the program itself. */
-TEST(pkg_config_links_a_program_with_the_shared_library)
+TEST(pkg_config_links_a_program_with_the_shared_library, P164)
 {
     struct stack_redis redis = {.pid = 0};
     char command[512];
@@ -201,7 +201,7 @@ TEST(pkg_config_links_a_program_with_the_shared_library)
     stack_redis_stop(&redis);
 }
 
-TEST(pkg_config_links_a_program_with_the_archive)
+TEST(pkg_config_links_a_program_with_the_archive, P164)
 {
     struct stack_redis redis = {.pid = 0};
     char command[512];
@@ -218,7 +218,7 @@ TEST(pkg_config_links_a_program_with_the_archive)
 }
 
 /* In one folder, so that the compiler is looked at once. */
-TEST(cmake_finds_what_is_installed_if_it_is_of_this_version)
+TEST(cmake_finds_what_is_installed_if_it_is_of_this_version, P164)
 {
     assert_true(shell(
         "mkdir $T/cmake; cd $T/cmake; cp ../server.c .; "
@@ -235,7 +235,7 @@ TEST(cmake_finds_what_is_installed_if_it_is_of_this_version)
 /* ---- programs, manuals, completion ---- */
 
 /* So does what names the packages. */
-TEST(every_program_tells_its_version)
+TEST(every_program_tells_its_version, P165)
 {
     assert_true(shell("version=$(sed -n 's/.*GUARD_VERSION \"\\(.*\\)\"/\\1/p' guard/guard.h); "
                       "cd .packaging/debian; head -n 1 changelog | grep -q \"^stampede-guard ($version-\"; "
@@ -246,7 +246,7 @@ TEST(every_program_tells_its_version)
 }
 
 /* From an empty folder: its scenario, its schema and catalogd are found beside it. */
-TEST(an_installed_tester_plays_its_scenarios)
+TEST(an_installed_tester_plays_its_scenarios, P164)
 {
     assert_true(
         shell("mkdir $T/elsewhere; cd $T/elsewhere; "
@@ -254,7 +254,7 @@ TEST(an_installed_tester_plays_its_scenarios)
               "ls demo.json demo.html"));
 }
 
-TEST(every_option_that_help_names_is_in_the_manual)
+TEST(every_option_that_help_names_is_in_the_manual, P165)
 {
     assert_true(shell("has() { man -P cat -l $1 2>/dev/null | col -b >$T/page; shift; "
                       "\"$@\" --help | grep -oE -e '(^| )--[a-z][a-z-]+' | tr -d ' ' | sort -u >$T/options; "
@@ -267,7 +267,7 @@ TEST(every_option_that_help_names_is_in_the_manual)
                       "has $U/share/man/man5/stampede-scenario.5 $U/bin/stampede scenario"));
 }
 
-TEST(groff_and_mandoc_find_nothing_wrong_with_a_manual)
+TEST(groff_and_mandoc_find_nothing_wrong_with_a_manual, P165)
 {
     assert_true(
         shell("for page in $U/share/man/man*/*; do "
@@ -276,7 +276,7 @@ TEST(groff_and_mandoc_find_nothing_wrong_with_a_manual)
               "[ $(ls $U/share/man/man*/* | wc -l) = 8 ]"));
 }
 
-TEST(bash_completes_options_values_and_commands)
+TEST(bash_completes_options_values_and_commands, P165)
 {
     assert_true(shell(
         "completes() { want=$1; shift; said=$(PATH=$U/bin:$PATH bash .packaging/completion/complete.bash "
@@ -292,7 +292,7 @@ TEST(bash_completes_options_values_and_commands)
 
 /* ---- make dist ---- */
 
-TEST(the_same_commit_makes_the_same_tarball)
+TEST(the_same_commit_makes_the_same_tarball, P165)
 {
     assert_true(shell("make dist DIST=$T/one; make dist DIST=$T/two; "
                       "not env GIT_DIR=/nowhere make dist DIST=$T/none 2>$T/said; cd $T; not ls none/*; "

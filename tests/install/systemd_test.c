@@ -45,7 +45,7 @@ static void run(const char *what, const char *unit)
 
 static const char *const units[] = {"./catalogd.service", "./catalogd.socket", "./catalogd@.service"};
 
-TEST(systemd_finds_nothing_to_complain_of)
+TEST(systemd_finds_nothing_to_complain_of, P168)
 {
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         run("SYSTEMD_UNIT_PATH=$PWD: systemd-analyze verify --man=no", units[i]);
@@ -53,7 +53,7 @@ TEST(systemd_finds_nothing_to_complain_of)
     }
 }
 
-TEST(the_services_are_exposed_no_more_than_they_must_be)
+TEST(the_services_are_exposed_no_more_than_they_must_be, P168)
 {
     char judge[160];
     snprintf(judge, sizeof judge, "systemd-analyze security --offline=yes --no-pager --threshold=%d",
@@ -71,7 +71,7 @@ TEST(an_instance_takes_the_shared_socket_and_has_operations_of_its_own)
 }
 
 /* Those that are commented out, too: each is one that the program has. */
-TEST(the_settings_of_the_machine_are_settings)
+TEST(the_settings_of_the_machine_are_settings, P168)
 {
     char command[1200], path[HOME_PATH_BYTES], name[NAME_BYTES], line[256];
     unsigned count = 0;

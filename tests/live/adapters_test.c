@@ -155,7 +155,7 @@ static void stop_both(void *context, unsigned events)
         host_watch(scene.host, &scene.watch[i], 0);
 }
 
-TEST(a_descriptor_that_is_no_longer_watched_is_not_heard_of_even_in_the_same_turn)
+TEST(a_descriptor_that_is_no_longer_watched_is_not_heard_of_even_in_the_same_turn, P162)
 {
     for (int i = 0; i < 2; i++) {
         make_ready(i);
@@ -289,7 +289,7 @@ TEST(soon_comes_after_all_that_was_ready_and_before_the_loop_waits)
     assert_string_equal(strchr(said, 's'), "ss");
 }
 
-TEST(soon_comes_however_busy_the_loop_is)
+TEST(soon_comes_however_busy_the_loop_is, P162)
 {
     struct host_soon soon = {.run = say_soon};
     make_ready(0);
@@ -372,7 +372,7 @@ static void stand_still_and_set(void *timer)
 }
 
 /* The loop's own idea of now is as old as its turn. */
-TEST(a_timer_counts_from_now_on_a_loop_that_has_stood_still)
+TEST(a_timer_counts_from_now_on_a_loop_that_has_stood_still, P162)
 {
     struct host_timer timer = {.run = say_soon};
     struct host_soon soon = {.run = stand_still_and_set, .context = &timer};
@@ -417,7 +417,7 @@ static void close_from_descriptor(void *context, unsigned events)
     close_host(context);
 }
 
-TEST(it_may_be_closed_in_soon)
+TEST(it_may_be_closed_in_soon, P162)
 {
     struct host_soon soon = {.run = close_host};
     host_soon(scene.host, &soon);

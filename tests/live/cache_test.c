@@ -20,7 +20,7 @@ static bool is_named(void)
 
 /* ---- its name ---- */
 
-TEST(all_who_use_a_cache_call_it_the_same_whatever_their_mode)
+TEST(all_who_use_a_cache_call_it_the_same_whatever_their_mode, P81)
 {
     static const enum guard_mode MODES[] = {GUARD_MODE_FLEET, GUARD_MODE_LOCAL, GUARD_MODE_OFF,
                                             GUARD_MODE_SHADOW};
@@ -35,7 +35,7 @@ TEST(all_who_use_a_cache_call_it_the_same_whatever_their_mode)
     }
 }
 
-TEST(another_namespace_or_database_is_another_cache)
+TEST(another_namespace_or_database_is_another_cache, P81)
 {
     cache_id here, there;
     char url[RIG_URL_BYTES];
@@ -69,7 +69,7 @@ TEST(it_is_not_known_while_redis_cannot_be_reached)
     assert_string_equal(again, id);
 }
 
-TEST(a_name_that_was_lost_is_given_again_and_another_one_is_taken)
+TEST(a_name_that_was_lost_is_given_again_and_another_one_is_taken, P83)
 {
     cache_id id, other;
     static const char CHANGED[] = "00000000-0000-4000-8000-000000000000";
@@ -107,7 +107,7 @@ TEST(nobody_asks_redis_for_it_who_is_not_asked)
 
 static const struct guard_keep NOWHERE = {.how = GUARD_STORE};
 
-TEST(what_is_not_to_be_stored_answers_all_who_wait_and_is_loaded_again)
+TEST(what_is_not_to_be_stored_answers_all_who_wait_and_is_loaded_again, P83)
 {
     enum { CROWD = 10 };
     static struct ask asks[CROWD];
@@ -134,7 +134,7 @@ TEST(what_is_not_to_be_stored_answers_all_who_wait_and_is_loaded_again)
     assert_int_equal(fleet.source.begun, 2);
 }
 
-TEST(nor_are_absent_rows_and_nobody_else_is_kept_from_loading)
+TEST(nor_are_absent_rows_and_nobody_else_is_kept_from_loading, P83)
 {
     fleet.source.verdict = SOURCE_ABSENT;
     fleet_open(2);

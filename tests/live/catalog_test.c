@@ -216,7 +216,7 @@ TEST(the_same_documents_come_without_prepared_statements)
     close_service(&without);
 }
 
-TEST(a_text_that_is_not_utf8_fails_cleanly)
+TEST(a_text_that_is_not_utf8_fails_cleanly, P63)
 {
     query("postgres", "CREATE DATABASE bytes TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'");
     assert_true(stack_postgres_load(url_of("bytes"), 0));

@@ -47,7 +47,7 @@ static struct ask old;
 
 /* ---- revalidated ---- */
 
-TEST(a_revalidation_brings_what_the_source_has_while_others_get_what_is_there)
+TEST(a_revalidation_brings_what_the_source_has_while_others_get_what_is_there, P155)
 {
     static struct ask ask;
     fleet_open(2);
@@ -89,12 +89,12 @@ static void revalidate_beside_a_load_of(size_t loading)
     assert_int_equal(atomic_load(&fleet.source.begun), 2);
 }
 
-TEST(a_load_that_runs_here_does_not_answer_a_revalidation)
+TEST(a_load_that_runs_here_does_not_answer_a_revalidation, P155)
 {
     revalidate_beside_a_load_of(0);
 }
 
-TEST(nor_does_one_that_runs_elsewhere)
+TEST(nor_does_one_that_runs_elsewhere, P155)
 {
     revalidate_beside_a_load_of(1);
 }
@@ -135,7 +135,7 @@ TEST(what_a_revalidation_has_stored_is_known_near_before_any_message)
 }
 
 /* Whoever asked for it has given up by then; until then it answers others. */
-TEST(what_is_near_goes_everywhere_when_a_revalidation_has_stored_a_newer_value)
+TEST(what_is_near_goes_everywhere_when_a_revalidation_has_stored_a_newer_value, P155)
 {
     static struct ask ask;
     fleet_init();
@@ -160,7 +160,7 @@ TEST(what_is_near_goes_everywhere_when_a_revalidation_has_stored_a_newer_value)
     expect_row(1, "k", "k v2");
 }
 
-TEST(nor_are_a_stale_value_and_one_at_the_soft_limit)
+TEST(nor_are_a_stale_value_and_one_at_the_soft_limit, P155)
 {
     fleet_init();
     fleet.policy.stale_ms = STALE_FOR_MS;
@@ -237,7 +237,7 @@ TEST(many_keys_are_peeked_at_and_revalidated_each)
 
 /* ---- peeked at ---- */
 
-TEST(a_peek_says_what_there_is_and_leads_to_nothing)
+TEST(a_peek_says_what_there_is_and_leads_to_nothing, P148)
 {
     open_stale(2);
     assert_int_equal(status_as(0, "k", GUARD_PEEK), GUARD_MISS);
@@ -252,7 +252,7 @@ TEST(a_peek_says_what_there_is_and_leads_to_nothing)
     assert_int_equal(stats.flights, 0);
 }
 
-TEST(a_peek_of_an_absent_row_a_stale_one_that_is_not_wanted_and_a_damaged_one)
+TEST(a_peek_of_an_absent_row_a_stale_one_that_is_not_wanted_and_a_damaged_one, P148)
 {
     fleet_open(1);
     atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
@@ -272,7 +272,7 @@ TEST(a_peek_of_an_absent_row_a_stale_one_that_is_not_wanted_and_a_damaged_one)
     assert_int_equal(status_as(0, "k", GUARD_PEEK), GUARD_MISS);
 }
 
-TEST(a_peek_looks_near_first_and_in_mode_shadow_nowhere)
+TEST(a_peek_looks_near_first_and_in_mode_shadow_nowhere, P148)
 {
     fleet_init();
     fleet.config.near_bytes = 1 << 20;
@@ -301,7 +301,7 @@ TEST(a_peek_of_what_was_invalidated_by_its_tag_finds_nothing)
     assert_int_equal(status_as(0, "k", GUARD_PEEK), GUARD_MISS);
 }
 
-TEST(a_peek_without_redis_does_not_know)
+TEST(a_peek_without_redis_does_not_know, P148)
 {
     fleet_init();
     fleet.config.redis_url = "redis://127.0.0.1:1";
@@ -321,7 +321,7 @@ static struct guard_invalidated expire(size_t i, const struct guard_change *chan
     return result;
 }
 
-TEST(an_expired_value_is_stale_at_once_and_refreshed)
+TEST(an_expired_value_is_stale_at_once_and_refreshed, P154)
 {
     open_stale(2);
     expect_row(0, "k", "k v1");
@@ -346,7 +346,7 @@ TEST(an_expired_value_answers_when_the_source_fails)
         assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
 }
 
-TEST(expiring_again_does_not_lengthen_the_stale_time)
+TEST(expiring_again_does_not_lengthen_the_stale_time, P154)
 {
     open_stale(1);
     expect_row(0, "k", "k v1");
@@ -371,7 +371,7 @@ TEST(where_the_entry_has_no_stale_time_it_goes)
     assert_false(is_cached("k"));
 }
 
-TEST(an_expiry_voids_the_load_that_runs)
+TEST(an_expiry_voids_the_load_that_runs, P154)
 {
     static struct ask since;
     open_stale(2);
@@ -389,7 +389,7 @@ TEST(an_expiry_voids_the_load_that_runs)
     assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_CACHE);
 }
 
-TEST(near_caches_hear_of_an_expiry)
+TEST(near_caches_hear_of_an_expiry, P154)
 {
     fleet_init();
     fleet.config.near_bytes = 1 << 20;
@@ -456,7 +456,7 @@ static void let_expiries_pass(long long ms)
     on_expiries("PEXPIRE", (long long)fleet.config.max_value_ms - ms);
 }
 
-TEST(what_has_an_expired_tag_is_stale_in_every_process_and_refreshed_once)
+TEST(what_has_an_expired_tag_is_stale_in_every_process_and_refreshed_once, P154)
 {
     open_tagged(3);
     source_shut(&fleet.source);
@@ -475,7 +475,7 @@ TEST(what_has_an_expired_tag_is_stale_in_every_process_and_refreshed_once)
     assert_int_equal(FLEET_SUM(entry_outdated), 0);
 }
 
-TEST(it_is_stale_no_longer_than_its_own_stale_time_since_the_expiry)
+TEST(it_is_stale_no_longer_than_its_own_stale_time_since_the_expiry, P154)
 {
     open_tagged(1);
     atomic_store(&fleet.source.verdict, SOURCE_FAIL);
@@ -510,7 +510,7 @@ TEST(expiring_a_tag_again_lengthens_no_stale_time)
     assert_in_range(redis_number("PTTL", "k", 'v'), 1, STALE_FOR_MS / 2);
 }
 
-TEST(an_invalidated_tag_is_not_stale_whether_it_was_expired_before_or_after)
+TEST(an_invalidated_tag_is_not_stale_whether_it_was_expired_before_or_after, P154)
 {
     open_tagged(2);
     expire_tag(0);
@@ -670,7 +670,7 @@ static struct guard_refreshed refresh(const char *const *keys, size_t count, uin
     return refreshed.result;
 }
 
-TEST(a_refresh_loads_what_is_missing_or_stale_and_nothing_else)
+TEST(a_refresh_loads_what_is_missing_or_stale_and_nothing_else, P157)
 {
     static const char *const keys[] = {"missing", "stale", "fresh", "missing"};
     open_stale(1);
@@ -688,7 +688,7 @@ TEST(a_refresh_loads_what_is_missing_or_stale_and_nothing_else)
     assert_int_equal(expect_row(0, "fresh", "fresh v1").source, GUARD_FROM_CACHE);
 }
 
-TEST(ten_thousand_keys_are_refreshed_a_few_at_a_time)
+TEST(ten_thousand_keys_are_refreshed_a_few_at_a_time, P157)
 {
     enum { MANY = GUARD_REFRESH_MAX };
     static char texts[MANY][8];
@@ -751,7 +751,7 @@ static size_t put_others(char names[][128])
     return count;
 }
 
-TEST(clearing_drops_all_entries_and_nothing_else)
+TEST(clearing_drops_all_entries_and_nothing_else, P156)
 {
     char key[16], others[16][128];
     fleet_open(2);
@@ -776,7 +776,7 @@ TEST(clearing_drops_all_entries_and_nothing_else)
     rig_do("FLUSHALL");
 }
 
-TEST(a_load_that_runs_while_the_namespace_is_cleared_is_not_stored)
+TEST(a_load_that_runs_while_the_namespace_is_cleared_is_not_stored, P156)
 {
     fleet_open(2);
     atomic_store(&fleet.source.stubborn, true);
@@ -799,7 +799,7 @@ static redisReply *monitored(redisContext *monitor)
     return line;
 }
 
-TEST(no_value_is_dropped_before_the_last_lease)
+TEST(no_value_is_dropped_before_the_last_lease, P156)
 {
     fleet_open(1);
     expect_row(0, "a", "a v1");
@@ -820,7 +820,7 @@ TEST(no_value_is_dropped_before_the_last_lease)
     redisFree(monitor);
 }
 
-TEST(near_caches_of_all_processes_are_emptied)
+TEST(near_caches_of_all_processes_are_emptied, P156)
 {
     fleet_init();
     fleet.config.near_bytes = 1 << 20;
@@ -864,7 +864,7 @@ static void put_among_foreign(void)
     }
 }
 
-TEST(repeated_with_a_short_limit_it_goes_on_where_it_stopped)
+TEST(repeated_with_a_short_limit_it_goes_on_where_it_stopped, P156)
 {
     struct guard_cleared result;
     unsigned attempts = 0;
@@ -885,7 +885,7 @@ static void note_cleared(void *context, const struct guard_cleared *result)
     atomic_store((atomic_int *)context, (int)result->status);
 }
 
-TEST(without_redis_clearing_is_unknown_by_its_deadline_and_closing_ends_it)
+TEST(without_redis_clearing_is_unknown_by_its_deadline_and_closing_ends_it, P156)
 {
     struct guard_cleared result;
     atomic_int status = -1;
@@ -927,7 +927,7 @@ static unsigned passes_of_two_calls(redisContext *monitor)
     return passes_begun(monitor);
 }
 
-TEST(one_that_waited_while_another_gave_up_has_a_run_of_its_own)
+TEST(one_that_waited_while_another_gave_up_has_a_run_of_its_own, P156)
 {
     enum { TRIES = 20 };
     unsigned passes = 2;

@@ -268,7 +268,7 @@ static void flush_scripts(void)
         assert_true(stack_redis_do(&cluster.node[i], "SCRIPT FLUSH"));
 }
 
-TEST(commands_lookups_and_scripts_reach_the_node_that_has_their_slot_in_one_round_trip_each)
+TEST(commands_lookups_and_scripts_reach_the_node_that_has_their_slot_in_one_round_trip_each, P143)
 {
     struct look *looks = calloc(KEYS, sizeof *looks);
     struct call *calls = calloc(KEYS, sizeof *calls);
@@ -334,7 +334,7 @@ TEST(what_waits_for_the_map_is_answered_when_the_routes_are_closed)
     assert_int_equal(call.outcome, REDIS_UNSENT);
 }
 
-TEST(a_moved_slot_is_followed_at_once_and_from_then_on)
+TEST(a_moved_slot_is_followed_at_once_and_from_then_on, P140)
 {
     unsigned slot = slot_of_node(0);
     static struct call call;
@@ -362,7 +362,7 @@ TEST(a_moved_slot_is_followed_at_once_and_from_then_on)
     assert_int_equal(reigns[shard_of(name)], 0);
 }
 
-TEST(while_a_slot_moves_each_key_is_found_where_it_is)
+TEST(while_a_slot_moves_each_key_is_found_where_it_is, P140)
 {
     unsigned slot = slot_of_node(0);
     struct look here, gone;
@@ -410,7 +410,7 @@ static void split_slot(unsigned slot, char one[NAME_SIZE], char other[NAME_SIZE 
     begin_move(slot, 0, 1);
 }
 
-TEST(keys_that_are_split_by_a_move_are_tried_again_until_it_is_over)
+TEST(keys_that_are_split_by_a_move_are_tried_again_until_it_is_over, P140)
 {
     unsigned slot = slot_of_node(0);
     char one[NAME_SIZE], other[NAME_SIZE + 2];
@@ -429,7 +429,7 @@ TEST(keys_that_are_split_by_a_move_are_tried_again_until_it_is_over)
     move_slot(slot, 0);
 }
 
-TEST(keys_that_are_split_for_longer_than_the_limit_come_back_as_moving)
+TEST(keys_that_are_split_for_longer_than_the_limit_come_back_as_moving, P140)
 {
     unsigned slot = slot_of_node(0);
     char one[NAME_SIZE], other[NAME_SIZE + 2];
@@ -477,7 +477,7 @@ static void expect_refused(const char *url, const char *said)
     rig_finish();
 }
 
-TEST(a_url_of_the_wrong_topology_is_refused_by_name)
+TEST(a_url_of_the_wrong_topology_is_refused_by_name, P132)
 {
     char url[64];
     static struct stack_redis alone;
@@ -500,7 +500,7 @@ TEST(a_wrong_password_is_a_denial)
 
 /* ---- the subscription ---- */
 
-TEST(a_subscription_hears_what_is_published_at_any_node)
+TEST(a_subscription_hears_what_is_published_at_any_node, P143)
 {
     prepare(cluster.url);
     rig.config.channel = "news";
@@ -605,7 +605,7 @@ static const char *url_of_node(size_t node)
     return label;
 }
 
-TEST(a_planned_failover_is_followed_and_its_shard_told_of_another_reign)
+TEST(a_planned_failover_is_followed_and_its_shard_told_of_another_reign, P139)
 {
     size_t old = 2, replica = stack_cluster_replica(&cluster, old);
     unsigned slot = slot_of_node(old);
@@ -670,7 +670,7 @@ static void set_until_it_is_answered(const char *name)
     fail_msg("nobody takes %s; last state: %s", name, rig.text);
 }
 
-TEST(a_dead_master_costs_only_its_keys_until_its_replica_has_them)
+TEST(a_dead_master_costs_only_its_keys_until_its_replica_has_them, P141)
 {
     size_t dead = 1, replica = stack_cluster_replica(&cluster, dead);
     char name[NAME_SIZE];
@@ -700,7 +700,7 @@ TEST(a_dead_master_costs_only_its_keys_until_its_replica_has_them)
     assert_true(stack_cluster_wait_ok(&cluster, WAIT_MS));
 }
 
-TEST(a_stopped_master_that_goes_on_answers_nobody_from_the_past)
+TEST(a_stopped_master_that_goes_on_answers_nobody_from_the_past, P139)
 {
     unsigned slot = slot_of_node(2);
     size_t replica = stack_cluster_replica(&cluster, 2);
@@ -730,7 +730,7 @@ TEST(a_stopped_master_that_goes_on_answers_nobody_from_the_past)
 }
 
 /* An operator gives up a master that has died with its replica. The last test: the others never take the two back. */
-TEST(a_slot_of_a_master_that_is_forgotten_goes_to_whoever_has_it_at_a_lower_epoch)
+TEST(a_slot_of_a_master_that_is_forgotten_goes_to_whoever_has_it_at_a_lower_epoch, P139)
 {
     unsigned slot = REDIS_SLOTS / 2; /* the second's, at first; the last slot is the third's */
     size_t dead = stack_cluster_owner(&cluster, slot), replica = stack_cluster_replica(&cluster, dead);

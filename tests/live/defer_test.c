@@ -98,7 +98,7 @@ static size_t bytes_used(void)
 }
 
 /* And what each costs beyond its request, which waits in any case. */
-TEST(a_thousand_are_deferred_at_once_over_two_threads_for_two_kilobytes_each)
+TEST(a_thousand_are_deferred_at_once_over_two_threads_for_two_kilobytes_each, P152)
 {
     enum { MANY = 1000, MOST_BYTES = 2048 };
     static struct ask asks[MANY];
@@ -136,7 +136,7 @@ TEST(a_thousand_are_deferred_at_once_over_two_threads_for_two_kilobytes_each)
 
 /* ---- limits ---- */
 
-TEST(at_its_limit_it_fails_and_is_called_back_on_the_guards_thread)
+TEST(at_its_limit_it_fails_and_is_called_back_on_the_guards_thread, P152)
 {
     static struct ask ask;
     fleet.policy.load_limit_ms = 1000; /* it has begun and is deferred by then */
@@ -193,7 +193,7 @@ static void expect_stored_answer(struct ask *ask)
     ask_clear(ask);
 }
 
-TEST(one_finished_in_time_counts_if_the_guards_thread_hears_of_it_behind_the_limit)
+TEST(one_finished_in_time_counts_if_the_guards_thread_hears_of_it_behind_the_limit, P152)
 {
     enum { LIMIT_MS = 3000 }; /* it is finished by then */
     static struct ask ask;
@@ -215,7 +215,7 @@ static void *close_it(void *unused)
     return unused;
 }
 
-TEST(one_finished_before_the_close_is_answered_and_stored)
+TEST(one_finished_before_the_close_is_answered_and_stored, P152)
 {
     static struct ask ask;
     pthread_t closer;
@@ -234,7 +234,7 @@ TEST(one_finished_before_the_close_is_answered_and_stored)
 
 /* ---- the end ---- */
 
-TEST(closing_does_not_wait_for_what_is_deferred_and_a_handle_can_be_finished_afterwards)
+TEST(closing_does_not_wait_for_what_is_deferred_and_a_handle_can_be_finished_afterwards, P152)
 {
     static struct ask ask;
     const struct guard_request request = {.key = "other"};
@@ -397,7 +397,7 @@ static void load_to_its_loop(struct guard_load *load, void *context)
     atomic_store(&outliving.status, status);
 }
 
-TEST(a_loader_may_outlive_the_loop_that_it_defers_to)
+TEST(a_loader_may_outlive_the_loop_that_it_defers_to, P162)
 {
     static struct ask ask;
     struct uv_host host;
@@ -423,7 +423,7 @@ TEST(a_loader_may_outlive_the_loop_that_it_defers_to)
     assert_int_equal(later.called, 0);
 }
 
-TEST(a_loop_that_is_gone_can_still_be_named)
+TEST(a_loop_that_is_gone_can_still_be_named, P162)
 {
     struct uv_host host;
     fleet.config.log = guard_log_none;
@@ -453,7 +453,7 @@ static void wait_when_detached(void *context)
     uv_host_detached(context);
 }
 
-TEST(whatever_blocks_is_refused_in_the_callbacks_of_a_loop_as_well)
+TEST(whatever_blocks_is_refused_in_the_callbacks_of_a_loop_as_well, P162)
 {
     static struct ask ask, other;
     struct uv_host host;
@@ -532,7 +532,7 @@ static void epoll_host_close(struct epoll_host *host)
     close(host->epoll);
 }
 
-TEST(libpq_on_an_epoll_loop_answers_any_number_of_keys_with_one_load_thread)
+TEST(libpq_on_an_epoll_loop_answers_any_number_of_keys_with_one_load_thread, P152)
 {
     enum { KEYS = 200 };
     struct stack_postgres postgres;
@@ -579,7 +579,8 @@ static bool abandoning_before(void)
     return true;
 }
 
-TEST_WITH(a_load_that_its_only_request_leaves_is_cancelled_and_the_next_one_is_not, abandoning_before, NULL)
+TEST_WITH(a_load_that_its_only_request_leaves_is_cancelled_and_the_next_one_is_not, abandoning_before, NULL,
+          P153)
 {
     static struct ask ask;
     fleet_open(2);

@@ -122,7 +122,7 @@ TEST(a_given_socket_never_blocks_and_is_not_inherited_again)
     assert_int_equal(in_a_child((const int[]){LISTENING}, 1, "http", is_not_blocking_and_closed_on_exec), 0);
 }
 
-TEST(what_is_no_listening_stream_socket_or_has_a_strange_name_is_refused)
+TEST(what_is_no_listening_stream_socket_or_has_a_strange_name_is_refused, P166)
 {
     assert_int_equal(
         in_a_child((const int[]){v4_socket(SOCK_STREAM, "127.0.0.1", false)}, 1, "http", is_refused), 0);
@@ -147,7 +147,7 @@ TEST(only_loopback_and_paths_count_as_local)
 
 /* ---- listeners on them ---- */
 
-TEST(a_given_socket_wins_over_the_setting_and_is_shared_by_all_loops)
+TEST(a_given_socket_wins_over_the_setting_and_is_shared_by_all_loops, P166)
 {
     enum { LOOPS = 3 };
     const struct given given = {.sockets = {{LISTENING, GIVEN_HTTP}}, .count = 1};
@@ -185,7 +185,7 @@ static bool a_listener_is_unix(int given_fd, const char *setting)
 }
 
 /* A browser reaches the one and not the other. */
-TEST(the_given_socket_says_whether_it_is_a_path_and_not_the_setting)
+TEST(the_given_socket_says_whether_it_is_a_path_and_not_the_setting, P174)
 {
     const int path = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const struct sockaddr_un unnamed = {.sun_family = AF_UNIX};
@@ -212,7 +212,7 @@ TEST(every_given_socket_has_a_loop)
         close(given.sockets[i].fd);
 }
 
-TEST(a_socket_that_holds_off_keeps_what_it_has_accepted_and_takes_no_more)
+TEST(a_socket_that_holds_off_keeps_what_it_has_accepted_and_takes_no_more, P167)
 {
     struct listener listener;
     struct sockaddr_in address;

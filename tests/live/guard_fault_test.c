@@ -127,7 +127,7 @@ TEST(a_hung_redis_delays_an_answer_by_twice_its_limit_at_most)
     stack_redis_stop(&redis);
 }
 
-TEST(an_invalidation_that_redis_does_not_confirm_is_unknown_at_its_deadline)
+TEST(an_invalidation_that_redis_does_not_confirm_is_unknown_at_its_deadline, P40)
 {
     struct stack_redis redis;
     struct guard_invalidated result;
@@ -145,7 +145,7 @@ TEST(an_invalidation_that_redis_does_not_confirm_is_unknown_at_its_deadline)
     stack_redis_stop(&redis);
 }
 
-TEST(an_invalidation_is_repeated_until_redis_confirms_it)
+TEST(an_invalidation_is_repeated_until_redis_confirms_it, P40)
 {
     struct stack_redis redis;
     struct guard_invalidated result = {.status = GUARD_INVALID};
@@ -160,7 +160,7 @@ TEST(an_invalidation_is_repeated_until_redis_confirms_it)
 
 /* ---- holders ---- */
 
-TEST(a_late_fill_is_refused_and_its_own_callers_are_still_answered)
+TEST(a_late_fill_is_refused_and_its_own_callers_are_still_answered, P11)
 {
     static struct ask late;
     fleet_open(2);
@@ -226,7 +226,7 @@ static bool resyncs_after_a_kill(size_t i)
     return stats_of(fleet.guards[i]).wake_resyncs > 0;
 }
 
-TEST(a_killed_subscription_comes_back_and_all_who_wait_look_again)
+TEST(a_killed_subscription_comes_back_and_all_who_wait_look_again, P25)
 {
     static struct ask holder, waiter;
     fleet_open(2);
@@ -245,7 +245,7 @@ TEST(a_killed_subscription_comes_back_and_all_who_wait_look_again)
     assert_int_equal(fleet.source.begun, 1);
 }
 
-TEST(a_silently_dead_subscription_is_noticed_by_the_canary_and_costs_no_answer)
+TEST(a_silently_dead_subscription_is_noticed_by_the_canary_and_costs_no_answer, P24)
 {
     static struct ask holder, waiter;
     enum { SILENCE_MS = 2000, NOTICED_MS = 12000 }; /* a canary a second, the silence, and a slow machine */
@@ -569,7 +569,7 @@ TEST(the_permissions_that_the_readme_names_are_enough)
 }
 
 /* The very first one too: it is asked for again. */
-TEST(hits_go_on_though_redis_cannot_save)
+TEST(hits_go_on_though_redis_cannot_save, P86)
 {
     struct stack_redis redis;
     fault_init_apart(&redis);
@@ -590,7 +590,7 @@ TEST(hits_go_on_though_redis_cannot_save)
 }
 
 /* A login of before there was a fence. */
-TEST(a_login_without_getex_and_info_hits)
+TEST(a_login_without_getex_and_info_hits, P86)
 {
     char url[RIG_URL_BYTES], rules[RIG_RULES_BYTES];
     rig_rules_of_readme(rules);
@@ -640,7 +640,7 @@ static size_t count_descriptors(void)
     return count;
 }
 
-TEST(a_closed_guard_leaves_no_descriptor_behind)
+TEST(a_closed_guard_leaves_no_descriptor_behind, P22)
 {
     fleet_close(); /* with the gate of its settings */
     size_t before = count_descriptors();

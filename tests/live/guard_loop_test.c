@@ -262,7 +262,7 @@ TEST(loops_and_threads_collapse_into_one_load)
         host_close(&hosts[i]);
 }
 
-TEST(a_hit_needs_no_other_thread)
+TEST(a_hit_needs_no_other_thread, P162)
 {
     struct host host;
     open_with_host(&host);
@@ -276,7 +276,7 @@ TEST(a_hit_needs_no_other_thread)
     assert_int_equal(stats_of(fleet.guards[0]).hit, after.hit); /* what a loop counted stays */
 }
 
-TEST(every_outcome_reaches_the_loop)
+TEST(every_outcome_reaches_the_loop, P162, P179)
 {
     struct host host;
     struct loop_ask asked;
@@ -433,7 +433,7 @@ static void ask_many_and_detach(struct host *host, void *context)
     detach(host, NULL);
 }
 
-TEST(a_loop_can_be_detached_with_lookups_under_way)
+TEST(a_loop_can_be_detached_with_lookups_under_way, P162)
 {
     static struct loop_ask asked[100];
     struct host host;
@@ -598,7 +598,7 @@ TEST(many_keys_are_answered_at_once_cold_and_warm)
     assert_int_equal(fleet.source.begun, KEYS);
 }
 
-TEST(a_loop_goes_on_while_redis_dies_and_when_it_is_back)
+TEST(a_loop_goes_on_while_redis_dies_and_when_it_is_back, P162)
 {
     struct host host;
     struct stack_redis redis = {.pid = 0};
@@ -651,7 +651,7 @@ static void kill_redis_behind_a_wake(struct host *host, void *context)
 }
 
 /* Their lookups, and the question for their tags, were begun and could not be sent. */
-TEST(who_asks_in_the_turn_in_which_the_connection_is_lost_is_answered)
+TEST(who_asks_in_the_turn_in_which_the_connection_is_lost_is_answered, P76)
 {
     static const char *const keys[] = {"a", "b", "c"};
     enum { KEY_COUNT = sizeof keys / sizeof keys[0] };

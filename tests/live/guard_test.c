@@ -94,7 +94,7 @@ TEST(an_absent_row_is_an_answer_and_is_remembered)
     assert_int_equal(stats_of(fleet.guards[0]).load_absent, 1);
 }
 
-TEST(one_failed_load_answers_the_waiters_of_all_processes)
+TEST(one_failed_load_answers_the_waiters_of_all_processes, P15, P30)
 {
     static const enum guard_failure FAILURES[] = {GUARD_FAILURE_UNAVAILABLE, GUARD_FAILURE_REJECTED,
                                                   GUARD_FAILURE_TIMEOUT, GUARD_FAILURE_INTERNAL};
@@ -147,18 +147,18 @@ static void check_body(const char *body, size_t body_bytes)
     assert_int_equal(fleet.source.begun, 1);
 }
 
-TEST(an_empty_body_is_a_value)
+TEST(an_empty_body_is_a_value, P33)
 {
     check_body("", 0);
 }
 
-TEST(a_body_may_hold_any_bytes)
+TEST(a_body_may_hold_any_bytes, P33)
 {
     static const char BYTES[] = "a\0b\r\n$5\r\n}{*1\r\n\xff\xfe\x80";
     check_body(BYTES, sizeof BYTES);
 }
 
-TEST(a_body_may_have_the_largest_size_but_one_more_byte_is_not_cached)
+TEST(a_body_may_have_the_largest_size_but_one_more_byte_is_not_cached, P33)
 {
     enum { MOST = 1 << 16 };
     static char body[MOST + 1];
@@ -248,7 +248,7 @@ TEST(a_request_that_cannot_be_served_is_refused_and_never_answered)
 
 /* ---- loaders ---- */
 
-TEST(a_loader_that_breaks_its_contract_fails_the_load_as_internal)
+TEST(a_loader_that_breaks_its_contract_fails_the_load_as_internal, P17)
 {
     static const enum source_verdict WRONG[] = {SOURCE_NOTHING, SOURCE_EXIT};
     fleet.config.max_loads = 1; /* the place of a worker that ended is used again */
@@ -401,7 +401,7 @@ static enum guard_status ask_with_asker(struct ask *ask)
     return guard_get(fleet.guards[0], &request, NULL, &ask->ticket);
 }
 
-TEST(an_asker_is_held_until_its_request_is_over)
+TEST(an_asker_is_held_until_its_request_is_over, P145)
 {
     static struct ask first, refused;
     fleet.config.max_waiters = 1;
@@ -424,7 +424,7 @@ TEST(an_asker_is_held_until_its_request_is_over)
 }
 
 /* Nothing tells from outside at which stage a cancellation meets its get: all of them are met by many. */
-TEST(a_get_can_be_cancelled_at_any_stage)
+TEST(a_get_can_be_cancelled_at_any_stage, P14, P180)
 {
     enum { GETS = 2000 };
     static struct ask asks[GETS];
@@ -449,7 +449,7 @@ TEST(a_get_can_be_cancelled_at_any_stage)
 
 /* ---- stale values ---- */
 
-TEST(a_stale_value_is_served_at_once_while_one_process_refreshes_it)
+TEST(a_stale_value_is_served_at_once_while_one_process_refreshes_it, P46)
 {
     fleet.policy.stale_ms = 60000;
     fleet_open(2);
@@ -481,7 +481,7 @@ static struct guard_invalidated invalidate(size_t i, const char *key)
     return result;
 }
 
-TEST(an_invalidation_drops_the_value_and_says_so)
+TEST(an_invalidation_drops_the_value_and_says_so, P69)
 {
     fleet_open(2);
     struct guard_invalidated nothing = invalidate(0, "k");
@@ -496,7 +496,7 @@ TEST(an_invalidation_drops_the_value_and_says_so)
     assert_int_equal(FLEET_SUM(invalidated), 2);
 }
 
-TEST(a_get_after_an_invalidation_never_sees_what_a_running_load_read_before)
+TEST(a_get_after_an_invalidation_never_sees_what_a_running_load_read_before, P19)
 {
     static struct ask before, after[2];
     fleet_open(2);
@@ -546,7 +546,7 @@ TEST(an_invalidation_calls_back_once_and_may_be_left_without_callback)
 
 /* ---- what stands in Redis ---- */
 
-TEST(an_entry_that_is_not_ours_counts_as_missing_and_is_replaced)
+TEST(an_entry_that_is_not_ours_counts_as_missing_and_is_replaced, P34)
 {
     fleet_open(1);
     rig_do("SET csg1:{%s:k}:v nonsense PX 50000", fleet.name_space);
@@ -683,7 +683,7 @@ static void *call_often(void *context)
     return NULL;
 }
 
-TEST(any_thread_may_ask_and_block)
+TEST(any_thread_may_ask_and_block, P16, P179)
 {
     struct caller callers[8];
     fleet_open(2);
@@ -763,7 +763,7 @@ static void other_batch_loader(struct guard_load *const *loads, size_t count, vo
     (void)loads, (void)count, (void)context;
 }
 
-TEST(what_cannot_change_in_a_policy_is_refused_by_name)
+TEST(what_cannot_change_in_a_policy_is_refused_by_name, P146)
 {
     enum { WRONG = 7 };
     struct guard_policy wrong[WRONG];
@@ -803,7 +803,7 @@ TEST(an_equal_policy_makes_no_version_and_a_name_may_be_left_out)
     assert_string_equal(policy.name, guard_kind_name(fleet.kinds[0]));
 }
 
-TEST(a_changed_policy_is_for_what_begins_after_it)
+TEST(a_changed_policy_is_for_what_begins_after_it, P146)
 {
     static struct ask before, after;
     struct guard_policy policy;
@@ -843,7 +843,7 @@ static void *change_often(void *context)
     return NULL;
 }
 
-TEST(a_policy_may_be_changed_by_any_thread_under_load)
+TEST(a_policy_may_be_changed_by_any_thread_under_load, P146)
 {
     struct caller callers[4];
     pthread_t changer;
@@ -1002,7 +1002,7 @@ static void expect_refused(unsigned calls)
     assert_int_equal(waited.refused, calls * RIG_BLOCKING);
 }
 
-TEST(in_a_callback_whatever_blocks_is_refused)
+TEST(in_a_callback_whatever_blocks_is_refused, P162, P179)
 {
     static struct ask ask;
     const char *const keys[] = {"warm"};
@@ -1048,7 +1048,7 @@ static void load_and_wait(struct guard_load *load, void *context)
     guard_load_absent(load);
 }
 
-TEST(in_a_loader_its_own_guard_is_neither_waited_for_nor_closed)
+TEST(in_a_loader_its_own_guard_is_neither_waited_for_nor_closed, P67, P162)
 {
     memset(&waited, 0, sizeof waited);
     fleet.config.log = guard_log_none;

@@ -79,7 +79,7 @@ static void clocked_fleet(struct clocked *clocked)
     fleet_open(2);
 }
 
-TEST(a_redis_clock_set_back_lengthens_no_wait_and_no_value)
+TEST(a_redis_clock_set_back_lengthens_no_wait_and_no_value, P12)
 {
     struct clocked clocked;
     static struct ask asks[2];
@@ -108,7 +108,7 @@ TEST(a_redis_clock_set_back_lengthens_no_wait_and_no_value)
     clocked_stop(&clocked);
 }
 
-TEST(a_redis_clock_set_forward_expires_all_and_the_bulkhead_holds)
+TEST(a_redis_clock_set_forward_expires_all_and_the_bulkhead_holds, P12)
 {
     enum { WORKERS = 2 };
     static struct ask asks[2 * CLOCK_KEYS];
@@ -147,7 +147,7 @@ TEST(a_redis_clock_set_forward_expires_all_and_the_bulkhead_holds)
 
 /* ---- hearing of others ---- */
 
-TEST(who_may_not_subscribe_polls_and_is_served)
+TEST(who_may_not_subscribe_polls_and_is_served, P26)
 {
     static struct ask holder, waiter;
     char url[96];
@@ -179,7 +179,7 @@ TEST(who_may_not_subscribe_polls_and_is_served)
     rig_do("ACL DELUSER deaf");
 }
 
-TEST(a_subscription_is_up_only_once_redis_has_confirmed_it)
+TEST(a_subscription_is_up_only_once_redis_has_confirmed_it, P25)
 {
     struct proxy *proxy = NULL;
     char url[64];
@@ -200,7 +200,7 @@ TEST(a_subscription_is_up_only_once_redis_has_confirmed_it)
 }
 
 /* No failure lease here: the lease is simply given back, and everybody hears of it at once. */
-TEST(all_wake_when_a_lease_is_given_back_and_one_takes_it)
+TEST(all_wake_when_a_lease_is_given_back_and_one_takes_it, P30)
 {
     enum { EACH = 5 };
     static struct ask holder, asks[3 * EACH];
@@ -288,7 +288,7 @@ static void live_through_everything(void)
     WAIT_UNTIL(FLEET_SUM(loads_running) == 0 && FLEET_SUM(flights) == 0);
 }
 
-TEST(nothing_is_written_but_by_the_scripts)
+TEST(nothing_is_written_but_by_the_scripts, P38)
 {
     char digests[SCRIPT_COUNT][48], command[32], argument[64];
     size_t written = 0;
@@ -320,7 +320,7 @@ TEST(nothing_is_written_but_by_the_scripts)
     assert_true(written >= 8); /* four leases and more, three values, one failure */
 }
 
-TEST(the_stale_time_is_not_shortened_by_jitter)
+TEST(the_stale_time_is_not_shortened_by_jitter, P37)
 {
     enum { FRESH_MS = 10000, STALE_MS = 50000, KEYS = 20 };
     char key[16], row[24];
@@ -343,7 +343,7 @@ TEST(the_stale_time_is_not_shortened_by_jitter)
 
 /* ---- invalidating ---- */
 
-TEST(an_invalidation_whose_reply_is_lost_is_repeated_without_harm)
+TEST(an_invalidation_whose_reply_is_lost_is_repeated_without_harm, P41)
 {
     struct proxy *proxy = NULL;
     char url[64];
@@ -387,7 +387,7 @@ static void load_and_invalidate(struct guard_load *load, void *context)
     guard_load_done(load, row, (size_t)bytes, NULL);
 }
 
-TEST(a_key_that_is_invalidated_during_every_load_is_answered_after_few)
+TEST(a_key_that_is_invalidated_during_every_load_is_answered_after_few, P44)
 {
     enum { EACH = 10, ROUNDS = 3, LOADS_EACH = ROUNDS + 1 };
     static struct restless restless;
@@ -444,7 +444,7 @@ static bool hits_close_the_breaker(void)
 
 /* Replies come half a limit too late, again and again, while every key has an answer of its own. The key that
  * stands in every entry would give a shifted reply away: it would be counted as rejected. */
-TEST(a_reply_beyond_its_limit_never_reaches_a_later_caller)
+TEST(a_reply_beyond_its_limit_never_reaches_a_later_caller, P52)
 {
     enum { LIMIT_MS = 100, ROUNDS = 6, KEYS = 100 };
     static struct ask asks[KEYS];
@@ -488,7 +488,7 @@ static int open_black_hole(uint16_t *port, int fillers[3])
     return fd;
 }
 
-TEST(a_redis_behind_a_black_hole_is_given_up_at_the_connect_limit)
+TEST(a_redis_behind_a_black_hole_is_given_up_at_the_connect_limit, P56)
 {
     enum { CONNECT_MS = 200 };
     uint16_t port = 0;

@@ -32,7 +32,7 @@ static void set_version(unsigned version)
 /* So the policy's numbers are told from the entry's. */
 static const struct guard_keep LONG_STALE = {.how = GUARD_STORE, .fresh_ms = 30000, .stale_ms = 40000};
 
-TEST(its_own_stale_time_counts_where_the_readers_policy_has_none)
+TEST(its_own_stale_time_counts_where_the_readers_policy_has_none, P151)
 {
     fleet.policy.stale_ms = 1000;
     fleet_add();
@@ -118,7 +118,7 @@ static void expect_one_shared_load(size_t count, enum guard_status wanted)
 }
 
 /* Also those that want no pushes. */
-TEST(one_load_that_is_shared_answers_twenty_processes)
+TEST(one_load_that_is_shared_answers_twenty_processes, P150)
 {
     for (size_t i = 0; i < CROWD; i++) {
         fleet.config.push_bytes = i % 2 == 0 ? 16384 : 0;
@@ -157,7 +157,7 @@ static void pass_rows(void)
 }
 
 /* In two processes, one of which waits for the other's lease. */
-TEST(each_client_gets_its_own_row_and_none_waits_for_another_one)
+TEST(each_client_gets_its_own_row_and_none_waits_for_another_one, P149)
 {
     fleet.config.max_loads = CROWD;
     fleet_open(2);
@@ -176,7 +176,7 @@ TEST(each_client_gets_its_own_row_and_none_waits_for_another_one)
 }
 
 /* The gate is shut when they find it: all of them load, side by side. */
-TEST(while_the_mark_stands_all_load_at_once)
+TEST(while_the_mark_stands_all_load_at_once, P149)
 {
     fleet.config.max_loads = CROWD;
     fleet.config.near_bytes = 1 << 20;
@@ -198,7 +198,7 @@ TEST(while_the_mark_stands_all_load_at_once)
     assert_int_equal(FLEET_SUM(near_entries), 0);
 }
 
-TEST(in_every_mode_and_without_redis_each_client_gets_its_own_row)
+TEST(in_every_mode_and_without_redis_each_client_gets_its_own_row, P149)
 {
     static const enum guard_mode MODES[] = {GUARD_MODE_LOCAL, GUARD_MODE_OFF, GUARD_MODE_SHADOW,
                                             GUARD_MODE_FLEET};
@@ -236,7 +236,7 @@ static void unref_asker(void *asker)
     atomic_fetch_sub(&asker_refs, 1);
 }
 
-TEST(an_asker_is_held_for_as_long_as_its_load_needs_it)
+TEST(an_asker_is_held_for_as_long_as_its_load_needs_it, P145)
 {
     static char client[] = "client";
     fleet_open(1);

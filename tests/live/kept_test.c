@@ -103,7 +103,7 @@ static bool has_value(struct stack_redis *redis)
     return count == 1;
 }
 
-TEST(what_was_confirmed_is_on_every_replica_that_was_waited_for)
+TEST(what_was_confirmed_is_on_every_replica_that_was_waited_for, P136)
 {
     start(2, 10000);
     for (int i = 0; i < 10; i++) {
@@ -113,7 +113,7 @@ TEST(what_was_confirmed_is_on_every_replica_that_was_waited_for)
 }
 
 /* Told by Redis, after wait_ms and not by a limit of ours: the connection stays. */
-TEST(one_replica_that_stands_still_leaves_it_unknown_and_one_of_two_does_not)
+TEST(one_replica_that_stands_still_leaves_it_unknown_and_one_of_two_does_not, P136)
 {
     start(2, 100);
     expect_kept_at_last();
@@ -183,7 +183,7 @@ TEST(a_login_that_may_not_wait_is_told_so)
     assert_memory_equal(call.text, "NOPERM", 6);
 }
 
-TEST(a_master_that_is_lost_before_it_has_waited_leaves_it_unknown)
+TEST(a_master_that_is_lost_before_it_has_waited_leaves_it_unknown, P136)
 {
     static struct call call;
     start(2, 10000);

@@ -110,7 +110,7 @@ static struct guard_lock_request at_once(const char *const *names)
 
 /* ---- permits ---- */
 
-TEST(permits_count_units)
+TEST(permits_count_units, P116)
 {
     struct guard_locks *one = locks_open(), *other = locks_open();
     const char *name = "exports";
@@ -141,7 +141,7 @@ TEST_GROUP(.turns = WITH_PERMITS, .up = provider_up, .down = provider_down, .bef
 
 /* ---- a line, and readers ---- */
 
-TEST(readers_share_and_stand_behind_a_writer_that_waits)
+TEST(readers_share_and_stand_behind_a_writer_that_waits, P116)
 {
     struct guard_locks *one = locks_open(), *other = locks_open();
     const char *name = "catalog";
@@ -165,7 +165,7 @@ TEST(readers_share_and_stand_behind_a_writer_that_waits)
     assert_given(&late.result.hold);
 }
 
-TEST(waiters_of_several_processes_are_served_in_their_order)
+TEST(waiters_of_several_processes_are_served_in_their_order, P118)
 {
     enum { WAITERS = 6 };
     struct guard_locks *holder = locks_open(), *processes[] = {locks_open(), locks_open(), locks_open()};
@@ -263,7 +263,7 @@ TEST(a_kind_that_it_has_not_is_refused_by_name)
         fail_msg("%s", error.text);
 }
 
-TEST(a_holder_keeps_others_out_until_it_gives_back)
+TEST(a_holder_keeps_others_out_until_it_gives_back, P119)
 {
     struct guard_locks *one = locks_open(), *other = locks_open();
     const char *name = "catalog";
@@ -280,7 +280,7 @@ TEST(a_holder_keeps_others_out_until_it_gives_back)
     assert_given(&second.hold);
 }
 
-TEST(a_bounded_wait_ends_with_busy_and_leaves_no_place)
+TEST(a_bounded_wait_ends_with_busy_and_leaves_no_place, P118)
 {
     struct guard_locks *one = locks_open(), *other = locks_open();
     const char *name = "catalog";
@@ -295,7 +295,7 @@ TEST(a_bounded_wait_ends_with_busy_and_leaves_no_place)
     assert_int_equal(lock_stats_of(other).busy, 1);
 }
 
-TEST(a_cancelled_waiter_is_told_so_once_and_leaves_its_place)
+TEST(a_cancelled_waiter_is_told_so_once_and_leaves_its_place, P118)
 {
     struct guard_locks *one = locks_open(), *other = locks_open();
     const char *name = "catalog";
@@ -333,7 +333,7 @@ TEST(a_request_that_is_cancelled_at_once_is_still_answered_once)
 
 /* ---- several names ---- */
 
-TEST(several_names_are_granted_all_or_none)
+TEST(several_names_are_granted_all_or_none, P117)
 {
     static const char *const BOTH[] = {"category:3", "category:8"};
     struct guard_locks *one = locks_open(), *other = locks_open();
@@ -378,7 +378,7 @@ static void *move_often(void *context)
 }
 
 /* Were they taken in the order in which they are named, both would soon wait for ever. */
-TEST(names_in_opposite_orders_do_not_block_each_other)
+TEST(names_in_opposite_orders_do_not_block_each_other, P117)
 {
     struct mover movers[] = {{locks_open(), {"a", "b"}, 0}, {locks_open(), {"b", "a"}, 0}};
     pthread_t threads[2];
@@ -427,7 +427,7 @@ static void *contend(void *locks)
     return NULL;
 }
 
-TEST(of_those_that_contend_one_at_a_time_is_inside)
+TEST(of_those_that_contend_one_at_a_time_is_inside, P123)
 {
     pthread_t threads[CONTENDERS];
     memset(&ring, 0, sizeof ring);
@@ -441,7 +441,7 @@ TEST(of_those_that_contend_one_at_a_time_is_inside)
 
 /* ---- owners, and the end ---- */
 
-TEST(an_owner_enters_its_own_lock_again_and_the_last_one_out_gives_it_back)
+TEST(an_owner_enters_its_own_lock_again_and_the_last_one_out_gives_it_back, P115)
 {
     struct guard_locks *one = locks_open(), *other = locks_open();
     struct guard_owner *owner = NULL;
@@ -463,7 +463,7 @@ TEST(an_owner_enters_its_own_lock_again_and_the_last_one_out_gives_it_back)
     assert_null(owner);
 }
 
-TEST(closing_answers_those_that_wait_and_gives_back_what_is_held)
+TEST(closing_answers_those_that_wait_and_gives_back_what_is_held, P121)
 {
     struct guard_locks *one = locks_open(), *other = locks_open();
     const char *name = "catalog", *second = "second";

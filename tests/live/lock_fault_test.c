@@ -88,7 +88,7 @@ static bool grant_after_a_killed_holder(struct guard_locks *locks, const char *n
     return span_ms > SHORT_LEASE_MS / 2 && span_ms <= SHORT_LEASE_MS + LATE_MS;
 }
 
-TEST(a_killed_holder_blocks_for_its_lease)
+TEST(a_killed_holder_blocks_for_its_lease, P113)
 {
     struct guard_locks *locks = locks_open();
     int run = 0;
@@ -122,7 +122,7 @@ static bool grant_after_dead_heads(struct guard_locks *locks, struct guard_locks
     return span_ms <= SHORT_PLACE_MS + LATE_MS;
 }
 
-TEST(any_number_of_dead_at_the_head_of_the_queue_block_for_one_place)
+TEST(any_number_of_dead_at_the_head_of_the_queue_block_for_one_place, P113)
 {
     struct guard_locks *locks = locks_open(), *holding = locks_open();
     int run = 0;
@@ -130,7 +130,7 @@ TEST(any_number_of_dead_at_the_head_of_the_queue_block_for_one_place)
         assert_true(++run < RUNS);
 }
 
-TEST(a_stopped_holder_hears_on_waking_that_it_has_lost)
+TEST(a_stopped_holder_hears_on_waking_that_it_has_lost, P111)
 {
     const char *name = "catalog";
     struct guard_lock_request request = short_request(GUARD_LOCK_FAIR, &name);
@@ -173,7 +173,7 @@ static bool grant_of_a_stopped_process(struct guard_locks *others, const char *n
 }
 
 /* Where it is stopped decides what its loop does first, so one grant shows little. */
-TEST(a_stopped_process_reads_what_has_come_before_it_judges_what_is_due)
+TEST(a_stopped_process_reads_what_has_come_before_it_judges_what_is_due, P118)
 {
     enum { GRANTS = 3, ATTEMPTS = 10 };
     struct guard_locks *others = locks_open();
@@ -192,7 +192,7 @@ TEST(a_stopped_process_reads_what_has_come_before_it_judges_what_is_due)
 
 /* ---- a Redis that is away ---- */
 
-TEST(a_hung_redis_costs_no_lock_that_is_renewed_in_time)
+TEST(a_hung_redis_costs_no_lock_that_is_renewed_in_time, P109)
 {
     const char *name = "catalog";
     use_proxy();
@@ -216,7 +216,7 @@ TEST(a_hung_redis_costs_no_lock_that_is_renewed_in_time)
     assert_given(&waiter.result.hold);
 }
 
-TEST(a_holder_without_redis_hears_early_and_once_that_it_loses)
+TEST(a_holder_without_redis_hears_early_and_once_that_it_loses, P111)
 {
     enum { WARN_MS = 600 };
     const char *name = "catalog";
@@ -244,7 +244,7 @@ TEST(a_holder_without_redis_hears_early_and_once_that_it_loses)
     assert_int_equal(atomic_load(&held.losses), 1);
 }
 
-TEST(a_holder_without_redis_has_the_time_of_the_warning_left)
+TEST(a_holder_without_redis_has_the_time_of_the_warning_left, P111)
 {
     enum { WARN_MS = 600 };
     const char *name = "catalog";
@@ -267,7 +267,7 @@ TEST(a_holder_without_redis_has_the_time_of_the_warning_left)
     assert_in_range(left_ms, WARN_MS - LATE_MS, WARN_MS);
 }
 
-TEST(giving_back_without_redis_is_unknown_after_two_limits)
+TEST(giving_back_without_redis_is_unknown_after_two_limits, P122)
 {
     const char *name = "catalog";
     use_proxy();
@@ -286,7 +286,7 @@ TEST(giving_back_without_redis_is_unknown_after_two_limits)
     assert_in_range(span_us, 0, (2 * SHORT_LIMIT_MS + LATE_MS) * 1000);
 }
 
-TEST(a_request_that_redis_does_not_answer_is_unreachable_not_busy)
+TEST(a_request_that_redis_does_not_answer_is_unreachable_not_busy, P118)
 {
     const char *name = "catalog";
     struct guard_error error = {.text = ""};
@@ -318,7 +318,7 @@ TEST(a_look_without_redis_says_why)
     assert_non_null(strstr(error.text, "127.0.0.1"));
 }
 
-TEST(a_redis_that_comes_back_empty_is_told_by_the_renewal)
+TEST(a_redis_that_comes_back_empty_is_told_by_the_renewal, P111, P119)
 {
     const char *name = "catalog";
     struct guard_locks *locks = locks_open(), *other = locks_open();
@@ -339,7 +339,7 @@ TEST(a_redis_that_comes_back_empty_is_told_by_the_renewal)
     assert_given(&next.hold);
 }
 
-TEST(waiters_outlive_a_redis_that_comes_back_empty)
+TEST(waiters_outlive_a_redis_that_comes_back_empty, P113)
 {
     const char *name = "catalog";
     struct guard_locks *locks = locks_open(), *other = locks_open();
@@ -361,7 +361,7 @@ TEST(waiters_outlive_a_redis_that_comes_back_empty)
 }
 
 /* Its age is in whole seconds. */
-TEST(a_redis_that_has_just_started_grants_nothing_to_those_that_wait_for_its_age)
+TEST(a_redis_that_has_just_started_grants_nothing_to_those_that_wait_for_its_age, P124)
 {
     const char *name = "catalog";
     locks_rig.config.max_lease_ms = 2000;
@@ -379,7 +379,7 @@ TEST(a_redis_that_has_just_started_grants_nothing_to_those_that_wait_for_its_age
     assert_given(&hold);
 }
 
-TEST(a_login_that_may_not_ask_for_the_age_is_told_so)
+TEST(a_login_that_may_not_ask_for_the_age_is_told_so, P124)
 {
     const char *name = "catalog";
     struct guard_error error = {.text = ""};
@@ -398,7 +398,7 @@ TEST(a_login_that_may_not_ask_for_the_age_is_told_so)
 
 /* ---- connections ---- */
 
-TEST(a_connection_that_is_reset_costs_neither_holder_nor_waiter_anything)
+TEST(a_connection_that_is_reset_costs_neither_holder_nor_waiter_anything, P109)
 {
     enum { RESETS = 5 };
     const char *name = "catalog";
@@ -425,7 +425,7 @@ TEST(a_connection_that_is_reset_costs_neither_holder_nor_waiter_anything)
     assert_given(&waiter.result.hold);
 }
 
-TEST(a_deaf_subscription_costs_a_poll)
+TEST(a_deaf_subscription_costs_a_poll, P112)
 {
     const char *name = "catalog";
     struct taking waiter;
@@ -449,7 +449,7 @@ TEST(a_deaf_subscription_costs_a_poll)
 }
 
 /* The acquire runs after its token was given back: the tombstone refuses it. */
-TEST(an_acquire_that_runs_late_takes_nothing)
+TEST(an_acquire_that_runs_late_takes_nothing, P107)
 {
     const char *name = "catalog";
     struct taking taking;
@@ -473,7 +473,7 @@ TEST(an_acquire_that_runs_late_takes_nothing)
 
 enum { DRAIN_MS = 300 };
 
-TEST(closing_without_redis_takes_no_longer_than_it_may)
+TEST(closing_without_redis_takes_no_longer_than_it_may, P122)
 {
     const char *name = "catalog";
     struct taking held, waiter;
@@ -525,7 +525,7 @@ TEST(the_last_callback_cannot_close_the_locks_a_second_time)
     assert_ptr_equal(second.locks, locks);
 }
 
-TEST(locks_that_never_reach_redis_close_all_the_same)
+TEST(locks_that_never_reach_redis_close_all_the_same, P122)
 {
     static const char *const NOWHERE = "redis://127.0.0.1:1/0";
     const char *name = "catalog";

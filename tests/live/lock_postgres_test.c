@@ -351,7 +351,7 @@ TEST(a_killed_waiter_blocks_nobody)
     }
 }
 
-TEST(the_server_ends_the_lease_of_a_stopped_process)
+TEST(the_server_ends_the_lease_of_a_stopped_process, P125)
 {
     struct rig_child holder = start_child("stopped", SHORT_MS);
     struct rig_claim *next = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "stopped");
@@ -424,7 +424,7 @@ TEST(a_waiter_whose_session_was_ended_stands_in_line_again)
 
 /* ---- the server ---- */
 
-TEST(the_fence_goes_on_after_the_server_was_killed)
+TEST(the_fence_goes_on_after_the_server_was_killed, P119)
 {
     struct rig_claim *holder = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "crash");
     struct rig_claim *waiter = claim_of(1, open_side(1, server.url), GUARD_LOCK_FAIR, "crash");
@@ -487,7 +487,7 @@ static void stand_still_until(const char *statement, uint64_t wanted)
     WAIT_UNTIL(clock_now_us() - begun_us > (SLOW_MS + 100) * UINT64_C(1000));
 }
 
-TEST(what_was_answered_while_the_process_stood_still_is_heard_before_its_limit)
+TEST(what_was_answered_while_the_process_stood_still_is_heard_before_its_limit, P125)
 {
     static const char renewed[] = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'rig:%' "
                                   "AND query LIKE '%count(*) = %' AND state = 'idle'";
@@ -569,7 +569,7 @@ static void expect_pooler(const char *mode)
     stack_pgbouncer_stop(&pooler);
 }
 
-TEST(a_pooler_is_recognised_in_every_mode)
+TEST(a_pooler_is_recognised_in_every_mode, P125)
 {
     expect_pooler("session");
     expect_pooler("transaction");
@@ -667,7 +667,7 @@ static double acquire_for_keepalive_s(struct rig_claim *claim)
 
 /* Else a holder that is cut off would lose a long lease to another before it hears of it. One that waits, or waited, has
  * nothing to lose. */
-TEST(the_server_does_not_take_a_holder_for_dead_before_its_lease_is_over)
+TEST(the_server_does_not_take_a_holder_for_dead_before_its_lease_is_over, P125)
 {
     struct rig_side *first = open_side(0, server.url), *second = open_side(1, server.url);
     struct rig_claim *holder = claim_of(0, first, GUARD_LOCK_FAIR, "silent");
@@ -766,7 +766,7 @@ TEST(there_is_one_table_whatever_the_search_path_says_and_an_operators_is_found)
 }
 
 /* They are for its statements, and would end a wait for a lock. */
-TEST(settings_of_a_role_do_not_end_a_wait)
+TEST(settings_of_a_role_do_not_end_a_wait, P176)
 {
     char url[96];
     must("CREATE ROLE hasty LOGIN SUPERUSER; ALTER ROLE hasty SET lock_timeout = "
@@ -793,7 +793,7 @@ TEST(settings_of_a_role_do_not_end_a_wait)
     must("DROP OWNED BY hasty; DROP ROLE hasty");
 }
 
-TEST(a_host_that_never_answers_is_passed_over)
+TEST(a_host_that_never_answers_is_passed_over, P176)
 {
     char url[96];
     uint16_t port;
@@ -907,7 +907,7 @@ static bool writes(PGconn *writer, uint64_t fence)
 
 /* A writer that begins with the row of its grant is alone, however late it is: the next grant waits for its
  * transaction, and one that begins later finds no row. */
-TEST(a_late_writer_is_refused_and_the_next_grant_waits_for_an_early_one)
+TEST(a_late_writer_is_refused_and_the_next_grant_waits_for_an_early_one, P125)
 {
     PGconn *writer = PQconnectdb(server.socket_url);
     assert_int_equal(PQstatus(writer), CONNECTION_OK);

@@ -77,7 +77,7 @@ TEST(the_same_token_has_the_same_grant_with_a_higher_number)
     assert_int_equal(model_name(0)->held.count, 1);
 }
 
-TEST(a_token_that_was_given_back_in_doubt_is_refused_when_it_comes_late)
+TEST(a_token_that_was_given_back_in_doubt_is_refused_when_it_comes_late, P107)
 {
     struct asker one = writer("a"), two = writer("ab");
     hold(&one);
@@ -119,7 +119,7 @@ TEST(a_reader_goes_in_beside_readers_but_not_past_a_writer_that_waits)
     wait_behind(&late, 0);
 }
 
-TEST(permits_count_units_not_holders)
+TEST(permits_count_units_not_holders, P116)
 {
     struct asker three = asker_for(GUARD_LOCK_PERMITS, "a", 3, 5, LEASE_MS);
     struct asker two = asker_for(GUARD_LOCK_PERMITS, "a", 2, 5, LEASE_MS);
@@ -170,7 +170,7 @@ TEST(a_place_lost_in_one_name_is_lost_in_all)
     assert_string_equal(model_name(1)->queue.member[0].token, other.token);
 }
 
-TEST(fencing_numbers_rise_when_the_counter_is_lost_or_the_clock_steps_back)
+TEST(fencing_numbers_rise_when_the_counter_is_lost_or_the_clock_steps_back, P119)
 {
     struct asker one = writer("a"), two = writer("a"), three = writer("a");
     hold(&one);
@@ -199,7 +199,7 @@ TEST(a_dead_holder_blocks_for_its_lease_and_whoever_comes_tells_the_first)
     hold(&two);
 }
 
-TEST(a_dead_waiter_blocks_until_its_place_ends)
+TEST(a_dead_waiter_blocks_until_its_place_ends, P113)
 {
     struct asker one = writer("a"), dead = writer("a"), three = writer("a");
     hold(&one);
@@ -256,7 +256,7 @@ TEST(after_a_step_back_of_the_clock_a_dead_waiter_keeps_its_place_as_long_as_any
     assert_int_equal(held_until_ms(&dead), LEASE_MS);
 }
 
-TEST(a_renewal_lengthens_creates_nothing_and_wants_all_names)
+TEST(a_renewal_lengthens_creates_nothing_and_wants_all_names, P110)
 {
     struct asker both = writer("ab");
     assert_int_equal(renew(&both), LOCK_NOT_HELD);
@@ -294,7 +294,7 @@ TEST(a_quorums_number_is_where_fences_go_on_and_never_back)
     assert_int_equal(answer.reply.fence[0], higher[0] + 1);
 }
 
-TEST(a_release_gives_back_its_own_and_tells_all_that_fit)
+TEST(a_release_gives_back_its_own_and_tells_all_that_fit, P110)
 {
     struct asker one = writer("a"), stranger = writer("a"), many[18];
     hold(&one);
@@ -348,7 +348,7 @@ TEST(half_a_queue_is_none)
     hold(&four);
 }
 
-TEST(a_shorter_lease_does_not_shorten_a_longer_one)
+TEST(a_shorter_lease_does_not_shorten_a_longer_one, P114)
 {
     struct asker longer = asker_for(GUARD_LOCK_READ, "a", 1, LOCK_ALL, MAX_LEASE_MS), shorter = reader("a");
     hold(&longer);

@@ -8,7 +8,7 @@
 
 /* ---- kinds ---- */
 
-TEST(a_latch_opens_once_all_parties_are_there)
+TEST(a_latch_opens_once_all_parties_are_there, P116)
 {
     struct guard_locks *one = locks_open(), *other = locks_open();
     const char *name = "start:42";
@@ -44,7 +44,7 @@ TEST(a_latch_says_how_many_parties_are_missing)
 
 /* ---- waiting ---- */
 
-TEST(what_one_thread_does_in_turn_is_done_in_that_order)
+TEST(what_one_thread_does_in_turn_is_done_in_that_order, P121)
 {
     struct guard_locks *locks = locks_open();
     const char *name = "catalog";
@@ -87,7 +87,7 @@ TEST(a_write_lock_under_the_owners_own_read_lock_is_refused)
     guard_owner_free(&owner);
 }
 
-TEST(an_owner_that_goes_gives_its_locks_back_and_its_holds_are_lost)
+TEST(an_owner_that_goes_gives_its_locks_back_and_its_holds_are_lost, P115)
 {
     struct guard_locks *one = locks_open(), *other = locks_open();
     struct guard_owner *owner = NULL;
@@ -128,7 +128,7 @@ static void on_nested(void *context, const struct guard_lock_result *result)
     atomic_fetch_add(&nested->done, 1);
 }
 
-TEST(what_would_wait_for_itself_in_a_callback_is_refused)
+TEST(what_would_wait_for_itself_in_a_callback_is_refused, P127)
 {
     struct nested nested = {.locks = locks_open()};
     const char *name = "catalog";
@@ -200,7 +200,7 @@ static void on_taken_stay(void *context, const struct guard_lock_result *result)
     on_taken_give_back(NULL, result);
 }
 
-TEST(what_was_given_back_before_the_close_is_not_lost_by_it)
+TEST(what_was_given_back_before_the_close_is_not_lost_by_it, P121)
 {
     const char *name = "catalog", *second = "second";
     struct taking held;
@@ -246,7 +246,7 @@ static void *lock_and_unlock_until_refused(void *context)
 }
 
 /* The owner must outlive the calls of other threads; here it does by the hold that is out. */
-TEST(threads_that_lock_meanwhile_are_told_that_the_locks_close)
+TEST(threads_that_lock_meanwhile_are_told_that_the_locks_close, P121)
 {
     enum { THREADS = 4 };
     struct guard_locks *locks = locks_open();
@@ -312,7 +312,7 @@ static bool hears(struct guard_locks *locks, struct guard_locks *other)
 
 /* Two processes wait with 500 each. Commands are counted from one hand-over to the next, and only where no place was renewed
  * in between. */
-TEST(a_hand_over_among_a_thousand_waiters_costs_four_commands_and_one_for_each_process)
+TEST(a_hand_over_among_a_thousand_waiters_costs_four_commands_and_one_for_each_process, P120)
 {
     enum { EACH = 500, HAND_OVERS = 40, PROCESSES = 2, COMMANDS_MOST = 4 + PROCESSES };
     static struct taking waiters[PROCESSES][EACH];
@@ -381,7 +381,7 @@ static int child_of_fork(struct guard_locks *locks, struct guard_hold *hold, str
     return guard_locks_close(&locks, 0) == GUARD_LOCK_OK && locks == NULL ? 0 : 5;
 }
 
-TEST(a_child_after_fork_holds_nothing_and_its_parent_everything)
+TEST(a_child_after_fork_holds_nothing_and_its_parent_everything, P127)
 {
     struct guard_locks *locks = locks_open();
     struct guard_owner *owner = NULL;

@@ -367,7 +367,7 @@ static void expect_granted_after_all(struct rig_claim *claim)
         expect_granted(claim);
 }
 
-TEST(a_node_whose_creation_was_not_answered_is_found)
+TEST(a_node_whose_creation_was_not_answered_is_found, P126)
 {
     struct rig_side *one = join(proxy_url(), CALM_MS), *two = join_beside("lost");
     struct rig_claim *claim = reader_of(one, "lost");
@@ -380,7 +380,7 @@ TEST(a_node_whose_creation_was_not_answered_is_found)
     wait_for_line(two, "lost", 1, 0);
 }
 
-TEST(a_node_whose_creation_was_not_heard_is_created_again)
+TEST(a_node_whose_creation_was_not_heard_is_created_again, P126)
 {
     struct rig_side *one = join(proxy_url(), CALM_MS), *two = join_beside("unheard");
     struct rig_claim *claim = reader_of(one, "unheard");
@@ -391,7 +391,7 @@ TEST(a_node_whose_creation_was_not_heard_is_created_again)
 }
 
 /* A session that is over may leave its nodes for a moment. Another session plays it. */
-TEST(a_node_of_a_past_session_is_not_taken_for_its_own)
+TEST(a_node_of_a_past_session_is_not_taken_for_its_own, P126)
 {
     struct rig_side *past = join_calmly(), *one = join(proxy_url(), CALM_MS);
     struct rig_claim *left = writer_of(past, "past"), *claim = writer_of(one, "past");
@@ -648,7 +648,7 @@ TEST(locks_outlive_any_one_server)
 }
 
 /* A server that has lost the others goes on to answer those that only read, for ten seconds here: that proves nothing. */
-TEST(without_a_majority_nothing_is_granted_or_confirmed)
+TEST(without_a_majority_nothing_is_granted_or_confirmed, P126)
 {
     char last[32];
     snprintf(last, sizeof last, "127.0.0.1:%u", (unsigned)zookeeper.servers[2].port);
@@ -713,7 +713,7 @@ static struct guard_lock_result wait_for(struct guard_locks *locks, const struct
 }
 
 /* It cannot know what has become of it: it stops before its session can be over. */
-TEST(a_holder_that_is_cut_off_is_told_before_another_is_granted)
+TEST(a_holder_that_is_cut_off_is_told_before_another_is_granted, P126)
 {
     static const char *const names[] = {"cut off"};
     struct guard_locks *locks = locks_at(proxy_url(), SHORT_MS), *others = locks_at(zookeeper.url, CALM_MS);

@@ -224,7 +224,7 @@ TEST(every_key_has_an_outcome_of_its_own)
     many_clear(&ask);
 }
 
-TEST(what_cannot_be_asked_is_refused_whole)
+TEST(what_cannot_be_asked_is_refused_whole, P144)
 {
     struct keys keys;
     struct many_ask ask;
@@ -254,7 +254,7 @@ TEST(what_cannot_be_asked_is_refused_whole)
     assert_non_null(strstr(error.text, "batch_max is 0"));
 }
 
-TEST(the_blocking_form_answers_from_near_what_is_near)
+TEST(the_blocking_form_answers_from_near_what_is_near, P144)
 {
     struct keys keys;
     struct guard_result results[4];

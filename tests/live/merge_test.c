@@ -174,7 +174,7 @@ static void expect_rows(size_t from, size_t to)
 
 /* ---- how many ---- */
 
-TEST(a_hundred_cold_keys_that_wait_for_a_worker_are_four_queries)
+TEST(a_hundred_cold_keys_that_wait_for_a_worker_are_four_queries, P94)
 {
     fleet.config.max_loads = 2;
     fleet.policy.batch_max = 30;
@@ -210,7 +210,7 @@ TEST(a_policy_may_keep_them_apart)
     expect_rows(0, 20);
 }
 
-TEST(values_that_go_stale_together_are_few_queries)
+TEST(values_that_go_stale_together_are_few_queries, P94)
 {
     fleet.policy.fresh_ms = 1;
     fleet.policy.stale_ms = 600000;
@@ -234,7 +234,7 @@ TEST(values_that_go_stale_together_are_few_queries)
 }
 
 /* The permits of both processes are out, and each has fifty that wait for one. */
-TEST(under_permits_the_fleet_has_few_queries_and_never_more_at_a_time)
+TEST(under_permits_the_fleet_has_few_queries_and_never_more_at_a_time, P94)
 {
     fleet.config.max_loads = 8;
     fleet.config.load_permits = 2;
@@ -263,7 +263,7 @@ TEST(under_permits_the_fleet_has_few_queries_and_never_more_at_a_time)
 /* ---- what fails ---- */
 
 /* 16, 8, 4, 2, 1: beside each that fails there is one that does not. */
-TEST(a_key_that_makes_its_query_fail_fails_alone)
+TEST(a_key_that_makes_its_query_fail_fails_alone, P94)
 {
     merged.poison = keys[5];
     fleet_open(1);
@@ -276,7 +276,7 @@ TEST(a_key_that_makes_its_query_fail_fails_alone)
     assert_int_equal(stats_of(fleet.guards[0]).load_failed, 1);
 }
 
-TEST(a_source_that_is_away_is_asked_once_for_all)
+TEST(a_source_that_is_away_is_asked_once_for_all, P94)
 {
     fleet_open(1);
     queue_up(16);
@@ -286,7 +286,7 @@ TEST(a_source_that_is_away_is_asked_once_for_all)
         assert_int_equal(asks[i].result.failure, GUARD_FAILURE_UNAVAILABLE);
 }
 
-TEST(a_batch_loader_is_named_with_the_keys_that_it_forgets_or_answers_twice)
+TEST(a_batch_loader_is_named_with_the_keys_that_it_forgets_or_answers_twice, P94)
 {
     merged.left_out = keys[3];
     merged.twice = keys[4];
@@ -301,7 +301,7 @@ TEST(a_batch_loader_is_named_with_the_keys_that_it_forgets_or_answers_twice)
     assert_said("the loader of \"key:4\" finished the load a second time; its first verdict stands");
 }
 
-TEST(what_a_batch_loader_answers_that_it_was_not_asked_for_is_told_and_changes_nothing)
+TEST(what_a_batch_loader_answers_that_it_was_not_asked_for_is_told_and_changes_nothing, P94)
 {
     fleet_open(1);
     expect_row(0, "before", "before v1");
@@ -392,7 +392,7 @@ TEST(a_warm_up_has_a_quarter_of_the_waiters_at_the_most)
 
 /* ---- neighbours ---- */
 
-TEST(a_key_that_its_neighbour_needs_is_loaded_by_itself_and_is_no_circle)
+TEST(a_key_that_its_neighbour_needs_is_loaded_by_itself_and_is_no_circle, P94)
 {
     merged.asks = keys[2];
     merged.asked_for = keys[6];

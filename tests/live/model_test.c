@@ -961,7 +961,7 @@ static void assert_everything_was_seen(void)
         assert_in_range(trouble_count[i], SEEN, UINT32_MAX);
 }
 
-TEST(the_model_answers_and_stores_what_redis_does)
+TEST(the_model_answers_and_stores_what_redis_does, P1, P37)
 {
     const char *seed = getenv("MODEL_SEED");
     if (seed != NULL) {

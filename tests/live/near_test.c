@@ -36,7 +36,7 @@ TEST(what_was_found_in_redis_is_answered_without_it)
     assert_int_equal(fleet.source.begun, 1);
 }
 
-TEST(a_request_is_answered_by_the_call_if_all_its_keys_are_near)
+TEST(a_request_is_answered_by_the_call_if_all_its_keys_are_near, P144)
 {
     static const char *const keys[] = {"a", "b", "a"};
     struct guard_result results[3];
@@ -101,7 +101,7 @@ static void *ask_on(void *context)
 }
 
 /* What others looked up while the invalidation was on its way must not stay. */
-TEST(nobody_brings_the_old_row_back_near)
+TEST(nobody_brings_the_old_row_back_near, P45)
 {
     struct guard_invalidated invalidated;
     struct guard_result result;
@@ -128,7 +128,7 @@ TEST(nobody_brings_the_old_row_back_near)
     print_message("%u times the new row was near as soon as the invalidation was over\n", hits);
 }
 
-TEST(another_process_hears_of_it)
+TEST(another_process_hears_of_it, P45)
 {
     struct guard_invalidated invalidated;
     near_init();
@@ -144,7 +144,7 @@ TEST(another_process_hears_of_it)
     assert_int_equal(stats_of(fleet.guards[1]).near_dropped, 1);
 }
 
-TEST(nothing_is_near_without_the_subscription)
+TEST(nothing_is_near_without_the_subscription, P45)
 {
     near_init();
     fleet.config.redis_limit_ms = 1000; /* a get without Redis waits for that */
@@ -171,7 +171,7 @@ static void lead_to(const struct stack_redis *redis, const char *name)
 }
 
 /* What it has is the old master's word; that of the new one is not heard yet. */
-TEST(another_master_empties_it)
+TEST(another_master_empties_it, P85)
 {
     struct stack_redis next = {.pid = 0};
     char name[PROC_PATH_BYTES + 32], url[PROC_PATH_BYTES + 64];

@@ -197,7 +197,7 @@ TEST(many_nested_loads_keep_to_the_bulkhead)
 
 /* ---- circles ---- */
 
-TEST(a_key_in_its_own_chain_is_an_error_at_once)
+TEST(a_key_in_its_own_chain_is_an_error_at_once, P67)
 {
     static const struct link CIRCLES[][3] = {
         {{"a", "a"}, {NULL, NULL}, {NULL, NULL}},
@@ -219,7 +219,7 @@ TEST(a_key_in_its_own_chain_is_an_error_at_once)
         }
 }
 
-TEST(two_loads_of_a_process_that_wait_for_each_other_end_at_once)
+TEST(two_loads_of_a_process_that_wait_for_each_other_end_at_once, P67)
 {
     static struct ask a, b;
     plan_init(&plan, 2);
@@ -241,7 +241,7 @@ TEST(two_loads_of_a_process_that_wait_for_each_other_end_at_once)
     assert_int_equal(plan.begun, 2);
 }
 
-TEST(a_circle_through_two_processes_ends_before_the_deadline)
+TEST(a_circle_through_two_processes_ends_before_the_deadline, P67)
 {
     enum { LIMIT_MS = 8000 }; /* half of it is for waiting for others */
     static struct ask asks[2];

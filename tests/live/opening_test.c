@@ -33,7 +33,7 @@ static bool clock_before(void)
 }
 
 /* A day forward and a day back: with a load under way, a request that waits for it, and values in Redis and near. */
-TEST(no_wall_clock_takes_part_in_any_decision)
+TEST(no_wall_clock_takes_part_in_any_decision, P182)
 {
     static const int64_t leaps_s[] = {DAY_S, -DAY_S};
     static struct ask loading, waiting;
@@ -107,7 +107,7 @@ static void call_all(struct guard *guard)
     CALL(guard_get(guard, NULL, NULL, NULL)); /* refused */
 }
 
-TEST(no_call_sets_errno_or_goes_by_it)
+TEST(no_call_sets_errno_or_goes_by_it, P183)
 {
     fleet.policy.tagged = true;
     fleet_open(1);
@@ -135,7 +135,7 @@ static void take_back(char *text)
     free(text);
 }
 
-TEST(arguments_are_copied_where_nothing_else_is_said)
+TEST(arguments_are_copied_where_nothing_else_is_said, P181)
 {
     static struct ask ask;
     char *url = lent(rig_redis.url), *name_space = lent(fleet.name_space), *key = lent("copied");

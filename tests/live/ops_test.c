@@ -109,7 +109,7 @@ static void assert_healthy_among(struct service *service, const char *begun, con
     drips_close(&drips);
 }
 
-TEST(whoever_drips_or_asks_for_ever_keeps_nobody_from_asking)
+TEST(whoever_drips_or_asks_for_ever_keeps_nobody_from_asking, P87)
 {
     char folder[] = "/tmp/ops_test.XXXXXX", path[sizeof folder + 8];
     assert_non_null(mkdtemp(folder));

@@ -117,7 +117,7 @@ TEST(an_offer_owes_the_document_of_its_product)
 }
 
 /* Whatever is below a category has its tag: nothing is looked for. */
-TEST(a_category_owes_its_tag_its_parents_listing_and_the_tree)
+TEST(a_category_owes_its_tag_its_parents_listing_and_the_tree, P77)
 {
     assert_string_equal(owed("UPDATE categories SET name = 'new' WHERE id = 9903"),
                         "catalog tag:category:9903 tag:listing:9902 ");
@@ -134,7 +134,7 @@ TEST(a_category_owes_its_tag_its_parents_listing_and_the_tree)
 }
 
 /* Every document but the tree has the tag of its root. */
-TEST(everything_thrown_away_owes_the_tree_and_every_root)
+TEST(everything_thrown_away_owes_the_tree_and_every_root, P77)
 {
     must("CREATE TEMPORARY TABLE all_targets ON COMMIT DROP AS "
          "SELECT 'tag:category:' || id AS target FROM categories WHERE level = 1 UNION SELECT 'catalog'");
@@ -148,7 +148,7 @@ TEST(everything_thrown_away_owes_the_tree_and_every_root)
     }
 }
 
-TEST(everything_is_not_thrown_away_by_who_may_not_see_it_all)
+TEST(everything_is_not_thrown_away_by_who_may_not_see_it_all, P77)
 {
     static const char *const levels[] = {"REPEATABLE READ", "SERIALIZABLE"};
     for (size_t i = 0; i < 2; i++) {
@@ -167,7 +167,7 @@ TEST(everything_is_not_thrown_away_by_who_may_not_see_it_all)
     "INSERT INTO invalidations (target, made_at, due_at) "                                                   \
     "SELECT 'product:1', now() - interval '25 hours 1 minute', now() FROM generate_series(1, 30)"
 
-TEST(a_debt_older_than_anything_cached_goes_with_the_next_ones)
+TEST(a_debt_older_than_anything_cached_goes_with_the_next_ones, P79)
 {
     must("DELETE FROM invalidations");
     must(OLD_DEBTS);
@@ -182,7 +182,7 @@ TEST(a_debt_older_than_anything_cached_goes_with_the_next_ones)
 }
 
 /* Those that another transaction holds are passed over; one that cannot see what went since is not made to fail. */
-TEST(forgetting_waits_for_nobody_and_fails_nobody)
+TEST(forgetting_waits_for_nobody_and_fails_nobody, P79)
 {
     PGconn *other = PQconnectdb(postgres.url);
     must("ROLLBACK; DELETE FROM invalidations; " OLD_DEBTS);

@@ -90,7 +90,7 @@ TEST(so_many_are_out_at_a_time_and_no_more)
     assert_refused(acquire("t5", "A", 2));
 }
 
-TEST(every_key_has_a_ttl)
+TEST(every_key_has_a_ttl, P48)
 {
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_refused(acquire("t2", "B", 1));
@@ -102,7 +102,7 @@ TEST(every_key_has_a_ttl)
     assert_in_range(number(asked("PTTL {t}:p")), PERMIT_MS + 1000 - SLACK_MS, PERMIT_MS + 1000);
 }
 
-TEST(the_same_token_is_the_same_permit)
+TEST(the_same_token_is_the_same_permit, P48)
 {
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_int_equal(acquire("t1", "A", 1), 1);
@@ -276,7 +276,7 @@ TEST(a_process_that_gets_a_user_leaves_the_refreshes_behind_and_back)
 }
 
 /* He was told, and it is for users before him. */
-TEST(who_falls_back_from_a_permit_that_is_free_tells_whom_it_is_for)
+TEST(who_falls_back_from_a_permit_that_is_free_tells_whom_it_is_for, P48)
 {
     assert_int_equal(acquire("t1", "C", 1), 1);
     assert_refused(acquire("t2", "A", 1));

@@ -48,7 +48,7 @@ static void expect_rows(struct ask *asks, size_t count)
     }
 }
 
-TEST(never_more_loads_at_a_time_than_permits)
+TEST(never_more_loads_at_a_time_than_permits, P48)
 {
     static struct ask asks[KEYS];
     init_with_permits();
@@ -125,7 +125,7 @@ static void load_in_order(struct guard_load *load, void *context)
     source_load(load, begun.source);
 }
 
-TEST(a_waiting_user_comes_before_a_refresh_of_another_process)
+TEST(a_waiting_user_comes_before_a_refresh_of_another_process, P48)
 {
     static struct ask running, user;
     init_with_permits();
@@ -195,7 +195,7 @@ static void kill_it(pid_t pid)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-TEST(the_permits_of_a_killed_process_come_back_when_they_run_out)
+TEST(the_permits_of_a_killed_process_come_back_when_they_run_out, P48)
 {
     enum { PERMIT_MS = 9000, MACHINE_MS = 6000 };
     _Static_assert(MACHINE_MS < PERMIT_MS, "nobody waits for a second time of theirs");
@@ -234,7 +234,7 @@ static long long processes_waiting(void)
 
 /* One process has the only permit, and a second one is next, before the third. The second is stopped, so that it does
  * not take the permit that it will be told of. The third waits until the second counts as dead, and one poll. */
-TEST(a_permit_whose_next_process_is_stopped_goes_to_the_one_behind)
+TEST(a_permit_whose_next_process_is_stopped_goes_to_the_one_behind, P48)
 {
     enum { PLACE_MS = 2000, POLL_MS = 750, MACHINE_MS = 6000 };
     static struct ask first, third;

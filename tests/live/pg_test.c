@@ -340,7 +340,7 @@ TEST(many_threads_share_a_pool)
     }
 }
 
-TEST(a_slow_query_ends_at_the_deadline_here_and_on_the_server)
+TEST(a_slow_query_ends_at_the_deadline_here_and_on_the_server, P61)
 {
     struct asking nap = {.statement = NAP, .param = "60000", .left_ms = 200};
     ask(&nap);
@@ -350,7 +350,7 @@ TEST(a_slow_query_ends_at_the_deadline_here_and_on_the_server)
     assert_answers();
 }
 
-TEST(a_cancelled_query_ends_on_the_server_and_its_connection_is_not_used_again)
+TEST(a_cancelled_query_ends_on_the_server_and_its_connection_is_not_used_again, P62)
 {
     enum { TRIES = 5 };
     struct asking before = asked(PID, NULL);
@@ -398,7 +398,7 @@ TEST(a_server_that_was_stopped_is_used_again)
     assert_answers();
 }
 
-TEST(a_connection_that_was_terminated_while_idle_is_replaced_unnoticed)
+TEST(a_connection_that_was_terminated_while_idle_is_replaced_unnoticed, P61)
 {
     for (unsigned round = 0; round < 5; round++) {
         assert_answers();
@@ -409,7 +409,7 @@ TEST(a_connection_that_was_terminated_while_idle_is_replaced_unnoticed)
     }
 }
 
-TEST(a_query_that_an_administrator_ended_is_not_started_again)
+TEST(a_query_that_an_administrator_ended_is_not_started_again, P61)
 {
     assert_answers();
     struct asking nap = {.cancel_fd = 0};
@@ -432,7 +432,7 @@ TEST(a_restarted_server_is_used_again)
     assert_answers();
 }
 
-TEST(a_limit_of_the_servers_for_transactions_ends_none_of_ours)
+TEST(a_limit_of_the_servers_for_transactions_ends_none_of_ours, P176)
 {
     char version[16];
     assert_true(stack_postgres_query(postgres.url, "SHOW server_version_num", version, sizeof version));
@@ -520,7 +520,7 @@ TEST(a_killed_server_is_unavailable_until_it_is_back)
     assert_answers();
 }
 
-TEST(a_full_server_is_unavailable_until_someone_leaves)
+TEST(a_full_server_is_unavailable_until_someone_leaves, P61)
 {
     PGconn *others[MAX_CONNECTIONS + 1];
     size_t count = 0;
@@ -565,7 +565,7 @@ TEST(a_table_that_changes_under_a_prepared_plan_does_not_fail_a_query)
 }
 
 /* Two failovers in a row: none but writers find the second one, and they may have logged in anew by then. */
-TEST(a_reign_that_ends_when_it_has_just_begun_ends_a_moment_later)
+TEST(a_reign_that_ends_when_it_has_just_begun_ends_a_moment_later, P175)
 {
     struct pg_life first = {.reign = 0, .until_ms = UINT64_MAX},
                    second = {.reign = 1, .until_ms = UINT64_MAX};
@@ -576,7 +576,7 @@ TEST(a_reign_that_ends_when_it_has_just_begun_ends_a_moment_later)
     WAIT_UNTIL(pg_session_is_over(&second));
 }
 
-TEST(a_host_that_never_answers_is_passed_over)
+TEST(a_host_that_never_answers_is_passed_over, P176)
 {
     char conninfo[160];
     uint16_t port;
@@ -591,7 +591,7 @@ TEST(a_host_that_never_answers_is_passed_over)
     close(silent);
 }
 
-TEST(lists_of_hosts_and_ports_that_do_not_match_are_named)
+TEST(lists_of_hosts_and_ports_that_do_not_match_are_named, P176)
 {
     static const char *const wrong[] = {"host=127.0.0.1,127.0.0.1 port=1,1,1",
                                         "host=127.0.0.1 hostaddr=127.0.0.1,127.0.0.1"};
@@ -601,14 +601,14 @@ TEST(lists_of_hosts_and_ports_that_do_not_match_are_named)
     }
 }
 
-TEST(sessions_have_the_isolation_that_the_statements_count_on)
+TEST(sessions_have_the_isolation_that_the_statements_count_on, P176)
 {
     set_for_all("SET default_transaction_isolation = 'serializable'");
     assert_string_equal(asked(ISOLATION, NULL).cell, "read committed");
     set_for_all("RESET default_transaction_isolation");
 }
 
-TEST(a_session_that_is_old_is_replaced)
+TEST(a_session_that_is_old_is_replaced, P175)
 {
     struct pg_config config = usual(postgres.url);
     config.connection_count = 1;

@@ -157,7 +157,7 @@ static void expect_ignored(const char *tag, const char *entry, size_t bytes)
     assert_int_equal(atomic_load(&scene.waiter.answers), 0);
 }
 
-TEST(what_is_not_a_sound_entry_of_the_key_is_only_a_wake_up)
+TEST(what_is_not_a_sound_entry_of_the_key_is_only_a_wake_up, P23)
 {
     enum { HUGE_BYTES = 8 << 20 };
     char tag[17], *huge = calloc(1, HUGE_BYTES);

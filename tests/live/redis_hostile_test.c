@@ -203,7 +203,7 @@ TEST(nonsense_is_a_reason_to_leave)
 }
 
 /* Many elements, each small and soon consumed: the bytes of one reply count together. */
-TEST(a_reply_without_bounds_is_a_reason_to_leave)
+TEST(a_reply_without_bounds_is_a_reason_to_leave, P57)
 {
     enum { ELEMENTS = 40, BYTES = 10000, SIZE = 6 + ELEMENTS * (BYTES + 10) };
     char *flood = malloc(SIZE + 1);
@@ -226,7 +226,7 @@ static void play_two_answers(int fd, unsigned number)
     }
 }
 
-TEST(a_reply_that_nobody_asked_for_is_never_given_to_the_next_caller)
+TEST(a_reply_that_nobody_asked_for_is_never_given_to_the_next_caller, P52)
 {
     struct call call;
 
@@ -248,7 +248,7 @@ static void play_silence(int fd, unsigned number)
     hear_out(fd);
 }
 
-TEST(a_server_that_accepts_and_says_nothing_is_left_after_the_connect_limit)
+TEST(a_server_that_accepts_and_says_nothing_is_left_after_the_connect_limit, P56)
 {
     hire(play_silence, NULL, 0);
     prepare_actor("");
@@ -284,7 +284,7 @@ static void play_slam(int fd, unsigned number)
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
 }
 
-TEST(writing_to_a_connection_that_is_gone_raises_no_signal)
+TEST(writing_to_a_connection_that_is_gone_raises_no_signal, P183)
 {
     struct call calls[20];
     struct sigaction action;
@@ -315,7 +315,7 @@ static void play_until_reset(int fd, unsigned number)
         heard_error = hear(fd, &byte, 1, 0) < 0 ? errno : 0;
 }
 
-TEST(a_connection_in_doubt_is_reset_so_that_the_server_knows)
+TEST(a_connection_in_doubt_is_reset_so_that_the_server_knows, P52)
 {
     struct call call;
 
@@ -357,7 +357,7 @@ static void expect_greeting(const char *line, enum guard_redis_state state, cons
     expect_greeting_of("hunter2:hunter2@", line, state, said);
 }
 
-TEST(what_the_greeting_hears_decides_between_down_and_denied)
+TEST(what_the_greeting_hears_decides_between_down_and_denied, P54)
 {
     expect_greeting("-ERR unknown command `AUTH`, with args beginning with: `hunter2`, `hunter2`\r\n",
                     GUARD_REDIS_DENIED, "AUTH refused: error withheld");
@@ -438,7 +438,7 @@ static void too_late_then(const char *line)
     assert_int_equal(rig.states[1], GUARD_REDIS_DOWN);
 }
 
-TEST(whoever_was_too_late_is_believed_when_it_has_said_twice_that_it_is_the_master)
+TEST(whoever_was_too_late_is_believed_when_it_has_said_twice_that_it_is_the_master, P84)
 {
 
     too_late_then("*1\r\n$5\r\nslave\r\n");

@@ -206,7 +206,7 @@ static void expect_denied(const char *login, const char *database, const char *s
     rig_finish();
 }
 
-TEST(a_wrong_password_user_or_database_is_denied_with_the_reason)
+TEST(a_wrong_password_user_or_database_is_denied_with_the_reason, P96)
 {
     expect_denied("nobody:hunter2@", "", "AUTH refused: WRONGPASS; correct user and password");
     expect_denied(":hunter2@", "", "this Redis has no password: remove it from the URL");
@@ -310,7 +310,7 @@ TEST(a_script_runs_by_its_digest_and_by_its_source_once_the_server_has_forgotten
     assert_int_equal(stack_redis_calls(&server, "eval"), evals + 3);
 }
 
-TEST(an_error_reply_reaches_its_caller_and_leaves_the_connection_up)
+TEST(an_error_reply_reaches_its_caller_and_leaves_the_connection_up, P53)
 {
     static struct call wrong;
 
@@ -326,7 +326,7 @@ TEST(an_error_reply_reaches_its_caller_and_leaves_the_connection_up)
     rig_expect_pong();
 }
 
-TEST(a_master_that_becomes_a_replica_is_left_and_found_again)
+TEST(a_master_that_becomes_a_replica_is_left_and_found_again, P54)
 {
     static struct call write;
 
@@ -344,7 +344,7 @@ TEST(a_master_that_becomes_a_replica_is_left_and_found_again)
     rig_expect_pong();
 }
 
-TEST(too_many_clients_is_a_reason_to_come_back_later)
+TEST(too_many_clients_is_a_reason_to_come_back_later, P53)
 {
     ask_server("CONFIG SET maxclients 1");
     rig_start(server.url);
@@ -356,7 +356,7 @@ TEST(too_many_clients_is_a_reason_to_come_back_later)
     rig_expect_pong();
 }
 
-TEST(a_refused_port_answers_unsent_within_the_limit_and_says_so)
+TEST(a_refused_port_answers_unsent_within_the_limit_and_says_so, P56)
 {
     static struct call call;
     uint64_t start_ns = uv_hrtime();
@@ -372,7 +372,7 @@ TEST(a_refused_port_answers_unsent_within_the_limit_and_says_so)
     assert_int_equal(rig.state_count, 1); /* the same news again is no news */
 }
 
-TEST_WITH(a_hung_server_costs_one_limit_and_its_late_replies_reach_nobody, NULL, resume_server)
+TEST_WITH(a_hung_server_costs_one_limit_and_its_late_replies_reach_nobody, NULL, resume_server, P52)
 {
     enum { CALLS = 50 };
     struct call lost[CALLS], later[CALLS];
@@ -465,7 +465,7 @@ static void publish_until_heard(const char *payload)
     assert_string_equal(rig.message, payload);
 }
 
-TEST(a_subscription_gets_messages_and_is_made_again_when_it_is_killed)
+TEST(a_subscription_gets_messages_and_is_made_again_when_it_is_killed, P25)
 {
     rig_prepare(server.url);
     rig.config.channel = "news";
@@ -519,7 +519,7 @@ static void stand_still(uint64_t span_ms)
     atomic_fetch_add(&leapt_ms, span_ms);
 }
 
-TEST(a_canary_that_came_back_during_a_stall_is_read_before_it_is_judged)
+TEST(a_canary_that_came_back_during_a_stall_is_read_before_it_is_judged, P24)
 {
     unsigned told = 0;
     const struct subscription_hooks hooks = {&told, on_news, on_resync, on_told, NULL};
@@ -610,7 +610,7 @@ TEST(what_an_acl_took_away_and_gave_back_is_used_again)
 
 /* ---- what callers do ---- */
 
-TEST(more_than_max_pending_bytes_is_refused_at_once)
+TEST(more_than_max_pending_bytes_is_refused_at_once, P55)
 {
     static struct call call;
     char big[1000];
@@ -639,7 +639,7 @@ static void stall(uv_timer_t *timer)
     stand_still(HUNG_LIMIT_MS + 100);
 }
 
-TEST(a_loop_that_was_busy_reads_the_reply_before_it_declares_it_late)
+TEST(a_loop_that_was_busy_reads_the_reply_before_it_declares_it_late, P55)
 {
     static struct call call;
     static uv_timer_t busy;
@@ -670,7 +670,7 @@ static void stand_still_on_reply(void *context, enum redis_outcome outcome, cons
     stand_still(LONG_LIMIT_MS / 2);
 }
 
-TEST(a_slow_callback_makes_no_younger_command_late_unread)
+TEST(a_slow_callback_makes_no_younger_command_late_unread, P55)
 {
     struct call older = {.answered = 0}, younger;
     const char *argv[] = {"PING"};
@@ -881,7 +881,7 @@ static void let_dns_go(void)
     assert_true(wait_for(&dns_left));
 }
 
-TEST(a_lookup_that_hangs_is_given_up_and_its_late_answer_harms_nobody)
+TEST(a_lookup_that_hangs_is_given_up_and_its_late_answer_harms_nobody, P56)
 {
     static struct call call;
     char url[64];

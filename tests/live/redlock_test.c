@@ -125,7 +125,7 @@ TEST(the_first_that_waits_is_told_of_a_release)
 /* ---- masters that are away ---- */
 
 /* The first master counts far ahead of the others, as one whose clock does; then it is gone. */
-TEST(a_fence_goes_on_above_that_of_a_master_that_is_gone)
+TEST(a_fence_goes_on_above_that_of_a_master_that_is_gone, P123)
 {
     const char *name = "catalog";
     struct guard_locks *locks = locks_open();
@@ -164,7 +164,7 @@ TEST(one_master_of_three_may_be_away)
     stack_redis_resume(&masters[1]);
 }
 
-TEST(without_a_quorum_nothing_is_granted_and_holders_lose_in_time)
+TEST(without_a_quorum_nothing_is_granted_and_holders_lose_in_time, P123)
 {
     const char *name = "catalog", *free_name = "free";
     use_short_leases();
@@ -246,7 +246,7 @@ TEST(a_master_that_sentinels_name_is_no_member)
 /* ---- masters that have forgotten; last, for those that have just started grant nothing for a while ---- */
 
 /* Two of three have forgotten the holder. They do not vote before its lease must be over. */
-TEST(masters_that_come_back_empty_do_not_vote_within_a_lease)
+TEST(masters_that_come_back_empty_do_not_vote_within_a_lease, P124)
 {
     const char *name = "catalog";
     use_short_leases();

@@ -65,7 +65,7 @@ static struct guard_result get_body(size_t i)
     return result;
 }
 
-TEST(an_unchanged_value_has_a_new_life_without_being_sent)
+TEST(an_unchanged_value_has_a_new_life_without_being_sent, P72)
 {
     open_conditional(2);
     get_body(0);
@@ -82,7 +82,7 @@ TEST(an_unchanged_value_has_a_new_life_without_being_sent)
     assert_int_equal(FLEET_SUM(entry_rejected), 0);
 }
 
-TEST(an_unchanged_value_that_was_evicted_meanwhile_is_stored_anew)
+TEST(an_unchanged_value_that_was_evicted_meanwhile_is_stored_anew, P72)
 {
     open_conditional(1);
     get_body(0);
@@ -98,7 +98,7 @@ TEST(an_unchanged_value_that_was_evicted_meanwhile_is_stored_anew)
     assert_false(is_leased("k"));
 }
 
-TEST(an_invalidation_in_between_refuses_what_was_found_unchanged)
+TEST(an_invalidation_in_between_refuses_what_was_found_unchanged, P69)
 {
     struct guard_invalidated done;
     open_conditional(2);
@@ -138,7 +138,7 @@ static void open_early(void)
     fleet.policy.early_percent = 10000;
 }
 
-TEST(a_hit_before_its_end_is_refreshed_by_one_and_nobody_waits)
+TEST(a_hit_before_its_end_is_refreshed_by_one_and_nobody_waits, P70)
 {
     static struct ask ask;
     open_early();
@@ -156,7 +156,7 @@ TEST(a_hit_before_its_end_is_refreshed_by_one_and_nobody_waits)
     WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
 }
 
-TEST(an_early_refresh_that_comes_second_loads_nothing)
+TEST(an_early_refresh_that_comes_second_loads_nothing, P70)
 {
     static struct ask ask;
     struct proxy *proxy = NULL;

@@ -78,7 +78,7 @@ TEST(a_replica_answers_no_value_and_is_left_without_being_asked)
     assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_REPLICA);
 }
 
-TEST(a_replica_that_takes_writes_is_known_by_its_role)
+TEST(a_replica_that_takes_writes_is_known_by_its_role, P86)
 {
     rig_start(server.url);
     rig_wait_up();
@@ -109,7 +109,7 @@ static void finish_with_replicas(void)
     rig_finish();
 }
 
-TEST(a_master_without_its_replicas_is_up_and_answers_no_value)
+TEST(a_master_without_its_replicas_is_up_and_answers_no_value, P84)
 {
     static struct call call;
     start_fenced();
@@ -122,7 +122,7 @@ TEST(a_master_without_its_replicas_is_up_and_answers_no_value)
 }
 
 /* Its address may lead to another one by then. */
-TEST(a_master_that_stays_without_replicas_is_connected_to_anew_and_not_told_to_be_up)
+TEST(a_master_that_stays_without_replicas_is_connected_to_anew_and_not_told_to_be_up, P86)
 {
     start_fenced();
     const size_t told = rig.state_count;
@@ -145,7 +145,7 @@ static void go_on(void *context, enum redis_outcome outcome, const struct redisR
         assert_true(redis_send(rig.redis, 1, (const char *[]){"PING"}, (size_t[]){4}, go_on, NULL));
 }
 
-TEST(the_fence_opens_again_however_busy_the_connection_is)
+TEST(the_fence_opens_again_however_busy_the_connection_is, P86)
 {
     static struct call call;
     rig_start(server.url);
@@ -162,7 +162,7 @@ TEST(the_fence_opens_again_however_busy_the_connection_is)
 }
 
 /* Nothing can be invalidated there either: what is cached is as fresh as was promised. */
-TEST(a_master_that_cannot_save_is_read_by_its_role)
+TEST(a_master_that_cannot_save_is_read_by_its_role, P86)
 {
     static struct call call;
     rig_start(server.url);
@@ -239,7 +239,7 @@ TEST(a_login_without_getex_reads_by_role_and_is_told_so)
 }
 
 /* It cannot try the fence by GETEX. */
-TEST(a_login_without_getex_notices_that_replicas_leave_and_come_back)
+TEST(a_login_without_getex_notices_that_replicas_leave_and_come_back, P86)
 {
     start_as("-getex", "-wait");
     tell(&server, "CONFIG SET min-replicas-to-write 1");
@@ -314,7 +314,7 @@ static void close_beside(struct redis *redis)
     rig_wait_until(closed);
 }
 
-TEST(a_reply_of_the_old_master_reaches_nobody_once_the_new_one_is_known)
+TEST(a_reply_of_the_old_master_reaches_nobody_once_the_new_one_is_known, P85)
 {
     static struct call call = {.answered = 0};
     rig_prepare(server.url);
@@ -334,7 +334,7 @@ TEST(a_reply_of_the_old_master_reaches_nobody_once_the_new_one_is_known)
 }
 
 /* Nobody asks it anything, and a subscriber could not. */
-TEST(an_idle_connection_and_a_subscription_to_the_old_master_are_given_up)
+TEST(an_idle_connection_and_a_subscription_to_the_old_master_are_given_up, P85)
 {
     for (unsigned subscribes = 0; subscribes < 2; subscribes++) {
         rig_prepare(server.url);
@@ -350,7 +350,7 @@ TEST(an_idle_connection_and_a_subscription_to_the_old_master_are_given_up)
 }
 
 /* Its name of the reign is not known: what one connection is told counts for all. */
-TEST(who_is_told_of_a_demotion_ends_the_reign_for_all)
+TEST(who_is_told_of_a_demotion_ends_the_reign_for_all, P85)
 {
     static struct call call;
     char url[96];
@@ -369,7 +369,7 @@ TEST(who_is_told_of_a_demotion_ends_the_reign_for_all)
 
 /* ---- a server that was stopped ---- */
 
-TEST(a_server_that_stops_is_noticed_though_nobody_asks)
+TEST(a_server_that_stops_is_noticed_though_nobody_asks, P86)
 {
     rig_prepare(server.url);
     rig.config.limit_ms = LIMIT_MS;

@@ -98,7 +98,7 @@ static void stderr_comes_to_say(FILE *file, const char *url, const char *said)
     fleet_close();
 }
 
-TEST_WITH(without_a_log_stderr_hears_what_is_wrong_with_redis, fleet_before, release_stderr)
+TEST_WITH(without_a_log_stderr_hears_what_is_wrong_with_redis, fleet_before, release_stderr, P96)
 {
     FILE *file = NULL;
     char url[RIG_URL_BYTES];
@@ -119,7 +119,7 @@ TEST_WITH(without_a_log_stderr_hears_what_is_wrong_with_redis, fleet_before, rel
 }
 
 /* It works, at a price. */
-TEST_WITH(without_a_log_stderr_hears_what_the_login_lacks, fleet_before, release_stderr)
+TEST_WITH(without_a_log_stderr_hears_what_the_login_lacks, fleet_before, release_stderr, P96)
 {
     FILE *file = NULL;
     char url[RIG_URL_BYTES];
@@ -132,7 +132,7 @@ TEST_WITH(without_a_log_stderr_hears_what_the_login_lacks, fleet_before, release
     fclose(file);
 }
 
-TEST_WITH(nothing_is_said_where_all_is_well_or_it_is_switched_off, fleet_before, release_stderr)
+TEST_WITH(nothing_is_said_where_all_is_well_or_it_is_switched_off, fleet_before, release_stderr, P96)
 {
     FILE *file = NULL;
     char url[RIG_URL_BYTES];
@@ -181,7 +181,7 @@ struct breach {
     enum guard_status status;
 };
 
-TEST(a_loader_that_breaks_its_contract_is_named_with_its_key)
+TEST(a_loader_that_breaks_its_contract_is_named_with_its_key, P97)
 {
     static const struct breach breaches[] = {
         {SOURCE_NOTHING, NULL, NULL, "returned without finishing", GUARD_FAILED},
@@ -217,7 +217,7 @@ static void finish_the_first(struct guard_load *const *loads, size_t count, void
     guard_load_done(loads[0], "row", 3, NULL);
 }
 
-TEST(a_batch_loader_is_named_with_the_keys_it_left)
+TEST(a_batch_loader_is_named_with_the_keys_it_left, P97)
 {
     static struct ear ear;
     static const char *const keys[] = {"one", "two", "three"};
@@ -236,7 +236,7 @@ TEST(a_batch_loader_is_named_with_the_keys_it_left)
     assert_heard(&ear, "the loader of \"three\" returned without finishing");
 }
 
-TEST(a_loader_that_is_always_wrong_fills_no_log)
+TEST(a_loader_that_is_always_wrong_fills_no_log, P97)
 {
     static struct ear ear;
     char key[16];
@@ -295,7 +295,7 @@ static void get_wrongly_and_wait(struct guard_request request, const char *said)
     assert_heard(&calls.ear, line);
 }
 
-TEST(what_is_wrong_with_a_get_is_told)
+TEST(what_is_wrong_with_a_get_is_told, P98, P180)
 {
     static char longest[4098];
     memset(longest, 'k', sizeof longest - 1);
@@ -340,7 +340,7 @@ static void get_wrongly_by_field(struct guard_request request, const char *said)
     fleet_close();
 }
 
-TEST(what_is_wrong_with_a_field_of_a_request_is_told)
+TEST(what_is_wrong_with_a_field_of_a_request_is_told, P144)
 {
     static const char *const keys[] = {"one", "two"};
     get_wrongly_by_field((struct guard_request){.flags = GUARD_PEEK | GUARD_REVALIDATE},
@@ -365,7 +365,7 @@ static void wait_wrongly(struct guard_request request, const char *said)
     assert_string_equal(result.wrong, said);
 }
 
-TEST(a_blocking_get_is_for_no_loop_and_no_deferred_load)
+TEST(a_blocking_get_is_for_no_loop_and_no_deferred_load, P144)
 {
     struct guard_loop *loop = NULL;
     uv_loop_t uv;
@@ -389,7 +389,7 @@ TEST(a_blocking_get_is_for_no_loop_and_no_deferred_load)
     assert_int_equal(uv_loop_close(&uv), 0);
 }
 
-TEST(what_is_wrong_with_many_or_an_invalidation_is_told)
+TEST(what_is_wrong_with_many_or_an_invalidation_is_told, P98)
 {
     static const char *keys[3] = {"one", "two", ""};
     static struct guard_result results[GUARD_MANY_MAX + 1];
@@ -633,7 +633,7 @@ static void scene_end(void)
     fleet_close();
 }
 
-TEST(a_child_is_refused_at_once_and_its_parent_does_not_notice)
+TEST(a_child_is_refused_at_once_and_its_parent_does_not_notice, P99)
 {
     static struct ask waiting;
     scene_begin();
@@ -661,7 +661,7 @@ TEST(a_child_is_refused_at_once_and_its_parent_does_not_notice)
     scene_end();
 }
 
-TEST_WITH(a_child_is_told_once_on_stderr_why, fleet_before, release_stderr)
+TEST_WITH(a_child_is_told_once_on_stderr_why, fleet_before, release_stderr, P99)
 {
     FILE *file = NULL;
     static struct ear ear;
@@ -706,7 +706,7 @@ static void *be_busy(void *context)
 }
 
 /* Forked while the parent's threads hold its locks. */
-TEST(no_lock_of_the_parents_holds_a_child_up)
+TEST(no_lock_of_the_parents_holds_a_child_up, P99)
 {
     scene_begin();
     struct busy busy = {.over = false};

@@ -439,7 +439,7 @@ TEST(a_repeated_token_is_not_granted_twice)
     assert_acquire(&k, (struct ask){.token = &a}, "B");
 }
 
-TEST(a_lost_grant_costs_one_retry_and_no_waiting)
+TEST(a_lost_grant_costs_one_retry_and_no_waiting, P5)
 {
     assert_acquire(&k, (struct ask){.token = &a}, "L");
     assert_acquire(&k, (struct ask){.token = &b, .prev = &a}, "L");
@@ -474,7 +474,7 @@ TEST(an_earlier_attempt_that_is_not_the_lease_removes_nothing)
     assert_acquire(&k, (struct ask){.token = &b}, "B");
 }
 
-TEST(a_foreign_token_changes_nothing_and_tells_nobody)
+TEST(a_foreign_token_changes_nothing_and_tells_nobody, P2)
 {
     const struct text value = envelope_of(&foreign);
     struct token longer = a, shorter = a;
@@ -504,7 +504,7 @@ TEST(a_foreign_token_changes_nothing_and_tells_nobody)
     }
 }
 
-TEST(a_renewal_lengthens_the_lease_and_never_creates_one)
+TEST(a_renewal_lengthens_the_lease_and_never_creates_one, P4)
 {
     assert_acquire(&k, (struct ask){.token = &a}, "L");
     must("PEXPIRE %s 5000", k.lease);
@@ -551,7 +551,7 @@ TEST(a_release_tells_what_is_shared_if_another_process_waits_for_that_lease)
     told("r");
 }
 
-TEST(what_was_loaded_under_a_lease_that_is_gone_is_not_shared)
+TEST(what_was_loaded_under_a_lease_that_is_gone_is_not_shared, P150)
 {
     assert_acquire(&k, (struct ask){.token = &a}, "L");
     assert_acquire(&k, (struct ask){.token = &b, .waits = "b"}, "B");
@@ -595,7 +595,7 @@ TEST(a_stale_time_of_its_own_counts_for_those_that_accept_none)
     must("DEL %s", k.value);
 }
 
-TEST(a_grant_executed_after_all_was_over_can_store_nothing)
+TEST(a_grant_executed_after_all_was_over_can_store_nothing, P6)
 {
     /* The reply to `late` never came; its command is still on its way. The next attempt loads and fills. */
     assert_acquire(&k, (struct ask){.token = &b, .prev = &late}, "L");
@@ -625,7 +625,7 @@ TEST(the_lease_of_a_dead_process_expires)
     assert_int_equal(fill(&k, &dead, "late"), 0);
 }
 
-TEST(two_keys_never_share_a_lease)
+TEST(two_keys_never_share_a_lease, P21)
 {
     char long_a[301] = "", long_b[301] = "";
     memset(long_a, 'k', 300);
@@ -643,7 +643,7 @@ TEST(two_keys_never_share_a_lease)
 
 /* ---- lookups ---- */
 
-TEST(the_mode_decides_what_state_gives)
+TEST(the_mode_decides_what_state_gives, P46)
 {
     static const char *const modes = "nxrp";
     static const struct {
@@ -690,7 +690,7 @@ TEST(the_mode_decides_what_state_gives)
     }
 }
 
-TEST(a_value_is_stale_from_stale_ms_downwards)
+TEST(a_value_is_stale_from_stale_ms_downwards, P37)
 {
     put_value(&k, &filler, STALE_MS + SLACK_MS);
     assert_acquire(&k, (struct ask){.token = &a, .mode = 'p'}, "H");
@@ -795,7 +795,7 @@ TEST(a_remembered_failure_answers_a_revalidation_over_any_value)
 
 /* ---- clamps ---- */
 
-TEST(a_lease_that_lasts_too_long_is_cut_to_its_own_length)
+TEST(a_lease_that_lasts_too_long_is_cut_to_its_own_length, P1)
 {
     const struct {
         struct token lease;
@@ -985,7 +985,7 @@ TEST(keys_of_another_type_count_as_missing_and_are_overwritten)
 
 /* ---- fills ---- */
 
-TEST(a_fill_stores_releases_and_tells)
+TEST(a_fill_stores_releases_and_tells, P31)
 {
     assert_acquire(&k, (struct ask){.token = &a}, "L");
     must("SET %s x PX 1000", k.failure);
@@ -995,7 +995,7 @@ TEST(a_fill_stores_releases_and_tells)
     told("filled");
 }
 
-TEST(a_fill_whose_reply_was_lost_learns_that_it_succeeded)
+TEST(a_fill_whose_reply_was_lost_learns_that_it_succeeded, P32)
 {
     assert_acquire(&k, (struct ask){.token = &a}, "L");
     assert_int_equal(fill(&k, &a, "filled"), 1);
@@ -1022,7 +1022,7 @@ static void refresh_begins(void)
     assert_acquire(&k, (struct ask){.token = &b}, "S1");
 }
 
-TEST(a_touched_value_is_what_a_fill_would_have_stored)
+TEST(a_touched_value_is_what_a_fill_would_have_stored, P72)
 {
     refresh_begins();
     assert_int_equal(touch(&k, &b, &a, "touched"), 1);
@@ -1036,7 +1036,7 @@ TEST(a_touched_value_is_what_a_fill_would_have_stored)
     told("touched");
 }
 
-TEST(a_touch_without_the_lease_changes_nothing_and_tells_nobody)
+TEST(a_touch_without_the_lease_changes_nothing_and_tells_nobody, P72)
 {
     refresh_begins();
     const struct snapshot before = snapshot_of(&k);
@@ -1048,7 +1048,7 @@ TEST(a_touch_without_the_lease_changes_nothing_and_tells_nobody)
     told("gone");
 }
 
-TEST(a_touch_whose_reply_was_lost_learns_that_it_succeeded)
+TEST(a_touch_whose_reply_was_lost_learns_that_it_succeeded, P72)
 {
     refresh_begins();
     assert_int_equal(touch(&k, &b, &a, "touched"), 1);
@@ -1092,7 +1092,7 @@ TEST(without_memory_a_touch_gives_the_lease_back_and_leaves_the_value)
 
 /* ---- early ---- */
 
-TEST(an_early_refresh_takes_the_lease_over_the_value_it_names_and_no_other)
+TEST(an_early_refresh_takes_the_lease_over_the_value_it_names_and_no_other, P70)
 {
     char of_a[ENVELOPE_UUID_BYTES + 1] = "";
     memcpy(of_a, a.text, ENVELOPE_UUID_BYTES);
@@ -1107,7 +1107,7 @@ TEST(an_early_refresh_takes_the_lease_over_the_value_it_names_and_no_other)
     told("failed");
 }
 
-TEST(no_ttl_argument_makes_a_key_without_ttl)
+TEST(no_ttl_argument_makes_a_key_without_ttl, P35)
 {
     static const struct {
         const char *ms;
@@ -1143,7 +1143,7 @@ TEST(no_ttl_argument_makes_a_key_without_ttl)
     told("m, m, m, m, m, m, m, m, m, m, m, m, m, m, m, m, m, m, m, m, m, m, m, m, m, m, m, m, m, m, m, m");
 }
 
-TEST(without_memory_nothing_is_stored_but_everybody_is_released)
+TEST(without_memory_nothing_is_stored_but_everybody_is_released, P31)
 {
     const struct names second = names_of("second"), third = names_of("third");
     assert_acquire(&k, (struct ask){.token = &a}, "L");
@@ -1205,7 +1205,7 @@ static void assert_refused(redisReply *reply, const char *error)
     freeReplyObject(reply);
 }
 
-TEST(acquire_answers_nothing_where_it_may_not_write)
+TEST(acquire_answers_nothing_where_it_may_not_write, P84)
 {
     for (unsigned i = 0; i < 3 * 2 * 2 * COUNT(no_masters); i++) {
         const struct no_master *no_master = &no_masters[i / 12];
@@ -1241,7 +1241,7 @@ TEST(what_stands_under_the_other_keys_does_not_shut_the_fence)
     assert_acquire(&k, (struct ask){.token = &filler}, "H");
 }
 
-TEST(only_the_master_says_that_a_value_is_stored_already)
+TEST(only_the_master_says_that_a_value_is_stored_already, P84)
 {
     const struct text value = envelope_of(&a);
     for (size_t i = 0; i < COUNT(no_masters); i++) {
@@ -1285,7 +1285,7 @@ TEST(a_lease_given_back_without_a_failure_is_free_at_once)
 
 /* ---- invalidations ---- */
 
-TEST(an_invalidation_voids_the_load_that_runs)
+TEST(an_invalidation_voids_the_load_that_runs, P43)
 {
     assert_int_equal(invalidate(&k, "i1"), 0); /* before the acquire: nothing to do */
     assert_acquire(&k, (struct ask){.token = &a}, "L");
@@ -1313,7 +1313,7 @@ TEST(an_invalidation_removes_value_lease_and_failure)
     told("failed, gone");
 }
 
-TEST(a_soft_invalidation_makes_the_value_stale_at_once)
+TEST(a_soft_invalidation_makes_the_value_stale_at_once, P154)
 {
     static const struct {
         long long ttl_ms; /* 0: none */

@@ -475,7 +475,7 @@ TEST(a_name_that_the_sentinels_do_not_know_is_told)
     expect_told(url, GUARD_REDIS_DENIED, "the Sentinels know no master of the name in the URL");
 }
 
-TEST(servers_with_data_are_not_taken_for_sentinels)
+TEST(servers_with_data_are_not_taken_for_sentinels, P132)
 {
     char url[256];
     uint16_t ports[] = {fleet.node[0].port, fleet.node[1].port};
@@ -483,7 +483,7 @@ TEST(servers_with_data_are_not_taken_for_sentinels)
     expect_told(url, GUARD_REDIS_DENIED, "this is a single Redis: the URL must begin with redis://");
 }
 
-TEST(a_sentinel_is_not_taken_for_a_server_with_data)
+TEST(a_sentinel_is_not_taken_for_a_server_with_data, P132)
 {
     char url[256];
     snprintf(url, sizeof url, "redis://:" WATCH_PASSWORD "@127.0.0.1:%u", (unsigned)fleet.sentinel[0].port);
@@ -580,7 +580,7 @@ TEST_WITH(the_sentinels_that_the_url_does_not_name_are_asked_too, NULL, resume_s
 
 /* ---- failovers ---- */
 
-TEST(a_planned_failover_shows_nothing_old)
+TEST(a_planned_failover_shows_nothing_old, P134)
 {
     struct passage passage = begin_passage();
     passage.planned = true;
@@ -594,7 +594,7 @@ static void set_least_replicas(const char *count)
         freeReplyObject(stack_redis_command(&fleet.node[i], "CONFIG SET min-replicas-to-write %s", count));
 }
 
-TEST(without_replicas_to_wait_for_what_is_old_is_shown_for_a_second_at_most)
+TEST(without_replicas_to_wait_for_what_is_old_is_shown_for_a_second_at_most, P135)
 {
     set_least_replicas("0");
     struct passage passage = begin_passage();
@@ -604,7 +604,7 @@ TEST(without_replicas_to_wait_for_what_is_old_is_shown_for_a_second_at_most)
     set_least_replicas("1");
 }
 
-TEST(a_killed_master_is_left_for_the_next_one)
+TEST(a_killed_master_is_left_for_the_next_one, P134)
 {
     struct passage passage = begin_passage();
     stack_redis_kill(&fleet.node[passage.old]);
@@ -626,7 +626,7 @@ static void expect_the_idle_one_reads(uint64_t number)
     assert_int_equal(strtoull(call.text, NULL, 10), number);
 }
 
-TEST(a_master_that_was_stopped_and_goes_on_shows_nothing_old)
+TEST(a_master_that_was_stopped_and_goes_on_shows_nothing_old, P134)
 {
     struct passage passage = begin_passage();
     stack_redis_pause(&fleet.node[passage.old]);
@@ -638,7 +638,7 @@ TEST(a_master_that_was_stopped_and_goes_on_shows_nothing_old)
     end_passage("stopped", &passage, false);
 }
 
-TEST(when_all_sentinels_and_then_the_master_have_died_it_recovers_with_them)
+TEST(when_all_sentinels_and_then_the_master_have_died_it_recovers_with_them, P135)
 {
     size_t master = stack_sentinel_master(&fleet);
     start_watching(fleet.url);

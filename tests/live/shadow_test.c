@@ -92,7 +92,7 @@ static void invalidate(bool of_tag)
 }
 
 /* The entry of the fleet is what callers are answered with; that of the shadow is what its counters are made of. */
-TEST(what_is_invalidated_in_the_shadow_is_gone_from_the_fleet_beside_it)
+TEST(what_is_invalidated_in_the_shadow_is_gone_from_the_fleet_beside_it, P82)
 {
     for (int of_tag = 0; of_tag < 2; of_tag++) {
         fleet_init();

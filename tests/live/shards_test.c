@@ -121,7 +121,7 @@ static struct guard_invalidated invalidate(const char *key, uint32_t deadline_ms
 
 /* ---- all there ---- */
 
-TEST(keys_of_all_masters_are_loaded_once_and_then_hits_in_every_process)
+TEST(keys_of_all_masters_are_loaded_once_and_then_hits_in_every_process, P143)
 {
     char key[KEY_BYTES], id[2][GUARD_CACHE_ID_BYTES + 1];
     fleet_open(2);
@@ -142,7 +142,7 @@ TEST(keys_of_all_masters_are_loaded_once_and_then_hits_in_every_process)
     assert_int_equal(atomic_load(&fleet.source.begun), 2 * KEYS);
 }
 
-TEST(many_keys_of_all_masters_are_one_request)
+TEST(many_keys_of_all_masters_are_one_request, P143)
 {
     static char names[KEYS][KEY_BYTES];
     const char *keys[KEYS];
@@ -175,7 +175,7 @@ static void open_tagged(void)
     fleet_open(1);
 }
 
-TEST(a_tag_reaches_its_entries_on_every_master_and_is_read_where_only_a_master_answers)
+TEST(a_tag_reaches_its_entries_on_every_master_and_is_read_where_only_a_master_answers, P143)
 {
     char key[KEY_BYTES];
     struct guard_invalidated result;
@@ -206,7 +206,7 @@ static void load_of_letter(struct guard_load *load, void *context)
 }
 
 /* The epochs of a turn's entries are read together, but each entry is judged by its own. */
-TEST(a_tag_that_cannot_be_read_spoils_no_entry_of_the_same_turn_that_does_not_have_it)
+TEST(a_tag_that_cannot_be_read_spoils_no_entry_of_the_same_turn_that_does_not_have_it, P76)
 {
     const char *const keys[] = {"a1", "b1", "a2", "c1"};
     enum { COUNT = sizeof keys / sizeof keys[0], SPOILT = 1 };
@@ -230,7 +230,7 @@ TEST(a_tag_that_cannot_be_read_spoils_no_entry_of_the_same_turn_that_does_not_ha
 }
 
 /* They become stale on every master, each at the word of that of the tags. */
-TEST(an_expired_tag_makes_its_entries_on_every_master_stale)
+TEST(an_expired_tag_makes_its_entries_on_every_master_stale, P154)
 {
     char key[KEY_BYTES];
     struct guard_invalidated result;
@@ -261,7 +261,7 @@ static bool is_told_away(size_t i)
 }
 
 /* It has the tags, too: tagged kinds are then as if all Redis were away, but no other master is blamed for that. */
-TEST(a_master_that_is_away_costs_its_own_keys_and_those_with_tags_if_it_has_the_tags)
+TEST(a_master_that_is_away_costs_its_own_keys_and_those_with_tags_if_it_has_the_tags, P141)
 {
     char tagged[KEY_BYTES], here[KEY_BYTES], there[KEY_BYTES];
     unsigned number = 0;
@@ -294,7 +294,7 @@ TEST(a_master_that_is_away_costs_its_own_keys_and_those_with_tags_if_it_has_the_
 
 /* ---- a slot on the move ---- */
 
-TEST(a_key_whose_slot_moves_is_invalidated_without_its_script)
+TEST(a_key_whose_slot_moves_is_invalidated_without_its_script, P142)
 {
     char key[KEY_BYTES];
     unsigned number = 100;
@@ -315,7 +315,7 @@ TEST(a_key_whose_slot_moves_is_invalidated_without_its_script)
 
 /* ---- replicas that are waited for ---- */
 
-TEST(an_invalidation_waits_for_the_replicas_of_its_own_master)
+TEST(an_invalidation_waits_for_the_replicas_of_its_own_master, P136)
 {
     char here[KEY_BYTES], there[KEY_BYTES];
     unsigned number = 200;

@@ -166,7 +166,7 @@ TEST(a_second_schema_changes_nothing_and_a_second_seed_is_refused)
     PQfinish(conn);
 }
 
-TEST(make_db_seeds_what_is_empty_and_nothing_else)
+TEST(make_db_seeds_what_is_empty_and_nothing_else, P80)
 {
     create_database("made");
     PGconn *conn = connected("made");
@@ -178,7 +178,7 @@ TEST(make_db_seeds_what_is_empty_and_nothing_else)
     PQfinish(conn);
 }
 
-TEST(tables_of_somebody_else_are_left_alone)
+TEST(tables_of_somebody_else_are_left_alone, P80)
 {
     create_database("foreigner");
     PGconn *conn = connected("foreigner");
@@ -230,7 +230,7 @@ static void assert_brought_up_to_date(PGconn *conn, const char *database)
 }
 
 /* What was cached before has the tag of its own category and no other, so that each of them is owed. */
-TEST(an_older_schema_is_brought_up_to_date_and_keeps_its_rows)
+TEST(an_older_schema_is_brought_up_to_date_and_keeps_its_rows, P80)
 {
     create_database("older");
     assert_true(stack_postgres_load(url_of("older"), 100));
@@ -254,7 +254,7 @@ TEST(an_older_schema_is_brought_up_to_date_and_keeps_its_rows)
 }
 
 /* Nor does it have what was added since. */
-TEST(the_first_schema_is_brought_up_to_date_as_well)
+TEST(the_first_schema_is_brought_up_to_date_as_well, P80)
 {
     create_database("first");
     assert_true(stack_postgres_load(url_of("first"), 100));
@@ -265,7 +265,7 @@ TEST(the_first_schema_is_brought_up_to_date_as_well)
 }
 
 /* It would drop what it does not understand, and cache what nobody owes it. These are what its statements need. */
-TEST(a_catalogd_of_the_older_schema_can_do_nothing_with_this_one)
+TEST(a_catalogd_of_the_older_schema_can_do_nothing_with_this_one, P80)
 {
     static const char *const statements[] = {
         "SELECT p.version FROM products AS p WHERE p.id = 7",
@@ -385,7 +385,7 @@ static void validator_of(int product, char out[128])
     snprintf(out, 128, "%s", value_of(shop, text));
 }
 
-TEST(every_row_of_a_document_moves_its_validator)
+TEST(every_row_of_a_document_moves_its_validator, P78)
 {
     static const char *const changes[] = {
         "UPDATE products SET stock = stock WHERE id = 5",
@@ -431,7 +431,7 @@ TEST(every_row_of_a_document_moves_its_validator)
 }
 
 /* Whoever writes, whatever he writes there, and though he has set the seed of random(). */
-TEST(a_stamp_never_comes_again)
+TEST(a_stamp_never_comes_again, P78)
 {
     execute(shop, "BEGIN");
     execute(shop, "CREATE TEMPORARY TABLE kept ON COMMIT DROP AS SELECT * FROM products WHERE id = 5");
@@ -629,7 +629,7 @@ TEST(a_row_changed_during_the_delay_is_answered_as_it_was)
 }
 
 /* A product that is known already comes without what is known; a changed one, and an absent one, as ever. */
-TEST(a_known_validator_brings_nothing_but_itself)
+TEST(a_known_validator_brings_nothing_but_itself, P78)
 {
     char known[128];
     validator_of(8, known);

@@ -174,7 +174,7 @@ TEST(the_clock_begins_with_an_era_and_stands_until_something_is_invalidated)
     assert_true(read_clock().count > next.count);
 }
 
-TEST(a_lost_clock_begins_another_era)
+TEST(a_lost_clock_begins_another_era, P75)
 {
     struct tags_clock first = read_clock();
     must("DEL csg1:{test:tags}:clock");
@@ -276,7 +276,7 @@ static bool invalidates_as_master(struct tags_clock born)
     return outdated && works;
 }
 
-TEST(an_entry_is_not_good_because_a_master_that_took_over_counts_the_same_numbers_again)
+TEST(an_entry_is_not_good_because_a_master_that_took_over_counts_the_same_numbers_again, P138)
 {
     assert_true(stack_redis_start_replica(&replica, &server));
     assert_true(keep(read_clock(), 1));
@@ -287,7 +287,7 @@ TEST(an_entry_is_not_good_because_a_master_that_took_over_counts_the_same_number
     assert_true(invalidates_as_master(born));
 }
 
-TEST(a_leap_that_was_lost_does_not_come_again)
+TEST(a_leap_that_was_lost_does_not_come_again, P138)
 {
     assert_true(stack_redis_start_replica(&replica, &server));
     assert_true(keep(read_clock(), 1));
@@ -301,7 +301,7 @@ TEST(a_leap_that_was_lost_does_not_come_again)
 }
 
 /* The clock of the first is what both of the next two masters had of it. */
-TEST(two_leaps_soon_after_another_leap_do_not_meet)
+TEST(two_leaps_soon_after_another_leap_do_not_meet, P138)
 {
     char first[96];
     must("SET csg1:{test:tags}:clock 0000000000000017.000000000001 PX 600000");
@@ -320,7 +320,7 @@ TEST(two_leaps_soon_after_another_leap_do_not_meet)
 }
 
 /* The old one has not been asked under its present reign when the new one's clock leaps, and leaps later. */
-TEST(an_entry_that_is_born_at_an_old_master_does_not_outlive_what_the_new_one_invalidates)
+TEST(an_entry_that_is_born_at_an_old_master_does_not_outlive_what_the_new_one_invalidates, P138)
 {
     assert_true(stack_redis_start_replica(&replica, &server));
     assert_true(keep(read_clock(), 1));
@@ -425,7 +425,7 @@ TEST(an_entry_is_good_unless_a_tag_was_invalidated_since_it_was_born)
     assert_false(keep(born, TAGS));
 }
 
-TEST(a_lost_epoch_is_the_present_clock)
+TEST(a_lost_epoch_is_the_present_clock, P75)
 {
     struct tags_clock born = read_clock();
     invalidate(0);
@@ -518,7 +518,7 @@ TEST(of_very_many_expiries_none_makes_a_stale_time_longer)
     }
 }
 
-TEST(expiries_that_are_lost_damaged_or_of_another_epoch_revive_nothing)
+TEST(expiries_that_are_lost_damaged_or_of_another_epoch_revive_nothing, P154)
 {
     static const char *const spoil[] = {
         "DEL csg1:{test:tags}:s:t0",
@@ -559,7 +559,7 @@ TEST(every_tag_that_is_younger_must_have_been_expired_and_the_oldest_expiry_coun
     assert_int_equal(age_of(newborn, TAGS), GONE); /* as it may have been called meanwhile */
 }
 
-TEST(after_a_leap_an_expiry_covers_what_was_good_and_nothing_else)
+TEST(after_a_leap_an_expiry_covers_what_was_good_and_nothing_else, P154)
 {
     struct tags_clock gone = read_clock();
     assert_true(keep(gone, 1));

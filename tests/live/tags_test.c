@@ -100,7 +100,7 @@ TEST(who_waits_softly_for_the_refresh_of_a_tagged_value_gets_it)
 
 /* ---- what a tag reaches ---- */
 
-TEST(a_tag_takes_all_that_have_it_in_every_process_and_nothing_else)
+TEST(a_tag_takes_all_that_have_it_in_every_process_and_nothing_else, P73)
 {
     tags_open(2);
     expect_row(0, "a1", "a1 v1");
@@ -138,7 +138,7 @@ TEST(an_invalidation_says_whether_anything_may_have_had_the_tag)
                      GUARD_OK);
 }
 
-TEST(an_absent_row_has_tags_too)
+TEST(an_absent_row_has_tags_too, P73)
 {
     tags_open(1);
     atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
@@ -149,7 +149,7 @@ TEST(an_absent_row_has_tags_too)
     expect_row(0, "a1", "a1 v2");
 }
 
-TEST(each_key_of_a_batch_has_its_own_tags)
+TEST(each_key_of_a_batch_has_its_own_tags, P73)
 {
     const char *keys[] = {"a1", "b1", "a2"};
     struct guard_result results[3];
@@ -174,7 +174,7 @@ TEST(each_key_of_a_batch_has_its_own_tags)
 
 /* ---- against loads and fills ---- */
 
-TEST(a_load_that_an_invalidation_overtakes_answers_only_who_asked_before)
+TEST(a_load_that_an_invalidation_overtakes_answers_only_who_asked_before, P74)
 {
     static struct ask before, after, elsewhere;
     tags_open(2);
@@ -308,7 +308,7 @@ TEST(a_stale_value_is_not_served_once_its_tag_is_invalidated)
 }
 
 /* The refresh began before the invalidation: what it brings is not for him either. */
-TEST(who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after_it)
+TEST(who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after_it, P74)
 {
     static struct ask ask;
     tags_init();
@@ -342,7 +342,7 @@ TEST(an_entry_whose_epoch_was_evicted_is_loaded_again_and_then_good)
     assert_int_equal(fleet.source.begun, 3);
 }
 
-TEST(a_clock_that_was_evicted_begins_where_no_entry_is_good_that_should_not_be)
+TEST(a_clock_that_was_evicted_begins_where_no_entry_is_good_that_should_not_be, P75)
 {
     static const char *const clocks[] = {
         "0000000000000001.000000000001", /* as if Redis's time had been set back meanwhile */
@@ -397,7 +397,7 @@ TEST(after_a_flush_everything_works_on)
     assert_int_equal(expect_row(0, "a1", "a1 v2").source, GUARD_FROM_CACHE);
 }
 
-TEST(without_memory_an_invalidation_still_holds)
+TEST(without_memory_an_invalidation_still_holds, P75)
 {
     tags_open(1);
     expect_row(0, "a1", "a1 v1");
@@ -454,7 +454,7 @@ TEST(where_the_clock_cannot_be_read_nothing_is_stored_and_no_lease_stays)
 
 /* ---- what it costs ---- */
 
-TEST(a_hit_is_one_command_more_in_the_same_round_trip_and_none_without_tags)
+TEST(a_hit_is_one_command_more_in_the_same_round_trip_and_none_without_tags, P76)
 {
     for (int tagged = 0; tagged <= 1; tagged++) {
         tags_init();
@@ -505,7 +505,7 @@ static void expect_letters(char changed)
     atomic_fetch_add(&fleet.answered, LETTERS);
 }
 
-TEST(the_hits_of_one_turn_ask_for_each_tag_once)
+TEST(the_hits_of_one_turn_ask_for_each_tag_once, P76)
 {
     tags_init();
     fleet.policy.batch_loader = load_many_tagged;
@@ -599,7 +599,7 @@ static bool goes_alone(char tag)
     return here && are_others_near(1);
 }
 
-TEST(near_entries_go_with_their_tag_here_at_once_and_elsewhere_with_the_message)
+TEST(near_entries_go_with_their_tag_here_at_once_and_elsewhere_with_the_message, P73)
 {
     char tag = 'a';
     tags_init();
@@ -614,7 +614,7 @@ TEST(near_entries_go_with_their_tag_here_at_once_and_elsewhere_with_the_message)
 
 /* ---- modes ---- */
 
-TEST(in_every_mode_that_answers_from_redis_a_tag_holds)
+TEST(in_every_mode_that_answers_from_redis_a_tag_holds, P73)
 {
     static const enum guard_mode modes[] = {GUARD_MODE_LOCAL, GUARD_MODE_OFF};
     for (size_t i = 0; i < 2; i++) {
@@ -741,7 +741,7 @@ static void *read_on(void *context)
     return NULL;
 }
 
-TEST(two_writers_of_one_tag_each_read_what_they_have_written)
+TEST(two_writers_of_one_tag_each_read_what_they_have_written, P74)
 {
     pthread_t threads[WRITERS + READERS];
     struct writer who[WRITERS + READERS];

@@ -217,7 +217,7 @@ TEST(a_goodbye_is_the_end)
 /* ---- what is due ---- */
 
 /* The owner of what was taken may change its bytes: a limit that passes takes commands back. */
-TEST(a_piece_that_the_socket_has_no_room_for_counts_as_written_and_arrives_as_it_was)
+TEST(a_piece_that_the_socket_has_no_room_for_counts_as_written_and_arrives_as_it_was, P130)
 {
     SSL_CTX *context = server_context(TLS1_3_VERSION);
     struct redis_tls *tls = open_tls();
@@ -331,7 +331,7 @@ static void expect_own_reason(struct redis_tls *tls, SSL_CTX *context, bool ends
     end_pair(&pair);
 }
 
-TEST(what_the_host_has_in_openssls_queue_is_neither_taken_for_ours_nor_lost)
+TEST(what_the_host_has_in_openssls_queue_is_neither_taken_for_ours_nor_lost, P130)
 {
     SSL_CTX *context = server_context(TLS1_3_VERSION);
     struct redis_tls *tls = open_tls();
@@ -409,7 +409,7 @@ static void put_authority(const char *from)
     assert_true(proc_output(command, text, sizeof text));
 }
 
-TEST(threads_share_files_that_break_and_are_mended)
+TEST(threads_share_files_that_break_and_are_mended, P131)
 {
     struct worker workers[THREADS] = {{.failed = 0}};
     char path[CERTIFICATES_PATH_BYTES];

@@ -233,7 +233,7 @@ TEST(a_message_of_many_records_arrives_whole)
 
 /* They come while the loop stands, a record each, and one recv() takes them all: then the socket is silent. A subscriber
  * sends nothing by itself, so nothing would ever wake it. */
-TEST(messages_that_lie_in_openssl_are_read_though_the_socket_is_silent)
+TEST(messages_that_lie_in_openssl_are_read_though_the_socket_is_silent, P130)
 {
     start_subscriber();
     for (unsigned i = 0; i < 2 * RECORDS; i++)
@@ -242,7 +242,7 @@ TEST(messages_that_lie_in_openssl_are_read_though_the_socket_is_silent)
 }
 
 /* So many bytes that the server answers in several writes. All of them are there when the limit is over. */
-TEST(a_loop_that_was_busy_reads_every_record_before_it_declares_anything_late)
+TEST(a_loop_that_was_busy_reads_every_record_before_it_declares_anything_late, P130)
 {
     enum { ECHOES = 100, BYTES = 1000 };
     static struct call calls[ECHOES];
@@ -269,7 +269,7 @@ TEST(a_loop_that_was_busy_reads_every_record_before_it_declares_anything_late)
     assert_int_equal(rig.counters.connects, 1);
 }
 
-TEST(a_name_is_verified_as_one_and_an_address_as_one)
+TEST(a_name_is_verified_as_one_and_an_address_as_one, P129)
 {
     expect_up(url_of("localhost", files.ca, ""));
     expect_up(url_of("127.0.0.1", files.ca, ""));
@@ -294,7 +294,7 @@ TEST(a_client_certificate_is_shown_where_it_is_asked_for)
     expect_up(url_of("127.0.0.1", files.ca, with_client(&files, "client")));
 }
 
-TEST(what_is_verified_is_the_callers_choice)
+TEST(what_is_verified_is_the_callers_choice, P129)
 {
     show(&files, "elsewhere");
     expect_up(url_of("127.0.0.1", files.ca, "ssl_server_name=cache-2"));
@@ -305,7 +305,7 @@ TEST(what_is_verified_is_the_callers_choice)
                 "TLS: the certificate's issuer is not trusted; set ssl_ca_certs");
 }
 
-TEST(a_server_that_is_not_verified_is_told_of_with_every_start)
+TEST(a_server_that_is_not_verified_is_told_of_with_every_start, P129)
 {
     char url[128];
 
@@ -320,7 +320,7 @@ TEST(a_server_that_is_not_verified_is_told_of_with_every_start)
 
 /* ---- what an operator reads ---- */
 
-TEST(an_issuer_that_is_not_trusted_is_named_as_the_reason)
+TEST(an_issuer_that_is_not_trusted_is_named_as_the_reason, P129)
 {
     static const char line[] = "TLS: the certificate's issuer is not trusted; set ssl_ca_certs";
 
@@ -375,7 +375,7 @@ TEST(a_side_that_speaks_before_it_is_spoken_to_does_not_speak_tls)
     expect_told(url, "TLS: the other side does not speak TLS");
 }
 
-TEST(a_plain_port_leaves_the_handshake_unanswered_and_is_named_as_a_cause)
+TEST(a_plain_port_leaves_the_handshake_unanswered_and_is_named_as_a_cause, P129)
 {
     char url[URL_BYTES];
 
@@ -467,7 +467,7 @@ static void finish_mute(struct mute *mute)
     rig_finish();
 }
 
-TEST(silence_is_told_of_and_has_heard_nothing_but_a_hello)
+TEST(silence_is_told_of_and_has_heard_nothing_but_a_hello, P129)
 {
     struct mute mute;
     char line[64];
@@ -611,7 +611,7 @@ static void reconnect_until(const char *line)
     }
 }
 
-TEST(another_authority_and_another_certificate_are_taken_without_a_restart)
+TEST(another_authority_and_another_certificate_are_taken_without_a_restart, P131)
 {
     begin_own();
     ask_clients("yes");
@@ -628,7 +628,7 @@ TEST(another_authority_and_another_certificate_are_taken_without_a_restart)
     proc_remove(own);
 }
 
-TEST(files_that_are_of_no_use_any_more_leave_what_was_read_before_and_are_told_of)
+TEST(files_that_are_of_no_use_any_more_leave_what_was_read_before_and_are_told_of, P131)
 {
     begin_own();
     rig_start(own_url());
@@ -645,7 +645,7 @@ TEST(files_that_are_of_no_use_any_more_leave_what_was_read_before_and_are_told_o
 }
 
 /* Commands go on and on, while everything is replaced under them. */
-TEST(no_request_fails_while_certificates_are_replaced)
+TEST(no_request_fails_while_certificates_are_replaced, P131)
 {
     enum { SWAPS = 4, AT_ONCE = 32 };
     static struct call calls[AT_ONCE] = {{.answered = 0}};

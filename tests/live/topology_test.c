@@ -44,7 +44,8 @@ static void invalidate(size_t i, const char *key)
     }
 }
 
-TEST(guards_and_locks_that_sentinels_lead_to_their_master_go_with_it_and_lose_nothing_that_was_confirmed)
+TEST(guards_and_locks_that_sentinels_lead_to_their_master_go_with_it_and_lose_nothing_that_was_confirmed,
+     P137)
 {
     char url[STACK_SENTINEL_URL_BYTES + 64];
     snprintf(url, sizeof url, "%s?wait_replicas=2&wait_ms=5000", sentinels.url);
@@ -75,7 +76,7 @@ TEST(guards_and_locks_that_sentinels_lead_to_their_master_go_with_it_and_lose_no
     fleet_close();
 }
 
-TEST(locks_refuse_a_cluster_by_name)
+TEST(locks_refuse_a_cluster_by_name, P132)
 {
     static const char *const urls[] = {"redis+cluster://:hush@a,b", "rediss+cluster://:hush@a"};
     for (size_t i = 0; i < 2; i++) {

@@ -178,7 +178,7 @@ static long long number_of(const json_t *sample, const char *name)
 /* ---- tests ---- */
 
 /* Each at its time: one that was late is not followed by a crowd. */
-TEST(a_line_comes_at_once_and_others_follow)
+TEST(a_line_comes_at_once_and_others_follow, P173)
 {
     enum { LINES = 8 };
     struct viewer *viewer = &viewers[0];
@@ -202,7 +202,7 @@ TEST(a_line_comes_at_once_and_others_follow)
     viewer_close(viewer);
 }
 
-TEST(a_fifth_viewer_is_told_and_gets_the_place_of_one_that_goes)
+TEST(a_fifth_viewer_is_told_and_gets_the_place_of_one_that_goes, P173)
 {
     open_all(LONG_MS);
     struct http_answer answer = ask("GET", "/live", NULL);
@@ -265,7 +265,7 @@ static bool fifth_gets_one_while_others_sip(void)
     return fifth_gets(200);
 }
 
-TEST(one_that_does_not_read_makes_way)
+TEST(one_that_does_not_read_makes_way, P173)
 {
     for (size_t i = 0; i < STREAM_VIEWERS; i++)
         assert_int_equal(viewer_open(&viewers[i], STREAM_EVERY_MIN_MS, 2048), 200);
@@ -275,7 +275,7 @@ TEST(one_that_does_not_read_makes_way)
 }
 
 /* They are beside the places of those who ask in between, and stay while all of these are taken. */
-TEST(viewers_stay_while_all_places_are_wanted)
+TEST(viewers_stay_while_all_places_are_wanted, P173)
 {
     static const char question[] = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
     const struct drips_options options = {.host = service.host,
@@ -303,7 +303,7 @@ TEST(viewers_stay_while_all_places_are_wanted)
     close_all();
 }
 
-TEST(a_drain_ends_the_streams_with_a_line_that_says_so)
+TEST(a_drain_ends_the_streams_with_a_line_that_says_so, P173)
 {
     open_all(LONG_MS);
     for (size_t i = 0; i < STREAM_VIEWERS; i++)
@@ -324,7 +324,7 @@ TEST(a_drain_ends_the_streams_with_a_line_that_says_so)
 }
 
 /* Not even one that does not read. */
-TEST(a_viewer_does_not_keep_the_listener_from_closing)
+TEST(a_viewer_does_not_keep_the_listener_from_closing, P173)
 {
     open_all(LONG_MS);
     const uint64_t closed_us = clock_us();
@@ -334,7 +334,7 @@ TEST(a_viewer_does_not_keep_the_listener_from_closing)
     service_open(&service, NULL, NULL);
 }
 
-TEST(another_sites_page_reads_and_presses_nothing)
+TEST(another_sites_page_reads_and_presses_nothing, P174)
 {
     static const char *const named[] = {"shop.example", "shop.example:9090", "127.0.0.1.example", "[::g]",
                                         "1"};
@@ -361,7 +361,7 @@ TEST(another_sites_page_reads_and_presses_nothing)
     assert_int_equal(status_of("GET", "/hot", "Sec-Fetch-Site: same-origin\r\n"), 200);
 }
 
-TEST(the_page_says_what_it_may)
+TEST(the_page_says_what_it_may, P174)
 {
     static const struct {
         const char *name, *value;
@@ -390,7 +390,7 @@ static bool open_with_token(void)
     return true;
 }
 
-TEST(the_page_needs_no_token_and_its_data_does)
+TEST(the_page_needs_no_token_and_its_data_does, P174)
 {
     assert_int_equal(status_of("GET", "/", NULL), 200);
     assert_int_equal(status_of("GET", "/live", NULL), 401);

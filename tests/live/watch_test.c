@@ -58,7 +58,7 @@ static void expect_one_load_for_all(const char *key)
     ask_clear(&follower);
 }
 
-TEST(who_waits_in_another_process_names_the_load_of_its_leader)
+TEST(who_waits_in_another_process_names_the_load_of_its_leader, P159)
 {
     static const uint32_t push_bytes[] = {16384, 0}; /* by the message, and by another look */
     for (size_t i = 0; i < 2; i++) {
@@ -72,7 +72,7 @@ TEST(who_waits_in_another_process_names_the_load_of_its_leader)
     }
 }
 
-TEST(a_failure_names_the_load_that_failed_in_every_process)
+TEST(a_failure_names_the_load_that_failed_in_every_process, P159)
 {
     watch_init();
     fleet.policy.failure_ms = 30000;
@@ -89,7 +89,7 @@ TEST(a_failure_names_the_load_that_failed_in_every_process)
     assert_int_equal(fleet.source.begun, 1);
 }
 
-TEST(a_hit_a_near_one_and_a_stale_one_name_the_load_that_filled_the_entry)
+TEST(a_hit_a_near_one_and_a_stale_one_name_the_load_that_filled_the_entry, P159)
 {
     struct guard_result result;
     watch_init();
@@ -125,7 +125,7 @@ static void load_or_find_unchanged(struct guard_load *load, void *context)
     guard_load_unchanged(load);
 }
 
-TEST(a_value_that_is_found_unchanged_names_the_load_that_found_it_so)
+TEST(a_value_that_is_found_unchanged_names_the_load_that_found_it_so, P159)
 {
     struct guard_result result;
     watch_init();
@@ -198,7 +198,7 @@ static void expect_the_whole_to_be_the_sum(struct guard_kind *const *kinds, size
     }
 }
 
-TEST(each_kind_has_numbers_of_its_own_and_the_whole_is_their_sum)
+TEST(each_kind_has_numbers_of_its_own_and_the_whole_is_their_sum, P160)
 {
     watch_init();
     fleet.config.near_bytes = 1 << 20;
@@ -229,7 +229,7 @@ TEST(each_kind_has_numbers_of_its_own_and_the_whole_is_their_sum)
     expect_the_whole_to_be_the_sum(kinds, 3);
 }
 
-TEST(a_kind_keeps_its_numbers_when_its_policy_changes)
+TEST(a_kind_keeps_its_numbers_when_its_policy_changes, P160)
 {
     struct guard_error error = {.text = ""};
     watch_init();
@@ -339,7 +339,7 @@ static void open_with_events(void)
     atomic_store(&may_ask, true);
 }
 
-TEST(a_load_and_an_invalidation_are_told_once_and_no_hit_is)
+TEST(a_load_and_an_invalidation_are_told_once_and_no_hit_is, P161)
 {
     struct guard_event event;
     struct guard_invalidated invalidated;

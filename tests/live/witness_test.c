@@ -250,7 +250,7 @@ TEST(the_log_has_every_load_with_its_key_and_its_time)
 }
 
 /* Values within the statement, as most scripting languages send them. */
-TEST(literals_are_the_keys_of_those_who_send_no_parameters)
+TEST(literals_are_the_keys_of_those_who_send_no_parameters, P101)
 {
     static const char *const loads[][2] = {
         {"SELECT /* load 99 */ relname\n  FROM pg_class\n WHERE oid = 7 -- 98", "7"},
@@ -276,7 +276,7 @@ TEST(literals_are_the_keys_of_those_who_send_no_parameters)
     assert_string_equal(view.caveat, "");
 }
 
-TEST(parameters_that_the_log_leaves_out_are_missed)
+TEST(parameters_that_the_log_leaves_out_are_missed, P101)
 {
     const struct witness_options options = by_log();
     open_witness(&options);
@@ -295,7 +295,7 @@ TEST(parameters_that_the_log_leaves_out_are_missed)
 }
 
 /* Whoever counts by a text that is in no statement counts nothing, and hears what there was. */
-TEST(a_text_that_was_never_seen_is_told_from_one_that_was)
+TEST(a_text_that_was_never_seen_is_told_from_one_that_was, P103)
 {
     struct witness_options options = by_log();
     options.statement = "/* laod";
@@ -391,7 +391,7 @@ static void await_open(const char *path)
     }
 }
 
-TEST(a_log_that_is_cut_or_renamed_is_followed)
+TEST(a_log_that_is_cut_or_renamed_is_followed, P106)
 {
     char renamed[PROC_PATH_BYTES + 32];
     const struct witness_options options = by_log();
@@ -666,7 +666,7 @@ TEST(a_plain_role_sees_what_it_may_and_the_witness_says_so)
 }
 
 /* Its own mark is in the log, for it may set log_statement for itself. */
-TEST(a_superuser_that_hears_only_itself_says_so)
+TEST(a_superuser_that_hears_only_itself_says_so, P106)
 {
     query("ALTER ROLE postgres SET log_statement = 'none'");
     struct witness_options options = by_log();

@@ -16,7 +16,7 @@ static void assert_good(uint64_t seed)
         fail_msg("SEED=%" PRIu64 ": %s", seed, sim.course.failure);
 }
 
-TEST(no_seed_finds_anything)
+TEST(no_seed_finds_anything, P107, P108)
 {
     enum { SEEDS = 6000 };
     uint64_t hit[LOCK_FAULTS] = {0}, seen[LOCK_SEENS] = {0}, answers[GUARD_LOCK_NO_MEMORY + 1] = {0};

@@ -39,7 +39,7 @@ static void assert_all_good(uint64_t from, uint64_t seeds, int faults, int seens
             fail_msg("nobody was answered %s", status_names[status]);
 }
 
-TEST(no_seed_finds_anything)
+TEST(no_seed_finds_anything, P16, P22, P39, P42, P45, P46, P48, P74, P94)
 {
     enum { SEEDS = 6000 };
     assert_all_good(1, SEEDS, FAULTS_OF_ONE, SEENS_OF_ONE);
@@ -51,7 +51,7 @@ TEST(nor_does_one_of_several_masters)
     assert_all_good(SIM_OF_SHARDS + 1, SEEDS, FAULTS_OF_SHARDS, SEENS_OF_SHARDS);
 }
 
-TEST(nor_does_one_with_wishes)
+TEST(nor_does_one_with_wishes, P149, P152, P154)
 {
     enum { SEEDS = 2000 };
     uint64_t made[WISHES] = {0}, seen[SEENS] = {0};
@@ -124,7 +124,7 @@ TEST(one_seed_is_one_run)
     }
 }
 
-TEST(every_bug_sown_into_the_model_is_found)
+TEST(every_bug_sown_into_the_model_is_found, P69, P75, P84)
 {
     enum { SEEDS = 20000 };
     for (int mutant = MUTANT_NONE + 1; mutant < MUTANTS; mutant++) {

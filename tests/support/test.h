@@ -2,7 +2,7 @@
 /*
  * test.h - cmocka, and tests that register themselves.
  *
- *     TEST(a_lease_has_a_ttl)
+ *     TEST(a_lease_has_a_ttl, P1)
  *     {
  *         assert_...
  *     }
@@ -71,10 +71,13 @@ void test_skip(const char *why);
 bool test_is_long(void);
 void test_needs_long(void);
 
-#define TEST(name) TEST_REGISTERED(name, .alone = false)
+/* Behind the name the promises that it holds, of tests/promises, for whoever reads the source: TEST(a_name, P7, P39). */
+#define TEST(...) TEST_NAMED(__VA_ARGS__, )
+#define TEST_NAMED(name, ...) TEST_REGISTERED(name, .alone = false)
 
 /* One that needs something else before and after it than the others of its group. */
-#define TEST_WITH(name, before_it, after_it)                                                                 \
+#define TEST_WITH(...) TEST_NAMED_WITH(__VA_ARGS__, )
+#define TEST_NAMED_WITH(name, before_it, after_it, ...)                                                      \
     TEST_REGISTERED(name, .alone = true, .before = (before_it), .after = (after_it))
 
 #define TEST_REGISTERED(test_name, ...)                                                                      \

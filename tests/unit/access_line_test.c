@@ -130,7 +130,7 @@ static void assert_agent(const char *sent, const char *combined, const char *jso
     free(agent);
 }
 
-TEST(no_byte_of_a_client_ends_a_line_or_a_text)
+TEST(no_byte_of_a_client_ends_a_line_or_a_text, P170)
 {
     for (int byte = 1; byte < 256; byte++) {
         const char text[] = {'a', (char)byte, 'b', '\0'};
@@ -145,7 +145,7 @@ TEST(no_byte_of_a_client_ends_a_line_or_a_text)
     assert_agent("\x1b[2J\x7f", "\"\\x1b[2J\\x7f\"", "\x1b[2J\x7f");
 }
 
-TEST(json_is_utf_8_whatever_was_sent)
+TEST(json_is_utf_8_whatever_was_sent, P170)
 {
     assert_agent("\xc3\xa4 \xe6\xb0\xb4 \xf0\x9f\x90\x98", "\\xc3\\xa4",
                  "\xc3\xa4 \xe6\xb0\xb4 \xf0\x9f\x90\x98");
@@ -160,7 +160,7 @@ TEST(json_is_utf_8_whatever_was_sent)
     assert_non_null(strstr(print(ACCESS_JSON, &line), "\\u009b31m"));
 }
 
-TEST(the_longest_line_fits_and_is_cut_before_an_escape)
+TEST(the_longest_line_fits_and_is_cut_before_an_escape, P170)
 {
     static char text[70000];
     static const char BYTES[] = {'x', '"', '\n', '\x7f', '\xff', '\0'};

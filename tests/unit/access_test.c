@@ -159,7 +159,7 @@ static void assert_all_once(const struct seen *seen)
             fail_msg("line %u is there %u times", i, seen->count[i]);
 }
 
-TEST(lines_of_all_loops_arrive_whole_and_once)
+TEST(lines_of_all_loops_arrive_whole_and_once, P170)
 {
     struct loop loops[LANES];
     struct seen *seen = seen_nothing();
@@ -240,7 +240,7 @@ TEST(a_pipe_that_nobody_reads_costs_lines_and_no_time)
         assert_true(seen->count[i] <= 1);
 }
 
-TEST(the_reader_of_a_pipe_may_leave_and_come_back)
+TEST(the_reader_of_a_pipe_may_leave_and_come_back, P170)
 {
     struct seen *seen = seen_nothing();
     assert_int_equal(mkfifo(file, 0600), 0);
@@ -291,7 +291,7 @@ TEST(a_line_that_a_full_disk_cut_goes_on_when_there_is_room)
     assert_int_equal(seen->lines, 50);
 }
 
-TEST(a_line_that_cannot_be_finished_is_dropped_and_the_new_file_begins_with_a_whole_one)
+TEST(a_line_that_cannot_be_finished_is_dropped_and_the_new_file_begins_with_a_whole_one, P170)
 {
     struct seen *seen = seen_nothing();
     char old[PATH_BYTES + 16];
@@ -308,7 +308,7 @@ TEST(a_line_that_cannot_be_finished_is_dropped_and_the_new_file_begins_with_a_wh
     assert_int_equal(seen->count[49], 1);
 }
 
-TEST(a_file_that_cannot_be_opened_anew_leaves_the_old_one)
+TEST(a_file_that_cannot_be_opened_anew_leaves_the_old_one, P170)
 {
     struct seen *seen = seen_nothing();
     struct stat status;
@@ -330,7 +330,7 @@ TEST(a_file_that_cannot_be_opened_anew_leaves_the_old_one)
 
 /* ---- sampling ---- */
 
-TEST(a_share_is_logged_by_chance_and_every_failure)
+TEST(a_share_is_logged_by_chance_and_every_failure, P170)
 {
     struct seen *seen = seen_nothing();
     start_percent(1, 10);

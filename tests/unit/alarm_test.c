@@ -50,7 +50,7 @@ static const struct alarm *earliest(const struct alarm *alarm)
     return found;
 }
 
-TEST(the_first_is_the_earliest_after_any_sequence_of_changes)
+TEST(the_first_is_the_earliest_after_any_sequence_of_changes, P27)
 {
     static struct alarm alarm[MANY];
     struct alarms alarms = {0};

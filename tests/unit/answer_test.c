@@ -203,7 +203,7 @@ TEST(every_status_of_the_guard_has_one_of_http)
     }
 }
 
-TEST(retry_after_is_rounded_up_and_never_zero)
+TEST(retry_after_is_rounded_up_and_never_zero, P28)
 {
     static const struct {
         uint32_t retry_ms;

@@ -13,7 +13,7 @@ static void trip(struct breaker *breaker, uint64_t now_us)
         breaker_unanswered(breaker, now_us, &chance);
 }
 
-TEST(some_unanswered_commands_in_a_row_open_it)
+TEST(some_unanswered_commands_in_a_row_open_it, P55)
 {
     struct breaker breaker = {.link_up = true};
     for (int i = 1; i < BREAKER_TRIP; i++)

@@ -73,7 +73,7 @@ TEST(a_product_is_unchanged_if_nothing_came_but_its_validator)
     }
 }
 
-TEST(the_path_of_a_document_is_every_category_that_it_shows)
+TEST(the_path_of_a_document_is_every_category_that_it_shows, P77)
 {
     static const char *const middle[CATEGORY_CELLS] = {"20", "mid", "2", "10", "root"};
     static const char *const tree[TREE_CELLS] = {"1", "1", "a", "0"};
@@ -109,7 +109,7 @@ TEST(a_null_id_is_an_absent_row)
     rows_clear(&rows);
 }
 
-TEST(a_row_that_is_no_document_is_broken_whichever_column_it_is)
+TEST(a_row_that_is_no_document_is_broken_whichever_column_it_is, P63)
 {
     static const char *const bad_texts[] = {NULL, "\xff\xfe", "a\xc3"};
     static const char *const bad_numbers[] = {NULL, "NaN", "Infinity", "1.5", "", "99999999999999999999",

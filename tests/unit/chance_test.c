@@ -27,7 +27,7 @@ TEST(below_stays_below_and_reaches_everything)
     assert_int_equal(chance_below(&chance, 1), 0);
 }
 
-TEST(shortening_takes_at_most_its_percentage_and_never_everything)
+TEST(shortening_takes_at_most_its_percentage_and_never_everything, P35)
 {
     struct chance chance = {.state = 1};
     uint32_t shortest = UINT32_MAX, longest = 0;

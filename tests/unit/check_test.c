@@ -181,7 +181,7 @@ static void policy_gives(const struct number *number, uint64_t value, enum guard
         assert_non_null(strstr(error.text, number->name));
 }
 
-TEST(each_number_of_a_policy_has_its_limits)
+TEST(each_number_of_a_policy_has_its_limits, P35)
 {
     /* beside the defaults: 250 redis_limit_ms, 60000 max_lease_ms, 86400000 max_value_ms, 3000 lease_ms,
      * 30000 max_hold_ms */
@@ -240,7 +240,7 @@ TEST(a_soft_limit_needs_a_stale_time_and_ends_before_the_hard_one)
     assert_non_null(strstr(error.text, "soft_ms"));
 }
 
-TEST(a_near_time_without_a_near_cache_is_refused)
+TEST(a_near_time_without_a_near_cache_is_refused, P98)
 {
     struct guard_config config = good_config();
     struct guard_policy policy = good_policy();

@@ -51,7 +51,7 @@ TEST(nothing_is_cancelled_while_somebody_waits_here)
     answered_value(&b, "A", GUARD_FROM_FLIGHT);
 }
 
-TEST(while_another_process_waits_the_load_goes_on_and_every_renewal_asks_again)
+TEST(while_another_process_waits_the_load_goes_on_and_every_renewal_asks_again, P153)
 {
     struct seen *load = begin_load("a", &a);
     cancel(&a);
@@ -101,7 +101,7 @@ TEST(a_request_that_joins_just_after_gets_a_new_load_and_no_cancellation)
     answered_value(&b, "A", GUARD_FROM_LOAD);
 }
 
-TEST(the_load_after_an_abandoned_one_is_never_abandoned_and_the_one_after_it_may_be)
+TEST(the_load_after_an_abandoned_one_is_never_abandoned_and_the_one_after_it_may_be, P153)
 {
     struct seen *load = lease_after_abandoned(lookup_of("a", &a));
     cancel(&a);

@@ -242,7 +242,7 @@ static void drop_values(struct caller *callers, size_t count)
 static const char *const singles[KEYS] = {"s0", "s1", "s2", "s3"};
 
 /* Nor do they wait for the end of a turn, at which no worker would ever be free. */
-TEST(with_one_worker_batches_and_single_loads_take_turns)
+TEST(with_one_worker_batches_and_single_loads_take_turns, P95)
 {
     open_shares(1, 10, 1);
     static const char *const order[] = {"k0", "s0", "k1", "s1", "k2", "s2", "k3", "s3"};
@@ -261,7 +261,7 @@ TEST(with_one_worker_batches_and_single_loads_take_turns)
 }
 
 /* What began before the others came runs on; then each has half, however long its loads take. */
-TEST(each_share_gets_half_of_the_workers_as_they_become_free)
+TEST(each_share_gets_half_of_the_workers_as_they_become_free, P95)
 {
     open_shares(4, 10, 1);
     static const char *const more[] = {"m0", "m1", "m2", "m3"};
@@ -291,7 +291,7 @@ TEST(each_share_gets_half_of_the_workers_as_they_become_free)
     drop_values(callers, sizeof callers / sizeof *callers);
 }
 
-TEST(what_batches_hold_refuses_no_single_get)
+TEST(what_batches_hold_refuses_no_single_get, P94)
 {
     open_shares(1, 1, 1);
     static struct caller callers[3], single[3];
@@ -306,7 +306,7 @@ TEST(what_batches_hold_refuses_no_single_get)
     is_shed(&single[2]);
 }
 
-TEST(what_single_loads_hold_refuses_no_batch)
+TEST(what_single_loads_hold_refuses_no_batch, P94)
 {
     open_shares(1, 1, 1);
     static struct caller callers[3], single[3];
@@ -321,7 +321,7 @@ TEST(what_single_loads_hold_refuses_no_batch)
     is_shed(&callers[2]);
 }
 
-TEST(keys_that_are_one_query_take_one_place)
+TEST(keys_that_are_one_query_take_one_place, P94)
 {
     open_shares(1, 1, KEYS);
     static struct caller first, callers[KEYS], further[KEYS + 1];
@@ -341,7 +341,7 @@ TEST(keys_that_are_one_query_take_one_place)
     still_waits(&first);
 }
 
-TEST(a_queued_key_that_is_asked_for_alone_too_leaves_its_batch)
+TEST(a_queued_key_that_is_asked_for_alone_too_leaves_its_batch, P94)
 {
     bench.policy.apart = true;
     open_shares(1, 1, KEYS);
@@ -369,7 +369,7 @@ TEST(a_queued_key_that_is_asked_for_alone_too_leaves_its_batch)
     drop_values(callers, KEYS);
 }
 
-TEST(each_has_as_many_waiters_as_are_allowed)
+TEST(each_has_as_many_waiters_as_are_allowed, P94)
 {
     static struct caller callers[3], single[3];
     bench.config.max_waiters = 2;
@@ -439,7 +439,7 @@ static void finish_all(struct seen *loads[], size_t count)
         finish_load(loads[i], "v");
 }
 
-TEST(single_gets_that_wait_for_a_worker_are_one_query)
+TEST(single_gets_that_wait_for_a_worker_are_one_query, P94)
 {
     static struct caller first, callers[KEYS];
     struct seen *load = queue_singles(&first, callers), *loads[KEYS];
@@ -453,7 +453,7 @@ TEST(single_gets_that_wait_for_a_worker_are_one_query)
     drop_values(&first, 1);
 }
 
-TEST(whoever_need_not_wait_is_a_query_of_its_own)
+TEST(whoever_need_not_wait_is_a_query_of_its_own, P94)
 {
     open_shares(KEYS, 10, KEYS);
     static struct caller callers[KEYS];
@@ -535,7 +535,7 @@ TEST(without_a_guard_each_request_is_a_query_of_its_own)
 }
 
 /* A refresh fills what users leave free, and never takes a user with it. */
-TEST(users_are_one_query_before_refreshes_and_with_them_where_there_is_room)
+TEST(users_are_one_query_before_refreshes_and_with_them_where_there_is_room, P94)
 {
     static const char *const refreshes[] = {"r0", "r1", "r2"}, *const order[] = {"s0", "s1", "r0"};
     open_shares(1, 10, 3);
@@ -557,7 +557,7 @@ TEST(users_are_one_query_before_refreshes_and_with_them_where_there_is_room)
     drop_values(callers, 2);
 }
 
-TEST(a_query_of_singles_has_one_place_and_one_worker_until_its_last_load_is_over)
+TEST(a_query_of_singles_has_one_place_and_one_worker_until_its_last_load_is_over, P94)
 {
     open_shares(1, KEYS, KEYS);
     static struct caller first, callers[KEYS], further[KEYS + 1];
@@ -639,7 +639,7 @@ static void fail_as_one(struct seen *loads[], size_t count)
 }
 
 /* s2 is what the source refuses. */
-TEST(a_query_that_fails_as_one_is_halved_until_the_key_stands_alone)
+TEST(a_query_that_fails_as_one_is_halved_until_the_key_stands_alone, P94)
 {
     static const char *const even[] = {"s0", "s2"}, *const odd[] = {"s1", "s3"};
     static struct caller first, callers[KEYS], newcomer;
@@ -879,7 +879,7 @@ static void begin_two(struct seen *loads[2], struct caller callers[2])
 }
 
 /* Its neighbour leaves the query, and is loaded by itself on the thread that stands still for it. */
-TEST(a_key_that_a_loader_needs_leaves_the_query_that_it_is_in)
+TEST(a_key_that_a_loader_needs_leaves_the_query_that_it_is_in, P94)
 {
     static struct caller callers[2], nested, circle;
     struct seen *loads[2];

@@ -167,7 +167,7 @@ TEST(a_load_that_is_deferred_after_its_limit_fails_at_once)
     answered(&a, GUARD_FAILED);
 }
 
-TEST(one_that_is_never_finished_gives_its_place_back_at_the_hold_limit)
+TEST(one_that_is_never_finished_gives_its_place_back_at_the_hold_limit, P152)
 {
     threads(1, 1);
     bench.policy.load_limit_ms = 500;
@@ -294,7 +294,7 @@ TEST(a_circle_over_any_of_the_keys_that_a_deferred_load_waits_for_is_refused)
 }
 
 /* Each refused get is for a key that nothing is known of yet: no flight may be left of it. */
-TEST(what_would_nest_too_deep_is_refused_and_leaves_nothing)
+TEST(what_would_nest_too_deep_is_refused_and_leaves_nothing, P67)
 {
     static struct caller chain[GUARD_NESTED_MAX + 1], refused, passing;
     static const char *const keys[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i"};

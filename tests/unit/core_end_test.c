@@ -34,7 +34,7 @@ TEST(a_confirmed_invalidation_says_what_it_found)
     assert_int_equal(stats_of().invalidated, 4);
 }
 
-TEST(an_unconfirmed_invalidation_is_repeated_until_its_deadline)
+TEST(an_unconfirmed_invalidation_is_repeated_until_its_deadline, P40)
 {
     struct core_invalidation invalidation;
     uint64_t start_us = bench.now_us;
@@ -66,7 +66,7 @@ TEST(an_invalidation_that_is_not_answered_at_all_is_told_at_its_deadline)
     assert_int_equal(stats_of().invalidated, 0);
 }
 
-TEST(a_later_attempt_may_confirm_it)
+TEST(a_later_attempt_may_confirm_it, P41)
 {
     struct core_invalidation invalidation;
     assert_int_equal(invalidate(&invalidation, 1000), GUARD_OK);

@@ -101,7 +101,7 @@ TEST(an_absent_row_has_a_life_and_no_stale_time)
     stored(fill);
 }
 
-TEST(what_is_longer_than_the_limit_is_cut_and_counted)
+TEST(what_is_longer_than_the_limit_is_cut_and_counted, P151)
 {
     static const struct {
         uint32_t fresh_ms, stale_ms, is_fresh_ms, is_stale_ms, cut;
@@ -171,7 +171,7 @@ static struct seen *touch_of(struct seen *load, const struct guard_keep *keep)
     return expect(CORE_TOUCH);
 }
 
-TEST(an_unchanged_value_begins_its_own_life_anew_and_not_the_jittered_one)
+TEST(an_unchanged_value_begins_its_own_life_anew_and_not_the_jittered_one, P151)
 {
     bench.policy.stale_ms = 1000;
     struct seen *load = begin_refresh(&caller, (struct entry_life){true, true, 5000, 7000});
@@ -283,7 +283,7 @@ TEST(with_no_life_at_all_it_answers_those_that_waited_and_is_stored_nowhere)
 
 static const struct guard_keep SHARED = {.how = GUARD_SHARE};
 
-TEST(what_is_shared_is_told_by_the_release_and_not_stored)
+TEST(what_is_shared_is_told_by_the_release_and_not_stored, P150)
 {
     struct seen *load = begin_load("k", &caller);
     struct value *value = value_new("row", 3, "v1", 2, NULL, 0);

@@ -27,7 +27,7 @@ TEST(a_lease_is_renewed_at_a_third_of_its_time_for_as_long_as_the_load_runs)
     assert_int_equal(stats_of().lease_renewed, 9);
 }
 
-TEST(no_renewal_is_sent_once_the_fill_was)
+TEST(no_renewal_is_sent_once_the_fill_was, P3)
 {
     struct seen *load = begin_load("k", &caller);
     pass(1000);
@@ -42,7 +42,7 @@ TEST(no_renewal_is_sent_once_the_fill_was)
     assert_int_equal(stats_of().lease_lost, 0);
 }
 
-TEST(one_unanswered_renewal_does_not_lose_the_lease)
+TEST(one_unanswered_renewal_does_not_lose_the_lease, P8)
 {
     struct seen *load = begin_load("k", &caller);
     pass(1000);
@@ -57,7 +57,7 @@ TEST(one_unanswered_renewal_does_not_lose_the_lease)
     assert_int_equal(stats_of().lease_lost, 0);
 }
 
-TEST(the_end_of_its_validity_loses_the_lease)
+TEST(the_end_of_its_validity_loses_the_lease, P8)
 {
     struct seen *load = begin_load("k", &caller);
     get("k", &later);
@@ -77,7 +77,7 @@ TEST(the_end_of_its_validity_loses_the_lease)
     still_waits(&later);
 }
 
-TEST(a_lease_that_arrives_after_its_time_is_not_used)
+TEST(a_lease_that_arrives_after_its_time_is_not_used, P7)
 {
     struct seen *acquire = lookup_of("k", &caller);
     pass(3000);
@@ -88,7 +88,7 @@ TEST(a_lease_that_arrives_after_its_time_is_not_used)
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
 }
 
-TEST(a_lease_that_ran_out_in_the_queue_starts_no_load)
+TEST(a_lease_that_ran_out_in_the_queue_starts_no_load, P7)
 {
     bench.config.max_loads = 1;
     bench_open();
@@ -197,7 +197,7 @@ TEST(a_load_past_its_limit_is_cancelled_and_counts_as_a_timeout)
     assert_int_equal(expect(CORE_RELEASE)->action.failure, GUARD_FAILURE_TIMEOUT);
 }
 
-TEST(a_loader_that_hangs_for_ever_keeps_neither_lease_nor_waiters)
+TEST(a_loader_that_hangs_for_ever_keeps_neither_lease_nor_waiters, P9)
 {
     bench.policy.deadline_ms = 60000;
     struct seen *load = begin_load("k", &before);

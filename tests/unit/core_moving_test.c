@@ -12,7 +12,7 @@ static struct caller caller, later, early, late, before, after, joined;
 
 /* ---- looked up ---- */
 
-TEST(a_miss_of_a_moving_key_is_loaded_at_once_without_a_lease)
+TEST(a_miss_of_a_moving_key_is_loaded_at_once_without_a_lease, P142)
 {
     static struct caller callers[2];
     get("k", &callers[0]);
@@ -298,7 +298,7 @@ static void meets_moving_keys(bool by_delete)
     pass_to_next();
 }
 
-TEST(the_third_attempt_to_invalidate_a_moving_key_deletes_it_without_the_script)
+TEST(the_third_attempt_to_invalidate_a_moving_key_deletes_it_without_the_script, P142)
 {
     invalidate(false, 5000);
     meets_moving_keys(false);
@@ -375,7 +375,7 @@ TEST(while_the_permits_move_loads_start_without)
 
 /* ---- the breaker ---- */
 
-TEST(moving_keys_are_no_reason_to_leave_redis_alone)
+TEST(moving_keys_are_no_reason_to_leave_redis_alone, P142)
 {
     for (unsigned i = 0; i < 3 * BREAKER_TRIP; i++) {
         reply_kind(lookup_of("k", &caller), REPLY_MOVING);

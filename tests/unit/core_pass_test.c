@@ -47,7 +47,7 @@ static struct caller caller, starter, other, hit, late, first, second, outer, in
 
 /* ---- who gets it ---- */
 
-TEST(only_the_starter_is_answered_and_the_others_load_at_once)
+TEST(only_the_starter_is_answered_and_the_others_load_at_once, P149)
 {
     static struct caller callers[3];
     bench.config.max_loads = 3;
@@ -271,7 +271,7 @@ static void push_mark(bool shared, uint32_t fresh_ms)
     drain();
 }
 
-TEST(the_waiters_of_another_process_part_when_they_hear_of_it)
+TEST(the_waiters_of_another_process_part_when_they_hear_of_it, P149)
 {
     for (int shared = 0; shared < 2; shared++) {
         bench_again();

@@ -130,7 +130,7 @@ static struct caller caller, outer, inner, user;
 
 /* ---- one permit, one query at a time ---- */
 
-TEST(a_load_starts_once_it_has_lease_and_permit_and_gives_both_back)
+TEST(a_load_starts_once_it_has_lease_and_permit_and_gives_both_back, P49)
 {
     open_with_permits();
     struct seen *asked = request_one("k", &caller);
@@ -224,7 +224,7 @@ TEST(a_batch_takes_one_permit_and_keeps_it_to_its_last_load)
 }
 
 /* All that wait for it leave together when it comes, and none asks for another one. */
-TEST(single_gets_that_wait_for_a_permit_are_one_query_under_it)
+TEST(single_gets_that_wait_for_a_permit_are_one_query_under_it, P94)
 {
     with_permits(1);
     static struct caller callers[3];
@@ -298,7 +298,7 @@ static struct seen *next_load(bool *out)
     return NULL;
 }
 
-TEST(the_next_permit_goes_where_the_worker_would)
+TEST(the_next_permit_goes_where_the_worker_would, P95)
 {
     static const char *const order[] = {"t0", "s0", "t1", "s1"};
     with_permits(1);
@@ -327,7 +327,7 @@ TEST(the_next_permit_goes_where_the_worker_would)
         guard_value_unref(&callers[i].waiter.result.value);
 }
 
-TEST(a_nested_load_needs_no_permit)
+TEST(a_nested_load_needs_no_permit, P49)
 {
     open_with_permits();
     struct seen *load = load_with_permit("outer", &outer);
@@ -372,7 +372,7 @@ TEST(a_nested_load_holds_its_permit_only_briefly_for_another_process)
 
 /* ---- beside the lease ---- */
 
-TEST(a_permit_is_requested_beside_the_lease)
+TEST(a_permit_is_requested_beside_the_lease, P49)
 {
     open_with_permits();
     get("k", &caller);
@@ -396,7 +396,7 @@ TEST(a_permit_that_comes_before_the_lease_is_kept_for_it)
     expect_load_of("k");
 }
 
-TEST(a_permit_whose_load_is_anothers_goes_back)
+TEST(a_permit_whose_load_is_anothers_goes_back, P49)
 {
     open_with_permits();
     static struct caller callers[2];
@@ -448,7 +448,7 @@ static void open_with_one_permit(void)
     bench_open();
 }
 
-TEST(a_permit_passes_to_users_of_its_process_for_a_turn)
+TEST(a_permit_passes_to_users_of_its_process_for_a_turn, P48)
 {
     static char keys[TURN_QUERIES + 1][8];
     static struct caller callers[TURN_QUERIES + 1];
@@ -502,7 +502,7 @@ TEST(a_refresh_has_no_turn)
     guard_value_unref(&caller.waiter.result.value);
 }
 
-TEST(a_permit_that_was_lost_has_no_turn)
+TEST(a_permit_that_was_lost_has_no_turn, P48)
 {
     for (int runs_out = 0; runs_out < 2; runs_out++) {
         static struct caller callers[2];
@@ -972,7 +972,7 @@ TEST(a_waiter_that_joins_a_queued_refresh_in_vain_makes_it_a_users)
 }
 
 /* A warm-up is a get that only refreshes. */
-TEST(a_user_that_joins_a_queued_warm_up_makes_it_a_users)
+TEST(a_user_that_joins_a_queued_warm_up_makes_it_a_users, P157)
 {
     static struct caller warming[2];
     open_with_permits();
@@ -1022,7 +1022,7 @@ TEST(a_waiter_answered_with_the_stale_value_promotes_nothing)
     sent_nothing();
 }
 
-TEST(a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed)
+TEST(a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed, P157)
 {
     static struct caller callers[2];
     bench.config.max_loads = 1;
@@ -1122,7 +1122,7 @@ TEST(a_refresh_that_queues_for_a_leases_time_gives_its_lease_back)
 }
 
 /* A user of another process may be waiting for that lease. */
-TEST(a_warm_up_that_queues_for_a_leases_time_gives_its_lease_back_unless_a_user_waits)
+TEST(a_warm_up_that_queues_for_a_leases_time_gives_its_lease_back_unless_a_user_waits, P157)
 {
     for (int joined = 0; joined < 2; joined++) {
         static struct caller warming;

@@ -62,7 +62,7 @@ TEST(an_absent_row_travels_too)
     sent_nothing();
 }
 
-TEST(the_value_of_another_lease_is_only_a_wake_up)
+TEST(the_value_of_another_lease_is_only_a_wake_up, P23)
 {
     wait_for("k", &caller, TAG_B);
     pushed("k", TAG_A, "old row");
@@ -97,7 +97,7 @@ TEST(only_the_tag_of_the_last_lookup_counts)
 }
 
 /* The lease was found before it came: it may know of an invalidation that came after its fill. */
-TEST(a_waiter_that_joined_after_the_lookup_was_sent_looks_again)
+TEST(a_waiter_that_joined_after_the_lookup_was_sent_looks_again, P23)
 {
     struct seen *acquire = lookup_of("k", &before);
     get("k", &during);
@@ -189,7 +189,7 @@ TEST(a_flood_of_them_is_slowed_down_like_any_messages)
 
 /* ---- how old it is ---- */
 
-TEST(its_age_is_the_time_since_the_lookup_that_found_the_lease)
+TEST(its_age_is_the_time_since_the_lookup_that_found_the_lease, P23)
 {
     get("k", &caller);
     pass(3); /* on its way: the fill may have come right after it was sent */

@@ -70,7 +70,7 @@ TEST(a_background_refresh_takes_the_lease_loads_and_fills)
     assert_int_equal(stats_of().refresh_started, 1);
 }
 
-TEST(while_others_refresh_or_it_cools_down_no_hit_asks_again)
+TEST(while_others_refresh_or_it_cools_down_no_hit_asks_again, P46)
 {
     static const struct {
         enum core_refresher refresher;
@@ -101,7 +101,7 @@ TEST(a_get_that_finds_a_resting_flight_asks_for_itself)
     assert_true(core_idle(bench.core));
 }
 
-TEST(a_refresh_finds_no_place_among_the_loads_of_users_and_asks_nothing)
+TEST(a_refresh_finds_no_place_among_the_loads_of_users_and_asks_nothing, P157)
 {
     bench.config.max_loads = 1;
     bench.config.load_queue = 0;
@@ -274,7 +274,7 @@ TEST(a_refresh_that_fails_gives_the_stale_value_at_once)
 }
 
 /* Redis goes away in the middle, and the load without it fails: old data is better than an error. */
-TEST(a_stale_value_in_hand_stands_in_for_an_error)
+TEST(a_stale_value_in_hand_stands_in_for_an_error, P71)
 {
     bench.policy.soft_ms = SOFT_MS;
     reply_stale_of(lookup_of("k", &caller), REFRESH_OTHERS, 3000);
@@ -285,7 +285,7 @@ TEST(a_stale_value_in_hand_stands_in_for_an_error)
     assert_int_equal(stats_of().stale_rescued, 1);
 }
 
-TEST(a_value_in_hand_is_not_served_beyond_its_stale_time)
+TEST(a_value_in_hand_is_not_served_beyond_its_stale_time, P71)
 {
     bench.policy.soft_ms = SOFT_MS;
     reply_stale_of(lookup_of("k", &caller), REFRESH_OURS, 100);

@@ -69,7 +69,7 @@ static void live_through(uint64_t end_ms, enum ending ending, uint32_t answer_ms
     guard_value_unref(&caller.waiter.result.value);
 }
 
-TEST(no_renewal_follows_what_ends_the_lease_wherever_the_timer_stands)
+TEST(no_renewal_follows_what_ends_the_lease_wherever_the_timer_stands, P3)
 {
     static const uint32_t answers_ms[] = {0, ANSWER_MS, SPAN_MS};
     for (enum ending ending = 0; ending < ENDINGS; ending++)

@@ -93,7 +93,7 @@ static struct caller caller;
 
 /* ---- what is said again ---- */
 
-TEST(confirmed_keys_and_tags_are_said_again_to_another_master_and_count_for_no_caller)
+TEST(confirmed_keys_and_tags_are_said_again_to_another_master_and_count_for_no_caller, P137)
 {
     confirm("k", false);
     confirm("k", true); /* another thing by the same name */
@@ -142,7 +142,7 @@ TEST(what_was_not_confirmed_is_not_said_again)
     nothing_is_replayed();
 }
 
-TEST(its_age_is_that_at_the_last_answer_of_the_old_master_however_long_the_outage)
+TEST(its_age_is_that_at_the_last_answer_of_the_old_master_however_long_the_outage, P137)
 {
     confirm("old", false);
     pass(REPLAY_AGE_MS);
@@ -194,7 +194,7 @@ TEST(without_the_setting_or_without_redis_nothing_is_remembered)
 
 /* ---- once ---- */
 
-TEST(one_change_voids_a_load_that_began_after_it_once)
+TEST(one_change_voids_a_load_that_began_after_it_once, P137)
 {
     confirm("k", false);
     reign(0);
@@ -243,7 +243,7 @@ TEST(a_reply_to_a_replay_that_the_process_has_overtaken_is_of_no_matter)
     assert_int_equal(stats_of().replayed, 0);
 }
 
-TEST(a_reply_to_a_replay_from_before_the_next_change_confirms_none_after_it)
+TEST(a_reply_to_a_replay_from_before_the_next_change_confirms_none_after_it, P137)
 {
     confirm("k", false);
     reign(0);

@@ -76,7 +76,7 @@ TEST(a_load_that_runs_elsewhere_is_waited_for_and_does_not_count)
     answered_value(&caller, "new", GUARD_FROM_LOAD);
 }
 
-TEST(what_a_push_brings_does_not_answer_it)
+TEST(what_a_push_brings_does_not_answer_it, P155)
 {
     revalidate("k", &caller);
     reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
@@ -224,7 +224,7 @@ TEST(its_own_load_that_fails_answers_it_although_a_value_is_there)
 
 /* ---- in one process ---- */
 
-TEST(two_of_them_are_one_load)
+TEST(two_of_them_are_one_load, P155)
 {
     revalidate("k", &first);
     struct seen *acquire = expect_revalidation("");

@@ -79,7 +79,7 @@ static struct caller caller;
 
 /* ---- breakers ---- */
 
-TEST(one_dead_master_opens_its_own_breaker_and_no_other)
+TEST(one_dead_master_opens_its_own_breaker_and_no_other, P141)
 {
     open_breaker_of("1 is away");
     for (int i = 0; i < 5; i++) {

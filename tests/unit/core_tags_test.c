@@ -97,7 +97,7 @@ TEST(an_absent_row_is_stored_with_nothing_but_its_tags)
     assert_null(caller.waiter.result.value);
 }
 
-TEST(a_fill_answers_waiters_from_after_its_query_only_if_no_tag_was_invalidated)
+TEST(a_fill_answers_waiters_from_after_its_query_only_if_no_tag_was_invalidated, P74)
 {
     for (int outdated = 0; outdated <= 1; outdated++) {
         bench_again();

@@ -11,7 +11,7 @@ static struct caller caller, one, two, leader, joiner, early, late, before_query
 
 /* ---- lookups ---- */
 
-TEST(a_fresh_value_answers_everybody_who_asked_before_the_lookup)
+TEST(a_fresh_value_answers_everybody_who_asked_before_the_lookup, P13)
 {
     struct seen *acquire = lookup_of("k", &caller);
     assert_int_equal(acquire->action.lookup, LOOKUP_NO_STALE);
@@ -57,7 +57,7 @@ TEST(a_remembered_failure_answers_without_a_load)
     sent_nothing();
 }
 
-TEST(two_keys_never_share_a_flight)
+TEST(two_keys_never_share_a_flight, P16)
 {
     get("k1", &one);
     get("k2", &two);
@@ -74,7 +74,7 @@ TEST(two_keys_never_share_a_flight)
 
 /* ---- load and fill ---- */
 
-TEST(a_lease_leads_to_one_load_one_fill_and_one_answer_each)
+TEST(a_lease_leads_to_one_load_one_fill_and_one_answer_each, P13)
 {
     struct seen *acquire = lookup_of("k", &leader);
     get("k", &joiner);
@@ -101,7 +101,7 @@ TEST(a_lease_leads_to_one_load_one_fill_and_one_answer_each)
     assert_int_equal(stats.load_duplicate, 0);
 }
 
-TEST(an_absent_row_is_filled_with_its_own_time_and_never_stale)
+TEST(an_absent_row_is_filled_with_its_own_time_and_never_stale, P36)
 {
     bench.policy.stale_ms = 5000;
     load_is_absent(begin_load("k", &caller));
@@ -144,7 +144,7 @@ static void cannot_begin(struct seen *load)
 }
 
 /* Nor is one whose answer finds no memory: loaded NO_MEMORY, in the same way. */
-TEST(a_load_that_cannot_begin_is_no_failure_and_its_lease_goes_back)
+TEST(a_load_that_cannot_begin_is_no_failure_and_its_lease_goes_back, P15)
 {
     struct seen *load = begin_load("k", &early);
     get("k", &late);
@@ -196,7 +196,7 @@ TEST(a_value_that_is_too_big_is_answered_and_marked)
     assert_int_equal(stats_of().fill_too_big, 1);
 }
 
-TEST(a_too_big_mark_leads_to_a_load_without_a_lease)
+TEST(a_too_big_mark_leads_to_a_load_without_a_lease, P33)
 {
     reply(lookup_of("k", &caller), (struct core_reply){.kind = REPLY_FAILED, .too_big = true});
     loaded(expect(CORE_LOAD), "big");
@@ -205,7 +205,7 @@ TEST(a_too_big_mark_leads_to_a_load_without_a_lease)
     assert_int_equal(stats_of().load_uncached, 1);
 }
 
-TEST(an_unanswered_fill_is_answered_at_once_and_repeated_with_its_token)
+TEST(an_unanswered_fill_is_answered_at_once_and_repeated_with_its_token, P32)
 {
     struct seen *load = begin_load("k", &before_query);
     get("k", &after_query);
@@ -241,7 +241,7 @@ TEST(a_fill_without_answer_is_given_up_and_its_lease_superseded)
     answered_value(&after_query, "v1", GUARD_FROM_CACHE);
 }
 
-TEST(a_rejected_fill_answers_only_who_joined_before_the_query)
+TEST(a_rejected_fill_answers_only_who_joined_before_the_query, P19)
 {
     struct seen *load = begin_load("k", &before_query);
     get("k", &after_query);
@@ -255,7 +255,7 @@ TEST(a_rejected_fill_answers_only_who_joined_before_the_query)
     assert_int_equal(stats_of().fill_late, 1);
 }
 
-TEST(an_accepted_fill_answers_who_joined_before_it_was_sent_and_no_later_one)
+TEST(an_accepted_fill_answers_who_joined_before_it_was_sent_and_no_later_one, P18)
 {
     struct seen *load = begin_load("k", &leader);
     get("k", &after_query);
@@ -282,7 +282,7 @@ TEST(a_store_that_redis_refuses_leaves_nothing_behind)
     assert_int_equal(stats_of().fill_refused, 2);
 }
 
-TEST(after_three_rounds_a_waiter_gets_a_load_without_a_lease)
+TEST(after_three_rounds_a_waiter_gets_a_load_without_a_lease, P44)
 {
     get("k", &caller);
     struct seen *acquire = expect(CORE_ACQUIRE);
@@ -336,7 +336,7 @@ TEST(a_stale_value_that_others_refresh_or_that_cools_down_is_only_answered)
     assert_int_equal(stats_of().stale, 2);
 }
 
-TEST(a_stale_hit_never_waits_for_the_refresh_of_its_own_process)
+TEST(a_stale_hit_never_waits_for_the_refresh_of_its_own_process, P46)
 {
     bench.policy.stale_ms = 5000;
     static struct caller first, second;
@@ -359,7 +359,7 @@ TEST(a_stale_hit_never_waits_for_the_refresh_of_its_own_process)
     sent_nothing();
 }
 
-TEST(a_value_that_went_during_its_refresh_is_waited_for)
+TEST(a_value_that_went_during_its_refresh_is_waited_for, P47)
 {
     bench.policy.stale_ms = 5000;
     static struct caller first, second;
@@ -460,7 +460,7 @@ TEST(who_joins_while_the_flight_waits_is_collapsed_across_the_fleet_too)
     answered_value(&late, "v1", GUARD_FROM_FLEET);
 }
 
-TEST(a_busy_key_is_asked_for_again_when_the_message_comes)
+TEST(a_busy_key_is_asked_for_again_when_the_message_comes, P27)
 {
     reply_busy(lookup_of("k", &caller), 3000);
     sent_nothing();
@@ -473,7 +473,7 @@ TEST(a_busy_key_is_asked_for_again_when_the_message_comes)
     assert_int_equal(stats_of().wake_messages, 2);
 }
 
-TEST(a_message_that_overtakes_the_busy_reply_is_latched)
+TEST(a_message_that_overtakes_the_busy_reply_is_latched, P23)
 {
     struct seen *acquire = lookup_of("k", &caller);
     message("k", false);
@@ -484,7 +484,7 @@ TEST(a_message_that_overtakes_the_busy_reply_is_latched)
     still_waits(&caller);
 }
 
-TEST(a_lost_message_is_made_good_by_the_poll)
+TEST(a_lost_message_is_made_good_by_the_poll, P24)
 {
     get("k", &caller);
     uint64_t longest_us = 0;
@@ -510,7 +510,7 @@ TEST(the_poll_does_not_wait_long_beyond_the_end_of_the_lease)
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
 }
 
-TEST(a_resync_makes_all_who_wait_look_again_spread_over_a_tenth_of_a_second)
+TEST(a_resync_makes_all_who_wait_look_again_spread_over_a_tenth_of_a_second, P24)
 {
     static struct caller callers[40];
     char key[40][16];
@@ -549,7 +549,7 @@ TEST(a_resync_during_the_lookup_is_latched)
     expect(CORE_ACQUIRE);
 }
 
-TEST(a_flood_of_messages_is_slowed_down)
+TEST(a_flood_of_messages_is_slowed_down, P29)
 {
     get("k", &caller);
     size_t lookups = 0;
@@ -575,7 +575,7 @@ TEST(who_gives_up_waiting_leaves_no_flight_behind)
 
 /* ---- no Redis ---- */
 
-TEST(an_unanswered_acquire_is_tried_again_with_a_new_token_that_names_the_old)
+TEST(an_unanswered_acquire_is_tried_again_with_a_new_token_that_names_the_old, P5)
 {
     struct seen *first = lookup_of("k", &caller);
     assert_string_equal(first->prev, "");
@@ -630,7 +630,7 @@ static void open_the_breaker(void)
     assert_int_equal(stats_of().breaker_opened, 1);
 }
 
-TEST(an_open_breaker_lets_nothing_wait_for_redis_until_one_probe_is_answered)
+TEST(an_open_breaker_lets_nothing_wait_for_redis_until_one_probe_is_answered, P55)
 {
     open_the_breaker();
     get("k", &caller);
@@ -781,7 +781,7 @@ TEST(without_redis_and_without_a_place_a_get_is_shed_at_once)
     answered_value(&loader, "v1", GUARD_FROM_LOAD);
 }
 
-TEST(the_waiter_limit_refuses_and_leaves_the_table_unchanged)
+TEST(the_waiter_limit_refuses_and_leaves_the_table_unchanged, P28)
 {
     bench.config.max_waiters = 2;
     bench_open();
@@ -827,7 +827,7 @@ TEST(a_deadline_in_the_past_is_answered_at_the_next_tick)
     answered(&caller, GUARD_TIMEOUT);
 }
 
-TEST(many_deadlines_ring_in_their_order)
+TEST(many_deadlines_ring_in_their_order, P27)
 {
     enum { MANY = 3000 };
     bench.config.max_waiters = MANY;
@@ -848,7 +848,7 @@ TEST(many_deadlines_ring_in_their_order)
     assert_true(core_idle(bench.core));
 }
 
-TEST(the_leader_may_leave_at_any_stage_and_the_rest_is_served)
+TEST(the_leader_may_leave_at_any_stage_and_the_rest_is_served, P14)
 {
     for (int stage = 0; stage < 4; stage++) {
         bench_again();

@@ -77,7 +77,7 @@ static struct caller leader, other, fresh, stale, later, caller, one, two;
 
 /* ---- which load it was ---- */
 
-TEST(a_load_is_called_by_the_token_of_its_lease_and_its_answers_say_so)
+TEST(a_load_is_called_by_the_token_of_its_lease_and_its_answers_say_so, P159)
 {
     struct seen *acquire = lookup_of("k", &leader);
     get("k", &other);
@@ -152,7 +152,7 @@ TEST(who_got_no_answer_names_no_load)
 
 /* ---- what is told ---- */
 
-TEST(a_load_is_told_when_it_begins_and_when_it_ends)
+TEST(a_load_is_told_when_it_begins_and_when_it_ends, P161)
 {
     struct seen *load = begin_load("k", &leader);
     const struct guard_event *event = expect_event(GUARD_EVENT_LOAD_STARTED, "k");
@@ -205,7 +205,7 @@ TEST(a_load_past_its_limit_ends_as_timeout)
 }
 
 /* Its flight has gone on without it: the key is told all the same. */
-TEST(a_load_that_is_given_up_ends_when_its_loader_does)
+TEST(a_load_that_is_given_up_ends_when_its_loader_does, P161)
 {
     struct seen *load = begin_load("k", &caller);
     expect_event(GUARD_EVENT_LOAD_STARTED, "k");
@@ -236,7 +236,7 @@ TEST(a_loader_that_hangs_past_the_hold_limit_ends_as_timeout)
 }
 
 /* Nobody finishes it: told when it is waited for no more. */
-TEST(a_deferred_load_that_never_comes_back_ends_once)
+TEST(a_deferred_load_that_never_comes_back_ends_once, P161)
 {
     bench.policy.lease_ms = 900;
     bench.policy.load_limit_ms = 900;

@@ -214,7 +214,7 @@ TEST(a_load_time_beyond_its_field_is_capped)
     free(text);
 }
 
-TEST(every_truncation_is_refused)
+TEST(every_truncation_is_refused, P34)
 {
     const struct envelope envelope = sample();
     char *text = written(&envelope);
@@ -238,7 +238,7 @@ TEST(anything_appended_is_refused)
     free(text);
 }
 
-TEST(every_single_bit_flip_is_refused)
+TEST(every_single_bit_flip_is_refused, P34)
 {
     struct envelope envelope = sample();
     for (int absent = 0; absent <= 1; absent++) {

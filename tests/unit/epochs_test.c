@@ -12,7 +12,7 @@ static int add(const char *tag)
     return epochs_add(&epochs, "shop", &(struct tag){tag, strlen(tag)});
 }
 
-TEST(each_tag_is_asked_for_once)
+TEST(each_tag_is_asked_for_once, P76)
 {
     epochs_begin(&epochs);
     assert_int_equal(add("red"), 0);
@@ -25,7 +25,7 @@ TEST(each_tag_is_asked_for_once)
 }
 
 /* Some of the longer ones stand where the shorter one is looked for. */
-TEST(a_tag_with_which_another_begins_is_one_of_its_own)
+TEST(a_tag_with_which_another_begins_is_one_of_its_own, P76)
 {
     char tag[8];
     for (int i = 0; i < 1000; i++) {

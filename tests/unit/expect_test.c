@@ -189,7 +189,7 @@ TEST(loads_are_counted_by_key_and_by_expiry)
     expect_broken("stale answers = 0", "1 of 9 (11.11%)");
 }
 
-TEST(a_service_that_does_not_come_back_has_no_recovery_that_is_short_enough)
+TEST(a_service_that_does_not_come_back_has_no_recovery_that_is_short_enough, P178)
 {
     result.recovery_unknown = "nothing was done to the service";
     expect_broken("recovery <= 1h", "not known: nothing was done to the service");
@@ -201,7 +201,7 @@ TEST(a_service_that_does_not_come_back_has_no_recovery_that_is_short_enough)
     expect_broken("recovery <= 1s", "1.25 s");
 }
 
-TEST(a_percentile_takes_so_many_answers_that_it_is_not_the_slowest)
+TEST(a_percentile_takes_so_many_answers_that_it_is_not_the_slowest, P105)
 {
     static struct record many[100];
     struct result_check check;
@@ -225,7 +225,7 @@ TEST(a_percentile_takes_so_many_answers_that_it_is_not_the_slowest)
     assert_false(check.held);
 }
 
-TEST(where_no_load_was_seen_only_that_there_is_none_may_hold)
+TEST(where_no_load_was_seen_only_that_there_is_none_may_hold, P103)
 {
     static const char unknown[] =
         "not known: no load was seen: see \"counting\"; where none is right, expect loads = 0";
@@ -251,7 +251,7 @@ TEST(where_no_load_was_seen_only_that_there_is_none_may_hold)
     expect_held("loads <= 3 from 2s to 3s"); /* others were seen */
 }
 
-TEST(a_redis_that_ran_nothing_may_be_another)
+TEST(a_redis_that_ran_nothing_may_be_another, P106)
 {
     static const char unknown[] =
         "not known: this Redis ran nothing: is it the service's? Where that is right, expect = 0";
@@ -264,7 +264,7 @@ TEST(a_redis_that_ran_nothing_may_be_another)
     view = before;
 }
 
-TEST(what_no_header_says_is_not_known_of_caches)
+TEST(what_no_header_says_is_not_known_of_caches, P106)
 {
     requests[3].cache = RECORD_CACHE_NONE;
     expect_broken("cache miss = 0", "not known: no answer has a Cache-Status");
@@ -274,7 +274,7 @@ TEST(what_no_header_says_is_not_known_of_caches)
     expect_held("cache miss = 0");
 }
 
-TEST(what_may_be_more_is_not_less)
+TEST(what_may_be_more_is_not_less, P106)
 {
     static const char unknown[] = "not known: some may not have been counted: see \"counting\"";
     const struct witness_view before = view;
@@ -294,7 +294,7 @@ TEST(what_may_be_more_is_not_less)
     view = before;
 }
 
-TEST(where_keys_are_not_known_nothing_about_them_holds)
+TEST(where_keys_are_not_known_nothing_about_them_holds, P101)
 {
     result.keys_unknown = "no keys";
     expect_broken("loads per expiry <= 1", "not known: no keys");

@@ -57,7 +57,7 @@ TEST(a_sound_head_says_where_it_ends_and_whom_it_is_for)
     }
 }
 
-TEST(what_libmicrohttpd_lets_pass_is_refused)
+TEST(what_libmicrohttpd_lets_pass_is_refused, P90)
 {
     static const struct {
         const char *raw;
@@ -106,7 +106,7 @@ TEST(what_libmicrohttpd_lets_pass_is_refused)
 }
 
 /* RFC 9110, 5.6.2 and 5.5, byte by byte; libmicrohttpd itself refuses a NUL in a name, and a LF is an end of its own. */
-TEST(every_byte_has_its_place)
+TEST(every_byte_has_its_place, P90)
 {
     static const char tchars[] =
         "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";

@@ -48,7 +48,7 @@ static unsigned early_of(uint32_t early_percent, uint64_t load_us, uint32_t left
 }
 
 /* The chance is e^-(left / (load time * beta)). */
-TEST(the_lot_follows_the_paper)
+TEST(the_lot_follows_the_paper, P70)
 {
     assert_int_equal(early_of(100, LOAD_US, 0), LOTS);
     assert_in_range(early_of(100, LOAD_US, 100), LOTS * 35 / 100, LOTS * 39 / 100); /* 0.368 */

@@ -82,7 +82,7 @@ static bool forget_what_was_said(void)
 
 /* ---- timers ---- */
 
-TEST(timers_ring_in_their_order_and_the_loop_knows_the_earliest)
+TEST(timers_ring_in_their_order_and_the_loop_knows_the_earliest, P162)
 {
     struct fake fake;
     init_fake(&fake);

@@ -177,7 +177,7 @@ static bool fits_alone(const struct keeper_node *nodes, size_t count)
 
 /* Served are the first ones that fit together. Who leaves never takes its turn from another. The blocker is in the way
  * even if it is the only one left. */
-TEST(any_line_keeps_the_rule)
+TEST(any_line_keeps_the_rule, P126)
 {
     struct chance chance = {.state = 11};
     for (int round = 0; round < 20000; round++) {

@@ -71,7 +71,7 @@ TEST(the_longest_keys_that_differ_in_one_byte_have_different_names)
     }
 }
 
-TEST(no_key_can_be_spelled_like_a_hashed_one)
+TEST(no_key_can_be_spelled_like_a_hashed_one, P21)
 {
     char encoded[KEY_ENCODED_MAX + 1];
     key_encode("%sha256:00", 10, encoded);

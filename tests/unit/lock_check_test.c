@@ -39,7 +39,7 @@ TEST(the_defaults_are_good)
     assert_int_equal(lock_check_config(&config, NULL), GUARD_OK);
 }
 
-TEST(settings_that_cannot_work_are_named)
+TEST(settings_that_cannot_work_are_named, P127)
 {
     config_is_refused(NULL, "struct_size");
     REFUSED_CONFIG("struct_size", config.struct_size--);
@@ -110,7 +110,7 @@ static void request_is_refused(const struct guard_lock_request *request, unsigne
         request_is_refused(&request, ALL_KINDS, text);                                                       \
     } while (0)
 
-TEST(requests_that_cannot_be_granted_are_named)
+TEST(requests_that_cannot_be_granted_are_named, P127)
 {
     static char long_name[GUARD_LOCK_NAME_BYTES_MAX + 2];
     memset(long_name, 'x', sizeof long_name - 1);

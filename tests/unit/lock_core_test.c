@@ -47,7 +47,7 @@ static void asks_for(enum guard_lock_kind kind, uint32_t units, uint32_t limit, 
         give_back(&caller);
 }
 
-TEST(all_kinds_of_a_name_count_in_the_same_units_and_a_token_carries_them_and_its_lease)
+TEST(all_kinds_of_a_name_count_in_the_same_units_and_a_token_carries_them_and_its_lease, P114)
 {
     asks_for(GUARD_LOCK_FAIR, LOCK_ALL, LOCK_ALL, false);
     asks_for(GUARD_LOCK_WRITE, LOCK_ALL, LOCK_ALL, false);
@@ -57,7 +57,7 @@ TEST(all_kinds_of_a_name_count_in_the_same_units_and_a_token_carries_them_and_it
     asks_for(GUARD_LOCK_LATCH, 2, 5, false);
 }
 
-TEST(permits_are_renewed_lost_and_given_back_like_any_other_hold)
+TEST(permits_are_renewed_lost_and_given_back_like_any_other_hold, P116)
 {
     ask_as(&caller, "a", GUARD_LOCK_PERMITS, NULL);
     grant(expect(LOCK_TAKE), 1);
@@ -107,7 +107,7 @@ TEST(what_the_provider_cannot_do_is_invalid_and_says_why)
 
 /* ---- L1: a reply that is lost ---- */
 
-TEST(a_take_without_an_answer_is_sent_again_with_the_same_token)
+TEST(a_take_without_an_answer_is_sent_again_with_the_same_token, P107)
 {
     ask_for(&caller, "a");
     struct seen *take = expect(LOCK_TAKE);
@@ -150,7 +150,7 @@ TEST(a_refusal_makes_the_pauses_after_takes_without_an_answer_begin_anew)
     grant(expect(LOCK_TAKE), 7);
 }
 
-TEST(a_give_says_that_a_take_is_in_doubt_even_if_a_later_one_was_answered)
+TEST(a_give_says_that_a_take_is_in_doubt_even_if_a_later_one_was_answered, P107)
 {
     ask_for(&caller, "a");
     reply_kind(expect(LOCK_TAKE), LOCK_UNANSWERED);
@@ -229,7 +229,7 @@ TEST(a_request_that_is_cancelled_before_its_take_is_fetched_sends_nothing)
 
 /* ---- L2: validity ---- */
 
-TEST(validity_counts_from_the_sending_not_from_the_reply)
+TEST(validity_counts_from_the_sending_not_from_the_reply, P108)
 {
     ask_for(&caller, "a");
     uint64_t sent_us = bench.now_us;
@@ -238,7 +238,7 @@ TEST(validity_counts_from_the_sending_not_from_the_reply)
     assert_true(caller.hold.valid_until_us == sent_us + VALID_MS * (uint64_t)BENCH_MS);
 }
 
-TEST(a_renewal_counts_from_its_sending_too)
+TEST(a_renewal_counts_from_its_sending_too, P108)
 {
     hold_name(&caller, "a");
     pass(THIRD_MS);
@@ -259,7 +259,7 @@ TEST(a_provider_may_say_how_long_a_grant_is_valid)
     assert_true(caller.hold.valid_until_us == sent_us + 2000 * BENCH_MS);
 }
 
-TEST(a_grant_that_comes_too_late_is_given_back_and_asked_for_anew)
+TEST(a_grant_that_comes_too_late_is_given_back_and_asked_for_anew, P108)
 {
     ask_for(&caller, "a");
     struct seen *take = expect(LOCK_TAKE);
@@ -278,7 +278,7 @@ TEST(a_grant_that_comes_too_late_is_given_back_and_asked_for_anew)
 
 /* ---- L3: renewal ---- */
 
-TEST(a_hold_is_renewed_at_a_third_of_its_lease)
+TEST(a_hold_is_renewed_at_a_third_of_its_lease, P109)
 {
     struct seen *take = hold_name(&caller, "a");
     for (int i = 0; i < 10; i++) {
@@ -292,7 +292,7 @@ TEST(a_hold_is_renewed_at_a_third_of_its_lease)
     sent_nothing();
 }
 
-TEST(a_renewal_without_an_answer_is_sent_again_after_a_twelfth_and_loses_nothing)
+TEST(a_renewal_without_an_answer_is_sent_again_after_a_twelfth_and_loses_nothing, P109)
 {
     hold_name(&caller, "a");
     pass(THIRD_MS);
@@ -312,7 +312,7 @@ static void stand_still_past_the_warning(void)
     stand_still(VALID_MS * 9 / 10 - THIRD_MS);
 }
 
-TEST(renewals_that_are_read_after_the_process_stood_still_lose_nothing)
+TEST(renewals_that_are_read_after_the_process_stood_still_lose_nothing, P109)
 {
     hold_name(&a, "a");
     hold_name(&b, "b");
@@ -349,7 +349,7 @@ TEST(what_is_heard_before_a_renewal_that_is_read_late_loses_nothing)
     holds(&caller);
 }
 
-TEST(a_renewal_that_is_read_after_its_own_validity_revives_nothing)
+TEST(a_renewal_that_is_read_after_its_own_validity_revives_nothing, P109)
 {
     hold_name(&caller, "a");
     pass(THIRD_MS);
@@ -413,7 +413,7 @@ TEST(a_hold_with_hold_ms_is_not_renewed_beyond_that)
 
 /* ---- L4, L5: giving back ---- */
 
-TEST(nothing_renews_a_hold_that_is_being_given_back)
+TEST(nothing_renews_a_hold_that_is_being_given_back, P110)
 {
     hold_name(&caller, "a");
     pass(THIRD_MS);
@@ -449,7 +449,7 @@ TEST(a_renewal_that_was_not_fetched_is_withdrawn_when_the_hold_is_lost)
     sent_nothing();
 }
 
-TEST(every_action_names_the_token_of_its_own_claim)
+TEST(every_action_names_the_token_of_its_own_claim, P110)
 {
     struct seen *take_a = hold_name(&a, "a"), *take_b = hold_name(&b, "a");
     assert_string_not_equal(take_a->token, take_b->token);
@@ -498,7 +498,7 @@ TEST(a_give_without_an_answer_is_told_as_unknown_after_twice_the_limit_and_repea
     assert_true(lock_core_idle(bench.core));
 }
 
-TEST(a_give_that_is_read_after_the_process_stood_still_is_confirmed)
+TEST(a_give_that_is_read_after_the_process_stood_still_is_confirmed, P122)
 {
     hold_name(&a, "a");
     hold_name(&b, "b");
@@ -559,7 +559,7 @@ TEST(a_hold_whose_validity_is_over_when_it_is_given_back_is_lost_even_if_the_pro
 }
 
 /* Its thread stood still between the two. */
-TEST(a_hold_that_is_given_back_in_time_is_not_lost_because_the_core_hears_of_it_late)
+TEST(a_hold_that_is_given_back_in_time_is_not_lost_because_the_core_hears_of_it_late, P108)
 {
     static struct caller late, too_late;
     hold_name(&late, "a");
@@ -596,7 +596,7 @@ TEST(a_hold_that_was_given_back_in_time_and_lost_before_that_was_heard_of_is_unk
 
 /* ---- L6: lost ---- */
 
-TEST(lost_is_told_a_sixth_before_the_validity_ends)
+TEST(lost_is_told_a_sixth_before_the_validity_ends, P111)
 {
     hold_name(&caller, "a");
     uint64_t warn_us = caller.hold.valid_until_us - VALID_MS * (uint64_t)BENCH_MS / 6;
@@ -665,7 +665,7 @@ TEST(a_lost_hold_is_given_back_at_the_provider_when_its_validity_ends_though_it_
     was_given(&caller, GUARD_LOCK_LOST);
 }
 
-TEST(lost_is_never_told_for_a_hold_that_was_given_back)
+TEST(lost_is_never_told_for_a_hold_that_was_given_back, P111)
 {
     hold_name(&caller, "a");
     stand_still(2 * BENCH_LEASE_MS);

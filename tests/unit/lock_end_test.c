@@ -280,7 +280,7 @@ TEST(every_state_meets_every_event_and_what_was_under_way_never_ran)
     every_state_meets_every_event(false, true, LOCK_UNSENT);
 }
 
-TEST(every_state_meets_every_event_and_what_was_under_way_may_have_run)
+TEST(every_state_meets_every_event_and_what_was_under_way_may_have_run, P121)
 {
     every_state_meets_every_event(true, true, LOCK_UNANSWERED);
 }
@@ -328,7 +328,7 @@ static void ask_for_50_ms(struct caller *asking, const char *name)
     ask(asking);
 }
 
-TEST(grants_that_are_read_after_the_deadline_count_and_a_refusal_does_not)
+TEST(grants_that_are_read_after_the_deadline_count_and_a_refusal_does_not, P118)
 {
     bench_up();
     static struct caller behind;

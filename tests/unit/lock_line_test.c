@@ -30,7 +30,7 @@ TEST(a_waiter_that_is_told_asks_at_once_with_the_same_token)
     assert_int_equal(stats_of().hints, 1);
 }
 
-TEST(a_hint_that_overtakes_the_refusal_counts)
+TEST(a_hint_that_overtakes_the_refusal_counts, P112)
 {
     ask_for(&caller, "a");
     struct seen *take = expect(LOCK_TAKE);
@@ -97,7 +97,7 @@ TEST(a_hint_to_all_of_a_crowd_is_one_stay_that_says_who_should_ask)
 
 /* ---- L7: polls ---- */
 
-TEST(the_first_in_line_polls_after_20_ms_and_then_less_and_less_often)
+TEST(the_first_in_line_polls_after_20_ms_and_then_less_and_less_often, P112)
 {
     ask_for(&caller, "a");
     for (uint32_t base_ms = 20; base_ms < 1000; base_ms *= 2) {
@@ -151,7 +151,7 @@ TEST(one_that_waits_alone_asks_when_what_is_in_front_runs_out)
     expect(LOCK_TAKE);
 }
 
-TEST(after_a_resync_every_waiter_asks_within_100_ms)
+TEST(after_a_resync_every_waiter_asks_within_100_ms, P112)
 {
     static struct caller first, alone, together, holder, asking;
     hold_name(&holder, "h");
@@ -178,7 +178,7 @@ TEST(after_a_resync_every_waiter_asks_within_100_ms)
 
 /* ---- L8: places ---- */
 
-TEST(the_places_of_all_that_are_not_first_are_renewed_by_one_action)
+TEST(the_places_of_all_that_are_not_first_are_renewed_by_one_action, P113)
 {
     crowd_waits(MANY);
     unsigned stays = 0, takes = 0;
@@ -389,7 +389,7 @@ TEST(the_one_that_asks_for_all_hands_that_on_when_it_leaves)
 }
 
 /* What it was granted says nothing about what stands in front of the others. */
-TEST(the_one_that_asks_for_all_hands_that_on_when_it_is_granted)
+TEST(the_one_that_asks_for_all_hands_that_on_when_it_is_granted, P113)
 {
     for (unsigned i = 0; i < 3; i++) {
         ask_for(&crowd[i], "a");
@@ -422,7 +422,7 @@ TEST(the_one_that_asks_for_all_hands_its_hint_on_when_it_becomes_the_first)
 
 /* ---- what it costs ---- */
 
-TEST(a_hand_over_among_a_thousand_waiters_is_one_give_and_one_take)
+TEST(a_hand_over_among_a_thousand_waiters_is_one_give_and_one_take, P120)
 {
     static struct caller holder;
     hold_name(&holder, "a");

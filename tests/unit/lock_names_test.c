@@ -76,7 +76,7 @@ TEST_GROUP(.before = bench_up, .after = bench_close);
 
 /* ---- in one order ---- */
 
-TEST(names_are_taken_in_the_order_of_their_bytes)
+TEST(names_are_taken_in_the_order_of_their_bytes, P117)
 {
     prepare(&a, NAMES("x", "ba", "b"));
     ask(&a);
@@ -114,7 +114,7 @@ TEST(what_is_held_already_is_renewed_while_the_next_is_waited_for)
     assert_in_range(renewals, 8, 10);
 }
 
-TEST(a_request_that_gives_up_gives_back_what_it_has_in_reverse)
+TEST(a_request_that_gives_up_gives_back_what_it_has_in_reverse, P117)
 {
     prepare(&a, NAMES("a", "b", "c"));
     a.request.deadline_us = bench.now_us + 100 * BENCH_MS;

@@ -42,7 +42,7 @@ TEST(an_owner_enters_again_what_it_holds_at_once_and_with_the_same_number)
     assert_int_equal(stats_of().granted, 1);
 }
 
-TEST(the_name_is_free_once_all_are_given_back_in_any_order)
+TEST(the_name_is_free_once_all_are_given_back_in_any_order, P115)
 {
     hold_as(&a, GUARD_LOCK_FAIR);
     ask_as(&b, "a", GUARD_LOCK_MUTEX, owner);
@@ -73,7 +73,7 @@ TEST(a_read_under_ones_own_read_shares_it)
     sent_nothing();
 }
 
-TEST(an_exclusive_request_under_ones_own_read_is_invalid)
+TEST(an_exclusive_request_under_ones_own_read_is_invalid, P115)
 {
     hold_as(&a, GUARD_LOCK_READ);
     ask_as(&b, "a", GUARD_LOCK_WRITE, owner);

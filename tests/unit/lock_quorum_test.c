@@ -82,7 +82,7 @@ static void told(enum lock_reply_kind kind)
     assert_int_equal(table.reply.kind, kind);
 }
 
-TEST(a_grant_is_told_once_a_quorum_has_written_its_fence)
+TEST(a_grant_is_told_once_a_quorum_has_written_its_fence, P123)
 {
     begin(LOCK_TAKE);
     grants(0, 7);
@@ -293,7 +293,7 @@ static void any_round(struct chance *chance)
         assert_in_range(done, QUORUM, NODES);
 }
 
-TEST(in_any_order_of_answers_a_round_is_told_once_and_leaves_nothing_behind)
+TEST(in_any_order_of_answers_a_round_is_told_once_and_leaves_nothing_behind, P123)
 {
     struct chance chance = {.state = 42};
     for (int i = 0; i < 20000; i++)

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-TEST(a_burst_passes_and_the_next_window_tells_how_many_did_not)
+TEST(a_burst_passes_and_the_next_window_tells_how_many_did_not, P68)
 {
     struct log_gate gate = {0};
     uint64_t suppressed;

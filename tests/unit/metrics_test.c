@@ -75,7 +75,7 @@ TEST(what_is_of_a_kind_is_a_family_of_its_own_with_the_name_of_the_kind)
 }
 
 /* By its own name or in a family: a new one needs no line here. */
-TEST(no_number_of_the_guard_is_missing)
+TEST(no_number_of_the_guard_is_missing, P160)
 {
     size_t samples = 0, buckets = 0, numbers = 0, histograms = 0;
     const struct metrics metrics = {.uptime_ms = 1};

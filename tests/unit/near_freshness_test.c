@@ -44,7 +44,7 @@ static bool is_there(struct near *near, uint64_t now_us)
     return answers(near, now_us, &result);
 }
 
-TEST(it_is_kept_from_when_the_lookup_was_sent)
+TEST(it_is_kept_from_when_the_lookup_was_sent, P45)
 {
     struct near *near = subscribed();
     struct near_lookup lookup = sent(near, SENT_US);
@@ -118,7 +118,7 @@ static void hears_of_another_master(struct near *near)
     near_drop_all(near);
 }
 
-TEST(invalidations_and_a_lost_subscription_void_what_came_before)
+TEST(invalidations_and_a_lost_subscription_void_what_came_before, P45)
 {
     void (*const events[])(struct near * near) = {begins, ends, hears, loses_the_subscription,
                                                   hears_of_another_master};

@@ -161,7 +161,7 @@ TEST(a_dropped_tag_takes_all_that_have_it_and_no_others)
     near_free(&near);
 }
 
-TEST(what_was_looked_up_before_its_tag_was_dropped_stays_out)
+TEST(what_was_looked_up_before_its_tag_was_dropped_stays_out, P45)
 {
     struct near *near = subscribed(MIB);
     uint64_t before = near_stamp(near);
@@ -379,7 +379,7 @@ static void *read_on(void *context)
     return NULL;
 }
 
-TEST(no_thread_gets_what_was_dropped_before_it_asked)
+TEST(no_thread_gets_what_was_dropped_before_it_asked, P45)
 {
     pthread_t writer, readers[READERS];
     race.near = subscribed(MIB);

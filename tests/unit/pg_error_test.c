@@ -3,7 +3,7 @@
 #include "app/pg/pg_error.h"
 #include "tests/support/test.h"
 
-TEST(an_sqlstate_says_whether_the_fault_may_pass)
+TEST(an_sqlstate_says_whether_the_fault_may_pass, P61)
 {
     static const struct {
         const char *sqlstate;

@@ -371,7 +371,7 @@ TEST(what_was_filled_may_follow_the_key)
 }
 
 /* Cut at every length and with every byte changed: never believed, and still the message that it is. */
-TEST(an_entry_that_is_not_whole_and_of_that_key_is_not_believed)
+TEST(an_entry_that_is_not_whole_and_of_that_key_is_not_believed, P23)
 {
     struct envelope envelope = row_envelope();
     struct core_pushed pushed;

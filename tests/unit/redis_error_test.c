@@ -83,12 +83,12 @@ static void check(const struct sample *list, size_t count)
     }
 }
 
-TEST(every_prefix_has_its_meaning)
+TEST(every_prefix_has_its_meaning, P53)
 {
     check(samples, sizeof samples / sizeof samples[0]);
 }
 
-TEST(an_error_inside_a_script_means_what_it_means_outside)
+TEST(an_error_inside_a_script_means_what_it_means_outside, P53)
 {
     check(scripted, sizeof scripted / sizeof scripted[0]);
 }
@@ -100,7 +100,7 @@ TEST(bytes_after_the_text_are_not_looked_at)
     assert_int_equal(redis_error_classify("ERR max number of clients", 20), REDIS_ERROR_OTHER);
 }
 
-TEST(what_an_operator_can_mend_is_told_with_what_to_do)
+TEST(what_an_operator_can_mend_is_told_with_what_to_do, P96)
 {
     static const char *const told[][2] = {
         {"ERR Client sent AUTH, but no password is set",

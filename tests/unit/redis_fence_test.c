@@ -47,7 +47,7 @@ TEST(a_role_that_is_only_late_changes_nothing)
     assert_false(fence.no_role);
 }
 
-TEST(who_is_silent_asks_every_half_second_and_for_the_role_every_tenth_time)
+TEST(who_is_silent_asks_every_half_second_and_for_the_role_every_tenth_time, P86)
 {
     struct redis_fence fence = fence_up();
     unsigned write = 0, role = 0;
@@ -61,7 +61,7 @@ TEST(who_is_silent_asks_every_half_second_and_for_the_role_every_tenth_time)
     assert_int_equal(role, 10);
 }
 
-TEST(who_is_busy_asks_for_the_role_only)
+TEST(who_is_busy_asks_for_the_role_only, P86)
 {
     struct redis_fence fence = fence_up();
     unsigned role = 0;
@@ -94,7 +94,7 @@ TEST(a_shut_fence_is_tried_every_half_second)
 }
 
 /* Counted from the heartbeat that finds it so. */
-TEST(a_master_that_stays_without_replicas_is_looked_up_again)
+TEST(a_master_that_stays_without_replicas_is_looked_up_again, P86)
 {
     struct redis_fence fence = fence_up();
     const uint64_t now = BEGIN_MS + REDIS_BEAT_MS;

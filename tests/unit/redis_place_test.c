@@ -88,7 +88,7 @@ TEST(where_the_master_is_is_not_known_before_a_round_has_named_one)
     assert_int_equal(wakes, 1);
 }
 
-TEST(only_a_round_that_began_after_the_question_answers_it)
+TEST(only_a_round_that_began_after_the_question_answers_it, P133)
 {
     uint64_t seen = 0;
     find(1, 0, true);
@@ -117,7 +117,7 @@ TEST(no_is_the_answer_without_a_majority_and_when_another_is_named)
     assert_true(redis_place_has_moved(&place, &member));
 }
 
-TEST(a_reign_ends_when_another_master_is_confirmed_and_not_when_it_is_named)
+TEST(a_reign_ends_when_another_master_is_confirmed_and_not_when_it_is_named, P133)
 {
     find(1, 0, true);
     find(1, 0, true);

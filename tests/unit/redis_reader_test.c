@@ -43,7 +43,7 @@ static void assert_breaks(const char *stream, const char *why)
     redis_reader_close(&reader);
 }
 
-TEST(a_reply_is_the_same_however_it_is_cut)
+TEST(a_reply_is_the_same_however_it_is_cut, P57)
 {
     static const char stream[] =
         "+OK\r\n*6\r\n$5\r\nhe\r\no\r\n:-7\r\n$-1\r\n*-1\r\n*2\r\n-ERR no\r\n+yes\r\n$0\r\n\r\n";

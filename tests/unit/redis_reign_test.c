@@ -53,7 +53,7 @@ TEST(another_master_ends_all_that_was_there)
 }
 
 /* What it heard may be older than what another connection has found out meanwhile. */
-TEST(who_was_greeted_before_the_change_asks_again)
+TEST(who_was_greeted_before_the_change_asks_again, P85)
 {
     struct redis_reign reign;
     uint64_t seen = 0, generation = 0;

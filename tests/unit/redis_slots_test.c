@@ -113,7 +113,7 @@ TEST(a_view_names_the_owners_and_saying_it_again_changes_nothing)
 
 TEST_GROUP(.before = empty_map);
 
-TEST(a_higher_epoch_moves_a_slot_and_an_old_view_cannot_turn_it_back)
+TEST(a_higher_epoch_moves_a_slot_and_an_old_view_cannot_turn_it_back, P139)
 {
     begin_view();
     say('c', 7002, 3, 0, 8191);
@@ -221,7 +221,7 @@ TEST(moved_from_the_owner_moves_its_slot_at_once_and_the_old_claim_does_not_come
     assert_int_equal(owner_port(5000), 7001);
 }
 
-TEST(moved_from_another_node_moves_nothing)
+TEST(moved_from_another_node_moves_nothing, P139)
 {
     unsigned b = redis_slots_owner(&slots, 9000);
     struct redis_endpoint to = at(7001);

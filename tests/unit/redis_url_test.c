@@ -79,7 +79,7 @@ TEST(a_url_names_hosts_and_how_the_master_is_found)
     assert_string_equal(label, "s1:26379 +2");
 }
 
-TEST(each_word_of_a_parameter_is_taken)
+TEST(each_word_of_a_parameter_is_taken, P132)
 {
     struct redis_url url;
 
@@ -177,7 +177,7 @@ static const struct {
     {"redis+cluster://h?strict=yes", "redis+sentinel://"},
 };
 
-TEST(what_is_wrong_is_named_and_never_repeated)
+TEST(what_is_wrong_is_named_and_never_repeated, P132)
 {
     for (size_t i = 0; i < sizeof bads / sizeof bads[0]; i++) {
         struct redis_url url, untouched;

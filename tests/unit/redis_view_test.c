@@ -175,7 +175,7 @@ static bool redirects(const char *text, struct redis_redirect *out)
     return redis_redirect_read(text, strlen(text), "asked.example", out);
 }
 
-TEST(redirections_are_read)
+TEST(redirections_are_read, P140)
 {
     struct redis_redirect to;
 

@@ -120,7 +120,7 @@ TEST(loads_are_compared_per_expiry_however_long_the_runs_were)
     assert_verdict("loads per expiry", "same");
 }
 
-TEST(what_was_known_of_loads_and_is_not_any_more_is_worse)
+TEST(what_was_known_of_loads_and_is_not_any_more_is_worse, P106)
 {
     take(with_loads(0, 1), with_loads(100, 100));
     now->expiries = 0; /* no load was seen, or its key is not known */
@@ -150,7 +150,7 @@ TEST(the_first_failure_is_worse)
     assert_false(compare(now, earlier));
 }
 
-TEST(a_stale_answer_is_worse_and_so_is_not_to_know_of_any)
+TEST(a_stale_answer_is_worse_and_so_is_not_to_know_of_any, P106)
 {
     take(bare(), bare());
     assert_true(compare(now, earlier));

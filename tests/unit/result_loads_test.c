@@ -215,7 +215,7 @@ static void assert_withheld(const struct result *result, uint64_t loads, const c
         fail_msg("%s", result->caveat);
 }
 
-TEST(a_way_of_counting_without_keys_has_no_loads_per_expiry)
+TEST(a_way_of_counting_without_keys_has_no_loads_per_expiry, P101)
 {
     for (uint32_t ttl_ms = 0; ttl_ms <= 10; ttl_ms += 10) {
         struct made_run *run = count_without_keys(12, ttl_ms);
@@ -234,7 +234,7 @@ TEST(where_the_log_lacks_parameters_there_are_no_loads_per_expiry)
 }
 
 /* Each load is another "7, 12:00:01.234": every one of them would be an expiry of its own. */
-TEST(more_keys_than_urls_are_no_keys)
+TEST(more_keys_than_urls_are_no_keys, P101)
 {
     static const struct load_at loads[] = {{"7, a", 0}, {"7, b", 1}, {"8, c", 2}};
     struct made_run *run = made_run_begin(WORK_BURST, 50);
@@ -325,7 +325,7 @@ TEST(foreign_keys_become_text_that_anybody_can_read)
 
 /* ---- writes ---- */
 
-TEST(an_answer_older_than_a_finished_write_is_stale)
+TEST(an_answer_older_than_a_finished_write_is_stale, P106)
 {
     static const struct result_write writes[] = {
         {.key = 7, .version = 4, .over_us = MADE_BEGIN_US + 300},

@@ -57,7 +57,7 @@ static void expect_unknown(struct made_run *run, const char *why)
         fail_msg("%s", run->result->recovery_unknown);
 }
 
-TEST(it_counts_from_the_end_of_the_fault_until_p99_is_what_it_was)
+TEST(it_counts_from_the_end_of_the_fault_until_p99_is_what_it_was, P178)
 {
     struct made_run *run = begin();
     slow_down(run, FAULT_FROM_MS, FAULT_UNTIL_MS, 1, SLOW_US); /* what is slow during it is no matter */
@@ -96,7 +96,7 @@ TEST(twice_as_slow_or_as_slow_as_the_slowest_second_is_what_it_was)
     expect_recovery(run, 0);
 }
 
-TEST(what_does_not_come_back_or_does_not_stay_has_not_recovered)
+TEST(what_does_not_come_back_or_does_not_stay_has_not_recovered, P178)
 {
     struct made_run *run = begin();
     slow_down(run, FAULT_UNTIL_MS, COUNT, 1, SLOW_US);
@@ -113,7 +113,7 @@ TEST(what_does_not_come_back_or_does_not_stay_has_not_recovered)
     expect_recovery(run, 0);
 }
 
-TEST(a_request_that_failed_took_longer_than_any_answer)
+TEST(a_request_that_failed_took_longer_than_any_answer, P178)
 {
     struct made_run *run = begin();
     for (size_t i = FAULT_UNTIL_MS; i < 6000; i++)
@@ -125,7 +125,7 @@ TEST(a_request_that_failed_took_longer_than_any_answer)
     expect_never(run);
 }
 
-TEST(where_it_cannot_be_told_it_is_not_known)
+TEST(where_it_cannot_be_told_it_is_not_known, P178)
 {
     struct made_run *run = begin();
     run->source.fault_from_us = 0;

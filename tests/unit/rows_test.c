@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TEST(texts_and_nulls_come_back_as_they_went_in)
+TEST(texts_and_nulls_come_back_as_they_went_in, P63)
 {
     struct rows rows;
     rows_init(&rows, 1 << 20);

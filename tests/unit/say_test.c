@@ -38,7 +38,7 @@ static void say_to(struct say *teller, guard_log *log, void *context)
     say_init(teller, "shop", log, context);
 }
 
-TEST(of_each_subject_a_burst_passes_and_the_last_of_the_rest_later)
+TEST(of_each_subject_a_burst_passes_and_the_last_of_the_rest_later, P96)
 {
     static struct say teller;
     static struct ear ear;
@@ -58,7 +58,7 @@ TEST(of_each_subject_a_burst_passes_and_the_last_of_the_rest_later)
     say_clear(&teller);
 }
 
-TEST(no_line_is_said_twice_in_a_row)
+TEST(no_line_is_said_twice_in_a_row, P96)
 {
     static struct say teller;
     static struct ear ear;
@@ -101,7 +101,7 @@ TEST(a_host_with_levels_hears_which_news_are_good)
     say_clear(&teller);
 }
 
-TEST(a_key_can_forge_no_line)
+TEST(a_key_can_forge_no_line, P96)
 {
     static struct say teller;
     static struct ear ear;
@@ -221,7 +221,7 @@ TEST(a_sigpipe_of_the_hosts_stays_pending)
 
 /* ---- where it goes ---- */
 
-TEST(stderr_hears_who_speaks_and_good_news_only_after_bad)
+TEST(stderr_hears_who_speaks_and_good_news_only_after_bad, P96)
 {
     static struct say teller;
     int before, fd = redirect_stderr(&before);
@@ -317,7 +317,7 @@ TEST(it_can_be_switched_off)
 }
 
 /* A test that waits here for ever fails by its limit. */
-TEST(nobody_waits_or_dies_for_a_stderr_that_nobody_reads)
+TEST(nobody_waits_or_dies_for_a_stderr_that_nobody_reads, P96)
 {
     static struct say teller;
     int before, fd = redirect_stderr(&before);

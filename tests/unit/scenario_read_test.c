@@ -228,7 +228,7 @@ static void expect_expects(const char *lines, const char *const *wanted)
 
 #define EXPECTS(lines, ...) expect_expects(lines, (const char *const[]){__VA_ARGS__, NULL})
 
-TEST(that_nobody_fails_is_expected_unless_a_line_is_about_it)
+TEST(that_nobody_fails_is_expected_unless_a_line_is_about_it, P104)
 {
     EXPECTS("", "failed = 0");
     EXPECTS("expect p99 <= 1s\nexpect answered = 100%\n", "p99 <= 1s", "answered = 100%", "failed = 0");

@@ -244,7 +244,7 @@ TEST(all_wrong_settings_are_reported_at_once)
     assert_says("PREPARE (environment): \"1\" is wrong; must be on or off");
 }
 
-TEST(settings_that_contradict_each_other_are_refused)
+TEST(settings_that_contradict_each_other_are_refused, P92)
 {
     static const struct {
         const char *first, *second, *says;

@@ -16,7 +16,7 @@ static size_t count_rows(void)
 }
 
 /* Bytes that no number covers are those that align the next one. A flag beside a flag would go unnoticed. */
-TEST(every_number_of_the_struct_is_in_the_table_once)
+TEST(every_number_of_the_struct_is_in_the_table_once, P160)
 {
     static unsigned char covered[sizeof(struct guard_stats)];
     for (size_t i = 0; guard_stat_info(i) != NULL; i++) {
@@ -81,7 +81,7 @@ TEST(a_number_is_read_by_its_place)
     assert_false(guard_stat_info(row_of("redis_commands"))->per_kind);
 }
 
-TEST(a_sum_has_every_number_of_its_parts)
+TEST(a_sum_has_every_number_of_its_parts, P160)
 {
     struct guard_stats part, sum;
     memset(&part, 0, sizeof part);

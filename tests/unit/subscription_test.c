@@ -30,7 +30,7 @@ TEST(nothing_is_dead_before_a_canary_was_sent)
     assert_false(canary_late(&canary, UINT64_MAX));
 }
 
-TEST(a_canary_that_does_not_come_back_in_time_is_dead)
+TEST(a_canary_that_does_not_come_back_in_time_is_dead, P112)
 {
     struct canary canary = canary_of_mine();
     canary_sent(&canary, 1000);
@@ -92,7 +92,7 @@ TEST(a_canary_that_took_another_way_does_not_excuse_one_that_is_lost)
     assert_false(canary_late(&canary, UINT64_MAX));
 }
 
-TEST(a_late_canary_may_be_among_what_was_not_read_yet)
+TEST(a_late_canary_may_be_among_what_was_not_read_yet, P24)
 {
     struct canary canary = canary_of_mine();
     canary_sent(&canary, 1000);

@@ -16,7 +16,7 @@ static bool is_remembered(struct tag_memory *memory, uint64_t key_hash, const ch
     return bytes == strlen(tags) && memcmp(found, tags, bytes) == 0;
 }
 
-TEST(thousands_of_keys_are_remembered_at_a_time)
+TEST(thousands_of_keys_are_remembered_at_a_time, P76)
 {
     static uint64_t hashes[IN_TURN];
     struct chance chance = {.state = 1};

@@ -18,7 +18,7 @@ static void assert_parent(const char *text, const char *parent)
     assert_int_equal(trace.sampled, parent != NULL && strcmp(parent + 53, "01") == 0);
 }
 
-TEST(a_traceparent_is_taken_over_exactly_if_the_standard_says_so)
+TEST(a_traceparent_is_taken_over_exactly_if_the_standard_says_so, P171)
 {
     assert_parent("00-" TRACE "-" PARENT "-01", "00-" TRACE "-" PARENT "-01");
     assert_parent("00-" TRACE "-" PARENT "-00", "00-" TRACE "-" PARENT "-00");
@@ -41,7 +41,7 @@ TEST(a_traceparent_is_taken_over_exactly_if_the_standard_says_so)
     assert_parent(NULL, NULL);
 }
 
-TEST(a_traceparent_that_ends_anywhere_or_has_a_wrong_byte_is_none)
+TEST(a_traceparent_that_ends_anywhere_or_has_a_wrong_byte_is_none, P171)
 {
     static const char WHOLE[] = "00-" TRACE "-" PARENT "-01";
     for (size_t at = 0; at < sizeof WHOLE - 1; at++) {
@@ -55,7 +55,7 @@ TEST(a_traceparent_that_ends_anywhere_or_has_a_wrong_byte_is_none)
     }
 }
 
-TEST(a_request_id_has_one_to_64_harmless_characters)
+TEST(a_request_id_has_one_to_64_harmless_characters, P171)
 {
     char longest[TRACE_REQUEST_SIZE + 1];
     struct trace trace = {.request = "before"};
@@ -89,7 +89,7 @@ TEST(a_line_of_the_log_names_what_there_is)
     assert_int_equal(strlen(trace_pairs(&trace, out)), 8 + TRACE_REQUEST_MAX + 11 + TRACE_ID_DIGITS);
 }
 
-TEST(only_a_sampled_trace_makes_a_comment)
+TEST(only_a_sampled_trace_makes_a_comment, P171)
 {
     char out[TRACE_COMMENT_SIZE];
     struct trace trace = {.request = "*/ DROP"};

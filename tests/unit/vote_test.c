@@ -82,7 +82,7 @@ TEST(nothing_is_named_before_one_has_answered)
     expect_text("no master of the name");
 }
 
-TEST(one_answer_names_a_master_and_a_majority_confirms_it)
+TEST(one_answer_names_a_master_and_a_majority_confirms_it, P133)
 {
     begin(3);
     cast(2, OLD, 5);
@@ -103,7 +103,7 @@ TEST(half_is_no_majority)
     expect_text("2 of 4 Sentinels agree on the master, 3 must");
 }
 
-TEST(the_higher_epoch_wins_against_any_number)
+TEST(the_higher_epoch_wins_against_any_number, P133)
 {
     begin(3);
     cast(0, OLD, 1);
@@ -172,7 +172,7 @@ TEST(what_a_sentinel_said_a_moment_ago_counts_against_what_is_older)
     expect(OLD, true); /* it may have lost what it knew with its life; a majority never heard of it */
 }
 
-TEST(what_was_said_in_another_round_confirms_nothing)
+TEST(what_was_said_in_another_round_confirms_nothing, P133)
 {
     begin(3);
     cast(0, OLD, 1);

@@ -160,7 +160,7 @@ static struct witness_key key_of(const char *text)
     return key;
 }
 
-TEST(values_are_the_key)
+TEST(values_are_the_key, P101)
 {
     static const char *const keys[][2] = {
         /* parameters */

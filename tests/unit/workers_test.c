@@ -360,7 +360,7 @@ TEST(batches_do_not_mix_and_one_of_one_is_a_load)
     assert_int_equal(bench.begun, 3);
 }
 
-TEST(a_broken_contract_is_an_internal_failure_and_costs_no_worker)
+TEST(a_broken_contract_is_an_internal_failure_and_costs_no_worker, P17)
 {
     static const char *const WRONG[] = {"exits", "validator", "failure", "nothing"};
     uint64_t id = 0;
@@ -767,7 +767,7 @@ static void expect_each_load_told_once(guard_loader *loader, unsigned count)
     assert_string_equal(bench.refused, "");
 }
 
-TEST(an_answer_that_comes_while_its_loader_defers_is_right_whichever_is_first)
+TEST(an_answer_that_comes_while_its_loader_defers_is_right_whichever_is_first, P152)
 {
     expect_each_load_told_once(ask_and_defer, 3000);
     expect_each_load_told_once(ask_wait_and_defer, 100);
@@ -819,7 +819,7 @@ static void *finish_too(void *context)
     return guard_load_done(context, "too", 3, NULL) == GUARD_OK ? context : NULL;
 }
 
-TEST(of_two_verdicts_at_once_one_is_the_first)
+TEST(of_two_verdicts_at_once_one_is_the_first, P152)
 {
     for (int i = 0; i < 500; i++) {
         pthread_t thread;
@@ -872,7 +872,7 @@ static void load_later_to_be_called_long(struct guard_load *load, void *context)
     later.loads[0] = load;
 }
 
-TEST(a_verdict_waits_for_the_call_back_that_runs_on_another_thread)
+TEST(a_verdict_waits_for_the_call_back_that_runs_on_another_thread, P152)
 {
     pthread_t thread;
     memset(&race, 0, sizeof race);
