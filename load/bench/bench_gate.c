@@ -7,8 +7,8 @@
  * leaves the process's memory for another entry catalogd's: of the service as it is shipped, over a real Redis and
  * PostgreSQL, all threads included. One client asks, one request after the other over one connection, so that nothing
  * is shared; and 64 at once, where lookups, writes and reads are. Hits in Redis are also asked of more products than
- * the process keeps for an outage, where each could put another one out. What runs beside the requests (ticks, probes)
- * is in the numbers and is small, and of three rounds the cheapest counts.
+ * the process keeps for an outage, where each could put another one out. What runs beside the requests (ticks,
+ * probes) is in the numbers and is small, and of three rounds the cheapest counts.
  *
  * A number may grow by its tolerance, of a crowd by twice as much; and by three times as much the calls of what goes
  * through several threads, because how often they find each other asleep is up to the machine. What has shrunk by
