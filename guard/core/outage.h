@@ -15,8 +15,9 @@
  *            before it has been heard. A message can be missing, so what was near is not near for longer than it was.
  *            In a Cluster a canary speaks for one master's way alone: there is no touch.
  *
- * Both are instants, no states: a cut that nobody has noticed ends the same way. So it is right, too, that a loop whose
- * connection is not up yet answers with what others of its process have: it cannot ask, and that was right not long ago.
+ * Both are instants, no states: a cut that nobody has noticed ends the same way. So it is right, too, that a loop
+ * whose connection is not up yet answers with what others of its process have: it cannot ask, and that was right not
+ * long ago.
  *
  * Pure; any thread.
  */
