@@ -520,10 +520,11 @@ struct guard_refresh_request {
 };
 enum { GUARD_REFRESH_MAX = 10000 };
 
-/* Loads what is missing or stale, in the background: looks at each key first, four keys at a time, under leases and
- * permits, after all loads that a request waits for. A deployment warms its hot keys with it. It delays no request
- * for these keys, in another process by at most lease_ms. Its lookups and loads count as requests in the statistics.
- * INVALID, CLOSING, SHED (max_waiters), NO_MEMORY: `done` is never called. */
+/* Loads what is missing or stale, in the background, under leases and permits, after all loads that a request waits
+ * for. Looks at each key first. Asks four queries at a time, each for up to batch_max keys; without a batch_loader, for
+ * one. A deployment warms its hot keys with it. It delays no request for these keys, in another process by at most
+ * lease_ms. Its lookups and loads count as requests in the statistics. INVALID, CLOSING, SHED (max_waiters),
+ * NO_MEMORY: `done` is never called. */
 GUARD_API enum guard_status guard_refresh(struct guard *guard, const struct guard_refresh_request *request);
 
 struct guard_cleared {
