@@ -521,9 +521,9 @@ struct guard_refresh_request {
 enum { GUARD_REFRESH_MAX = 10000 };
 
 /* Loads what is missing or stale, in the background, under leases and permits, after all loads that a request waits
- * for. Looks at each key first. Asks four queries at a time, each for up to batch_max keys; without a batch_loader, for
- * one. A deployment warms its hot keys with it. It delays no request for these keys, in another process by at most
- * lease_ms. Its lookups and loads count as requests in the statistics. INVALID, CLOSING, SHED (max_waiters),
+ * for. Looks at each key first. Asks four queries at a time, each for up to batch_max keys (one without a
+ * batch_loader). A deployment warms its hot keys with it. It delays no request for these keys, in another process by
+ * at most lease_ms. Its lookups and loads count as requests in the statistics. INVALID, CLOSING, SHED (max_waiters),
  * NO_MEMORY: `done` is never called. */
 GUARD_API enum guard_status guard_refresh(struct guard *guard, const struct guard_refresh_request *request);
 
