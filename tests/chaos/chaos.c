@@ -23,8 +23,8 @@ enum {
     QUIET_LIMIT_MS = 30000,
     /* the last load that a fault met has ended, and its failure is forgotten */
     SETTLE_MS = SCENE_LOAD_LIMIT_MS + SCENE_FAILURE_MS + 300,
-    CALM_MS = 2500,                     /* most of the loads in it have no fault for an excuse */
-    COLD_KEYS = 12,                     /* of a round */
+    CALM_MS = 2500, /* most of the loads in it have no fault for an excuse */
+    COLD_KEYS = 12, /* of a round */
     COLD_REQUESTS = 40,
     STATUS_MAX = 600,
     UNJUDGED_MAX = 8, /* rounds in a row; on a crowded machine every fifth calm has a stall */
