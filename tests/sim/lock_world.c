@@ -260,36 +260,6 @@ static void prepare(struct lock_sim *sim, uint64_t seed, bool trace)
 
 /* ---- events ---- */
 
-static bool is_of_process(enum lock_event_kind kind)
-{
-    switch (kind) {
-    case LOCK_EVENT_TICK:
-    case LOCK_EVENT_TURN:
-    case LOCK_EVENT_REPLY:
-    case LOCK_EVENT_LIMIT:
-    case LOCK_EVENT_UNSENT:
-    case LOCK_EVENT_BROKEN:
-    case LOCK_EVENT_CONNECT:
-    case LOCK_EVENT_SUBSCRIBE:
-    case LOCK_EVENT_MESSAGE:
-    case LOCK_EVENT_REQUEST:
-    case LOCK_EVENT_CANCEL:
-    case LOCK_EVENT_GIVE:
-    case LOCK_EVENT_CLOSED:
-    case LOCK_EVENT_MASTER_REPLY:
-    case LOCK_EVENT_MASTER_LIMIT:
-        return true;
-    case LOCK_EVENT_EXECUTE:
-    case LOCK_EVENT_FAULT:
-    case LOCK_EVENT_RECOVER:
-    case LOCK_EVENT_START:
-    case LOCK_EVENT_REPLICATE:
-    case LOCK_EVENT_MASTER:
-        break;
-    }
-    return false;
-}
-
 static void happen_to(struct lock_sim *sim, struct lock_process *process, const struct event *event)
 {
     switch ((enum lock_event_kind)event->kind) {
@@ -341,11 +311,13 @@ static void happen_to(struct lock_sim *sim, struct lock_process *process, const 
         lock_masters_limit(sim, event);
         break;
     default:
+        lock_sim_fail(sim, "event %u is nobody's", event->kind);
         break;
     }
 }
 
-static void happen(struct lock_sim *sim, const struct event *event)
+/* False: it is one of a process. */
+static bool happens_to_the_world(struct lock_sim *sim, const struct event *event)
 {
     switch ((enum lock_event_kind)event->kind) {
     case LOCK_EVENT_EXECUTE:
@@ -368,18 +340,16 @@ static void happen(struct lock_sim *sim, const struct event *event)
         lock_masters_execute(sim, event);
         break;
     default:
-        break;
+        return false;
     }
+    return true;
 }
 
 static void dispatch(struct lock_sim *sim, const struct event *event)
 {
     struct lock_process *process = &sim->process[event->process];
-    if (!is_of_process((enum lock_event_kind)event->kind)) {
-        happen(sim, event);
-        return;
-    }
-    if (!lock_process_runs(process) || (event->life != 0 && event->life != process->life))
+    if (happens_to_the_world(sim, event) || !lock_process_runs(process) ||
+        (event->life != 0 && event->life != process->life))
         return;
     if (process->stalled_until_us >
         sim->course.now_us) { /* what it finds first on waking is a matter of chance */

@@ -343,55 +343,6 @@ static void prepare(struct sim *sim, uint64_t seed, enum mutant mutant, bool tra
 
 /* ---- events ---- */
 
-static bool is_of_process(uint32_t kind)
-{
-    switch ((enum event_kind)kind) {
-    case EVENT_TICK:
-    case EVENT_REPLY:
-    case EVENT_LIMIT:
-    case EVENT_UNSENT:
-    case EVENT_BROKEN:
-    case EVENT_CONNECT:
-    case EVENT_SUBSCRIBE:
-    case EVENT_MESSAGE:
-    case EVENT_PERMIT:
-    case EVENT_LOAD_END:
-    case EVENT_REQUEST:
-    case EVENT_LEAVE:
-    case EVENT_CLOSE:
-    case EVENT_TURN:
-    case EVENT_LOOKUP_REPLY:
-    case EVENT_LOOKUP_LIMIT:
-    case EVENT_UNHEARD:
-    case EVENT_CHECKED:
-    case EVENT_PUSH_CHECKED:
-    case EVENT_DEFERRED:
-    case EVENT_CANARY:
-    case EVENT_CANARY_BACK:
-    case EVENT_LOOKUP_LATE:
-        return true;
-    case EVENT_COMPANION:
-    case EVENT_CHECK:
-    case EVENT_PUSH_CHECK:
-    case EVENT_EXECUTE:
-    case EVENT_LOOKUP_PTTL:
-    case EVENT_LOOKUP_GET:
-    case EVENT_LOAD_READ:
-    case EVENT_WRITE:
-    case EVENT_INVALIDATE:
-    case EVENT_FAULT:
-    case EVENT_RECOVER:
-    case EVENT_RESTART:
-    case EVENT_REPLICATE:
-    case EVENT_CHANGE:
-    case EVENT_OUTAGE:
-    case EVENT_CANARY_HEARD:
-    case EVENT_KINDS:
-        break;
-    }
-    return false;
-}
-
 static void tick(struct sim *sim, struct process *process)
 {
     process->tick_us = UINT64_MAX;
@@ -466,6 +417,7 @@ static void arrive_at(struct sim *sim, struct process *process, const struct eve
         lookup_late(sim, process, event->subject);
         break;
     default:
+        sim_fail(sim, "event %u is nobody's", event->kind);
         break;
     }
 }
@@ -506,7 +458,8 @@ static void happen_to(struct sim *sim, struct process *process, const struct eve
     }
 }
 
-static void happen(struct sim *sim, const struct event *event)
+/* False: it is one of a process. */
+static bool happens_to_the_world(struct sim *sim, const struct event *event)
 {
     switch (event->kind) {
     case EVENT_COMPANION:
@@ -558,18 +511,16 @@ static void happen(struct sim *sim, const struct event *event)
         outage_canary_heard(sim, event);
         break;
     default:
-        break;
+        return false;
     }
+    return true;
 }
 
 static void dispatch(struct sim *sim, const struct event *event)
 {
     struct process *process = &sim->process[event->process];
-    if (!is_of_process(event->kind)) {
-        happen(sim, event);
-        return;
-    }
-    if (!process_runs(process) || (event->life != 0 && event->life != process->life))
+    if (happens_to_the_world(sim, event) || !process_runs(process) ||
+        (event->life != 0 && event->life != process->life))
         return;
     if (process->stalled_until_us > sim->course.now_us)
         sim_at(sim, process->stalled_until_us + (event->kind == EVENT_TICK ? sim_between(sim, 0, 50) : 0),
