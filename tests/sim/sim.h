@@ -17,7 +17,8 @@
  *   sim_wish.h     what loaders, requests and operators may wish beyond that, in worlds of their own
  *   sim_names.c    names of faults, mutants and answers; sim_simulator.c: the simulator as the program sees it
  *   course.h       time, dice and events of one seed, which the simulator of the locks (lock_sim.h) has, too
- *   sim_main.c     the program, of both; sim_test.c: a bounded number of seeds for the test suite
+ *   sim_main.c     the program, of both; sim_test.c: a bounded number of seeds for the test suite; seeds.h: what
+ *                  it and lock_sim_test.c ask
  *
  * Over several masters (sim shards) keys, tags and permits have one each, and processes connections to each; masters fail
  * separately, and keys move between them. Seeds from SIM_OF_SHARDS on are these worlds; those from SIM_OF_WISHES on have
@@ -165,9 +166,6 @@ enum mutant {
 };
 
 extern const char *const mutant_names[MUTANTS];
-extern const char *const shard_mutant_names[1 + MUTANTS_OF_SHARDS - MUTANTS_OF_ONE];
-extern const char *const wish_mutant_names[1 + MUTANTS_WISHED - MUTANTS_OF_SHARDS];
-extern const char *const outage_mutant_names[1 + MUTANTS - MUTANTS_WISHED];
 extern const char *const status_names[STATUSES];
 extern const char *const source_names[GUARD_FROM_KEPT + 1];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_change.c - operators that expire, clear, refresh and change a policy while requests run, and requests that
- * revalidate or peek. What operators do is an event for each; what a request wants is drawn when it begins.
+ * sim_change.c - operators that expire and refresh while requests run, and requests that
+ * revalidate. What operators do is an event for each; what a request wants is drawn when it begins.
  *
  * Expire       an invalidation that leaves the value as stale: what is answered to a request that began after it was
  *              confirmed was loaded since, or is marked as stale. Where Redis has lost something since, that is not asked.
@@ -48,8 +48,7 @@ void change_choose(struct sim *sim)
 
 void change_schedule(struct sim *sim)
 {
-    static const enum wish of_operators[] = {WISH_EXPIRE, WISH_EXPIRE_TAG, WISH_CLEAR, WISH_POLICY,
-                                             WISH_WARM};
+    static const enum wish of_operators[] = {WISH_EXPIRE, WISH_WARM};
     enum { MOST = 8 };
     for (size_t i = 0; i < sizeof of_operators / sizeof *of_operators; i++) {
         enum wish wish = of_operators[i];
@@ -87,19 +86,8 @@ static void warm_up(struct sim *sim)
 
 void change_happens(struct sim *sim, const struct event *event)
 {
-    if (!sim_wish(sim, (enum wish)event->subject, 1))
-        return;
-    switch ((enum wish)event->subject) {
-    case WISH_WARM:
+    if (sim_wish(sim, (enum wish)event->subject, 1) && event->subject == WISH_WARM)
         warm_up(sim);
-        break;
-    case WISH_EXPIRE:
-    case WISH_EXPIRE_TAG:
-    case WISH_CLEAR:
-    case WISH_POLICY:
-    default:
-        break;
-    }
 }
 
 bool change_expires(struct sim *sim, const struct write *write)
@@ -131,14 +119,11 @@ bool change_request_begins(struct sim *sim, struct process *process, struct requ
         return false;
     request->waiter.refreshes = world->warms || sim_wish(sim, WISH_REFRESH, ONE_IN);
     if (sim_wish(sim, WISH_REVALIDATE, ONE_IN)) {
-        request->change.flags = GUARD_REVALIDATE;
         request->waiter.revalidates = true;
         request->found = false;
         process_enter(sim, process, (uint32_t)(request - sim->request));
         return true;
     }
-    if (sim_wish(sim, WISH_PEEK, ONE_IN))
-        request->change.flags = GUARD_PEEK;
     return false;
 }
 
@@ -197,7 +182,7 @@ void change_check_answer(struct sim *sim, const struct request *request)
         !body_read(result->value->body, &key, &version))
         return;
     check_expired(sim, request, version);
-    if (request->change.flags == GUARD_REVALIDATE)
+    if (request->waiter.revalidates)
         check_revalidated(sim, request, version);
 }
 
@@ -269,9 +254,4 @@ void change_check_renewal(struct sim *sim, const struct command *renewal)
                      renewal->process, renewal->key);
         return;
     }
-}
-
-void change_check_rest(struct sim *sim)
-{
-    (void)sim;
 }

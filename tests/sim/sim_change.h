@@ -6,16 +6,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* X(member of enum wish, its name, whether it is drawn) */
+/* X(member of enum wish, its name; NULL: the core cannot grant it, and no world has it) */
 #define CHANGE_WISHES(X)                                                                                     \
-    X(WISH_EXPIRE, "expire a key", true)                                                                     \
-    X(WISH_EXPIRE_TAG, "expire a tag", false)                                                                \
-    X(WISH_CLEAR, "clear", false)                                                                            \
-    X(WISH_REFRESH, "refresh", true)                                                                         \
-    X(WISH_WARM, "a warm-up beside users on few places", true)                                               \
-    X(WISH_POLICY, "another policy", false)                                                                  \
-    X(WISH_REVALIDATE, "revalidate", true)                                                                   \
-    X(WISH_PEEK, "peek", false)
+    X(WISH_EXPIRE, "expire a key")                                                                           \
+    X(WISH_EXPIRE_TAG, NULL)                                                                                 \
+    X(WISH_CLEAR, NULL)                                                                                      \
+    X(WISH_REFRESH, "refresh")                                                                               \
+    X(WISH_WARM, "a warm-up beside users on few places")                                                     \
+    X(WISH_POLICY, NULL)                                                                                     \
+    X(WISH_REVALIDATE, "revalidate")                                                                         \
+    X(WISH_PEEK, NULL)
 
 /* X(member of enum seen, its name): what a number of runs must have met to mean something */
 #define CHANGE_SEENS(X)                                                                                      \
@@ -50,7 +50,6 @@ struct change_world {
 
 /* What this request wants beyond its key. */
 struct change_of_request {
-    unsigned flags;   /* GUARD_PEEK, GUARD_REVALIDATE */
     uint32_t version; /* of the row, when it began */
     uint32_t floor;   /* as above */
     uint64_t losses;
@@ -77,6 +76,5 @@ bool change_revalidates(const struct load_model *load);
 void change_check_renewal(struct sim *sim, const struct command *renewal);
 void change_check_answer(struct sim *sim, const struct request *request);
 void change_check_load(struct sim *sim, const struct load_model *load);
-void change_check_rest(struct sim *sim);
 
 #endif

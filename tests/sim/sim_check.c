@@ -765,7 +765,6 @@ void check_rest(struct sim *sim)
             sim_fail(sim, "an invalidation of k%u was never answered", sim->write[i].key);
     if (sim->params.replays && sim->phase == PHASE_HEAL)
         check_said_again(sim);
-    wishes_check_rest(sim);
     check_permits_rest(sim);
 }
 

@@ -337,8 +337,3 @@ void defer_check_load(struct sim *sim, const struct load_model *load)
     if (sim->params.load_threads > 0 && threads_used(sim, load->life) > sim->params.load_threads)
         sim_fail(sim, "p%u runs more loaders than it has threads", load->process);
 }
-
-void defer_check_rest(struct sim *sim)
-{
-    (void)sim;
-}

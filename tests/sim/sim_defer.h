@@ -9,18 +9,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* X(member of enum wish, its name, whether it is drawn) */
+/* X(member of enum wish, its name) */
 #define DEFER_WISHES(X)                                                                                      \
-    X(WISH_DEFER, "defer", true)                                                                             \
-    X(WISH_DEFER_LATE, "defer, finished late", true)                                                         \
-    X(WISH_DEFER_NEVER, "defer, never finished", true)                                                       \
-    X(WISH_WITHIN, "defer, and ask for another key within", true)                                            \
-    X(WISH_LOOP_ENDS, "defer to a loop that ends", true)                                                     \
-    X(WISH_SPEAKS_AGAIN, "defer, and speak when it is over, twice", true)                                    \
-    X(WISH_NO_THREAD, "a load without a thread", true)                                                       \
-    X(WISH_NO_MEMORY, "an answer without memory", true)                                                      \
-    X(WISH_CORE_MEMORY, "a core without memory", true)                                                       \
-    X(WISH_ABANDON, "a policy that abandons", true)
+    X(WISH_DEFER, "defer")                                                                                   \
+    X(WISH_DEFER_LATE, "defer, finished late")                                                               \
+    X(WISH_DEFER_NEVER, "defer, never finished")                                                             \
+    X(WISH_WITHIN, "defer, and ask for another key within")                                                  \
+    X(WISH_LOOP_ENDS, "defer to a loop that ends")                                                           \
+    X(WISH_SPEAKS_AGAIN, "defer, and speak when it is over, twice")                                          \
+    X(WISH_NO_THREAD, "a load without a thread")                                                             \
+    X(WISH_NO_MEMORY, "an answer without memory")                                                            \
+    X(WISH_CORE_MEMORY, "a core without memory")                                                             \
+    X(WISH_ABANDON, "a policy that abandons")
 
 /* X(member of enum seen, its name): what a number of runs must have met to mean something */
 #define DEFER_SEENS(X)                                                                                       \
@@ -85,6 +85,5 @@ bool defer_has_place(const struct sim *sim, const struct process *process);
 bool defer_has_thread(const struct sim *sim, const struct process *process);
 void defer_check_answer(struct sim *sim, const struct request *request);
 void defer_check_load(struct sim *sim, const struct load_model *load);
-void defer_check_rest(struct sim *sim);
 
 #endif

@@ -341,8 +341,3 @@ void keep_check_load(struct sim *sim, const struct load_model *load)
             (sim->request[i].life != load->life || !sim->request[i].open))
             sim_fail(sim, "p%u loads k%u for #%u, which does not wait for it", load->process, load->key, i);
 }
-
-void keep_check_rest(struct sim *sim)
-{
-    (void)sim;
-}

@@ -10,12 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* X(member of enum wish, its name, whether it is drawn) */
+/* X(member of enum wish, its name) */
 #define KEEP_WISHES(X)                                                                                       \
-    X(WISH_OWN_FRESH, "own fresh time", true)                                                                \
-    X(WISH_OWN_STALE, "own stale time", true)                                                                \
-    X(WISH_SHARE, "share", true)                                                                             \
-    X(WISH_PASS, "pass", true)
+    X(WISH_OWN_FRESH, "own fresh time")                                                                      \
+    X(WISH_OWN_STALE, "own stale time")                                                                      \
+    X(WISH_SHARE, "share")                                                                                   \
+    X(WISH_PASS, "pass")
 
 /* X(member of enum seen, its name): what a number of runs must have met to mean something */
 #define KEEP_SEENS(X)                                                                                        \
@@ -60,7 +60,6 @@ void keep_load_starts(struct sim *sim, struct load_model *load);
 void keep_load_ends(struct sim *sim, struct load_model *load, struct core_loaded *loaded);
 void keep_check_answer(struct sim *sim, const struct request *request);
 void keep_check_load(struct sim *sim, const struct load_model *load);
-void keep_check_rest(struct sim *sim);
 
 /* ---- for the model ---- */
 

@@ -59,22 +59,14 @@ static bool run(uint64_t seed, uint32_t mutant, bool trace)
     present_seed = seed;
     sown = mutant;
     alarm(LIMIT_S);
-    return sim->run(seed, mutant, trace);
-}
-
-static void add_up(void)
-{
-    for (int i = 0; i < TALLIES; i++)
-        for (uint32_t what = 0; what < sim->tallies[i].size; what++)
-            total[i][what] += sim->tallies[i].counts[what];
-    events_seen += sim->course->events_seen;
+    return sim->run(sim->seeds_from + seed, mutant, trace);
 }
 
 static void print_tally(const struct tally *tally, const uint64_t *counts)
 {
     printf("%s:\n", tally->title);
     for (uint32_t what = 0; what < tally->size; what++)
-        if (counts[what] != 0 || tally->must)
+        if (counts[what] != 0 || tally_misses(tally, counts, what))
             printf("  %-26s %10" PRIu64 "%s\n", tally->names[what], counts[what],
                    counts[what] == 0 ? "  NEVER" : "");
 }
@@ -89,7 +81,8 @@ static int run_seeds(uint64_t from, uint64_t count, uint32_t mutant)
             fflush(stdout); /* the next one may abort */
             failures++;
         }
-        add_up();
+        simulator_add_up(sim, total);
+        events_seen += sim->course->events_seen;
     }
     double span_s = now_s() - start_s;
     for (int i = 0; i < TALLIES && sim->tallies[i].size > 0; i++)
@@ -115,7 +108,7 @@ static int hunt(uint32_t mutant, uint64_t count)
 static int hunt_all(uint64_t count)
 {
     int survivors = 0;
-    for (uint32_t mutant = 1; mutant < sim->mutants; mutant++)
+    for (uint32_t mutant = sim->first_mutant; mutant < sim->end_mutant; mutant++)
         survivors += hunt(mutant, count);
     return survivors > 0;
 }
@@ -166,7 +159,7 @@ static bool mutant_of(const char *argument, uint32_t *out)
 {
     if (strncmp(argument, "MUTANT=", 7) != 0)
         return false;
-    for (uint32_t mutant = 0; mutant < sim->mutants; mutant++) {
+    for (uint32_t mutant = sim->first_mutant; mutant < sim->end_mutant; mutant++) {
         if (strcmp(argument + 7, sim->mutant_names[mutant]) != 0)
             continue;
         *out = mutant;

@@ -3,7 +3,6 @@
 #include "sim.h"
 
 #define LIST_NAME(name, text) [name] = text,
-#define WISH_MUTANT_NAME(name, text) text,
 
 const char *const mutant_names[MUTANTS] = {
     MUTANTS_OF_WISHES(LIST_NAME) OUTAGE_MUTANTS(LIST_NAME) /* and */
@@ -51,30 +50,6 @@ const char *const mutant_names[MUTANTS] = {
     [MUTANT_NO_CONFIRMING] = "no-confirming",
     [MUTANT_NO_GENERATION] = "no-generation",
     [MUTANT_HITS_BY_GET] = "hits-by-get",
-};
-
-#define OF_SHARDS(mutant) [1 + (mutant)-MUTANTS_OF_ONE]
-
-const char *const shard_mutant_names[1 + MUTANTS_OF_SHARDS - MUTANTS_OF_ONE] = {
-    "none",
-    OF_SHARDS(MUTANT_CLOCK_COUNTS_ON) = "clock-counts-on",
-    OF_SHARDS(MUTANT_CLOCK_LEAPS_AGAIN) = "clock-leaps-again",
-    OF_SHARDS(MUTANT_EPOCHS_UNFENCED) = "epochs-unfenced",
-    OF_SHARDS(MUTANT_REDIRECT_NEW_TOKEN) = "redirect-new-token",
-    OF_SHARDS(MUTANT_DELETE_VALUE_FIRST) = "delete-value-first",
-    OF_SHARDS(MUTANT_NO_HEARTBEAT) = "no-heartbeat",
-    OF_SHARDS(MUTANT_NO_QUARANTINE) = "no-quarantine",
-    OF_SHARDS(MUTANT_NO_CONFIRMING) = "no-confirming",
-    OF_SHARDS(MUTANT_NO_GENERATION) = "no-generation",
-    OF_SHARDS(MUTANT_HITS_BY_GET) = "hits-by-get",
-};
-
-const char *const outage_mutant_names[1 + MUTANTS - MUTANTS_WISHED] = {
-    "none", OUTAGE_MUTANTS(WISH_MUTANT_NAME) /* none but these */
-};
-
-const char *const wish_mutant_names[1 + MUTANTS_WISHED - MUTANTS_OF_SHARDS] = {
-    "none", MUTANTS_OF_WISHES(WISH_MUTANT_NAME) /* none but these */
 };
 
 const char *const seen_names[SEENS] = {

@@ -2,16 +2,9 @@
 /* sim_wish.c - which wishes a world has, their dice, and what the groups are asked. */
 #include "sim.h"
 
-#define WISH_NAME(wish, text, drawn) [wish] = text,
-#define WISH_DRAWN(wish, text, drawn) [wish] = drawn,
+#define WISH_NAME(wish, text) [wish] = text,
 
 const char *const wish_names[WISHES] = {WISHES_OF_ALL(WISH_NAME)};
-
-bool wish_is_drawn(enum wish wish)
-{
-    static const bool is_drawn[WISHES] = {WISHES_OF_ALL(WISH_DRAWN)};
-    return is_drawn[wish];
-}
 
 static uint64_t below(struct sim *sim, enum wish wish, uint64_t bound)
 {
@@ -39,7 +32,7 @@ static bool has(struct sim *sim, enum wish wish)
 {
     enum { ALONE_IN = 4 };
     uint64_t number = sim->course.seed / ALONE_IN;
-    if (!wish_is_drawn(wish))
+    if (wish_names[wish] == NULL)
         return false;
     return sim->course.seed % ALONE_IN == 0 ? number % WISHES == wish : below(sim, wish, 2) == 0;
 }
@@ -103,11 +96,4 @@ void wishes_check_load(struct sim *sim, const struct load_model *load)
     keep_check_load(sim, load);
     change_check_load(sim, load);
     defer_check_load(sim, load);
-}
-
-void wishes_check_rest(struct sim *sim)
-{
-    keep_check_rest(sim);
-    change_check_rest(sim);
-    defer_check_rest(sim);
 }

@@ -26,7 +26,7 @@
 #define SEENS_OF_WISHES(X) KEEP_SEENS(X) CHANGE_SEENS(X) DEFER_SEENS(X)
 #define MUTANTS_OF_WISHES(X) KEEP_MUTANTS(X) CHANGE_MUTANTS(X) DEFER_MUTANTS(X)
 
-#define WISH_MEMBER(name, text, drawn) name,
+#define WISH_MEMBER(name, text) name,
 enum wish { WISHES_OF_ALL(WISH_MEMBER) WISHES };
 
 /* Of one world. */
@@ -40,8 +40,6 @@ struct wishes_model {
 };
 
 extern const char *const wish_names[WISHES];
-/* The core can grant it. */
-bool wish_is_drawn(enum wish wish);
 
 /* ---- for the groups ---- */
 
@@ -63,9 +61,8 @@ bool wishes_loader_returns(struct sim *sim, struct load_model *load);
 void wishes_load_ends(struct sim *sim, struct load_model *load, struct core_loaded *loaded);
 /* A request begins. True: it is answered, or asked in a way of its own. */
 bool wishes_request_begins(struct sim *sim, struct process *process, struct request *request);
-/* The oracles: of an answer that has been judged as any other, of a load that may start, and when nothing is under way. */
+/* The oracles: of an answer that has been judged as any other, and of a load that may start. */
 void wishes_check_answer(struct sim *sim, const struct request *request);
 void wishes_check_load(struct sim *sim, const struct load_model *load);
-void wishes_check_rest(struct sim *sim);
 
 #endif
