@@ -12,7 +12,7 @@
  * which may be answered NO_MEMORY; and where a confirmed invalidation is remembered, which does without.
  *
  * Time     uint64_t now_us, monotonic, the same clock for all events of one core.
- * Threads  none: one owner. Of this room, near.h and hit.h alone are for any thread.
+ * Threads  none: one owner. Of this room, near.h and keep.h alone are for any thread.
  * Reading  this header, flight.c, lease.c, stale.c, loads.h, core.c; the rest stands by itself.
  *
  * The words of this project, each with one meaning:

@@ -54,7 +54,6 @@
  */
 #include "flight.h"
 #include "halves.h"
-#include "hit.h"
 #include "lease.h"
 #include "nested.h"
 #include "outage.h"

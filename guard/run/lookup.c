@@ -10,13 +10,13 @@
  *                                                        +-- outdated: perhaps its tags were expired ---> stale, or core
  *
  * The mark of a pass is judged like any entry, and then no hit: its gets pass, and the core needs no acquire for them.
- * Each get's own policy says whether a hit answers it (hit.h). GETEX, so that only the master answers: redis/fence.h.
+ * Each get's own policy says whether a hit answers it (keep.h). GETEX, so that only the master answers: redis/fence.h.
  * In a Cluster the tags have a master of their own, and the epochs may come after the entry, which then waits.
  */
 #include "lookup.h"
 #include "../base/clock.h"
 #include "../base/load_id.h"
-#include "../core/hit.h"
+#include "../core/keep.h"
 #include "../core/near.h"
 #include "../core/outage.h"
 #include "../wire/envelope.h"

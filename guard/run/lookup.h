@@ -6,7 +6,7 @@
  * between the two looks too old, never too fresh. Gets of one key share a lookup until it is written; a get
  * that comes later gets a new one, so none is given what was read before it was made.
  *
- * A stale value that its policy lets be served at once is a hit, too. A hit may want a background refresh (hit.h);
+ * A stale value that its policy lets be served at once is a hit, too. A hit may want a background refresh (keep.h);
  * it is answered without waiting for that, and nothing more is sent from here.
  *
  * Lookups are sent when the turn of the loop is over, behind the questions for the epochs of all of them. The limit of

@@ -5,7 +5,7 @@
 
 #include "guard/base/chance.h"
 #include "guard/core/core.h"
-#include "guard/core/hit.h"
+#include "guard/core/keep.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@
  * Every lookup is on its own here: two of one key may be answered in the other order, as on two loops.
  */
 #include "guard/base/load_id.h"
-#include "guard/core/hit.h"
+#include "guard/core/keep.h"
 #include "guard/wire/envelope.h"
 #include "sim.h"
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* hit_test.c - what an entry found by a lookup is good for, and how often the lot of XFetch says "now". */
-#include "guard/core/hit.h"
+#include "guard/core/keep.h"
 #include "tests/support/test.h"
 
 enum { LOTS = 20000, LOAD_US = 100000 };
