@@ -342,26 +342,30 @@ static const char *const foreign[] = {
 TEST(a_sound_envelope_that_no_filler_writes_is_foreign)
 {
     for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
-        assert_int_equal(read_exactly(foreign[i], strlen(foreign[i])), ENVELOPE_FOREIGN);
+        if (read_exactly(foreign[i], strlen(foreign[i])) != ENVELOPE_FOREIGN)
+            fail_msg("not foreign: %s", foreign[i]);
 }
 
-TEST(an_envelope_is_stale_when_what_remains_is_at_most_stale_ms)
+/* The sample has px_ms 65000 and stale_ms 5000. */
+TEST(a_ttl_makes_an_envelope_fresh_stale_or_doubtful)
 {
+    static const struct {
+        int64_t ttl_ms;
+        uint64_t max_ms;
+        int verdict;
+    } rows[] = {
+        {65000, 86400000, ENVELOPE_FRESH},        {5001, 86400000, ENVELOPE_FRESH},
+        {5000, 86400000, ENVELOPE_STALE},         {0, 86400000, ENVELOPE_STALE},
+        {-1, 86400000, ENVELOPE_DOUBTFUL},        {-2, 86400000, ENVELOPE_DOUBTFUL},
+        {INT64_MIN, 86400000, ENVELOPE_DOUBTFUL}, {INT64_MAX, UINT64_MAX, ENVELOPE_DOUBTFUL},
+        {65001, 86400000, ENVELOPE_DOUBTFUL},     {60001, 60000, ENVELOPE_DOUBTFUL},
+        {60000, 60000, ENVELOPE_FRESH},
+    };
     const struct envelope envelope = sample();
-    assert_int_equal(envelope_judge(&envelope, 65000, 86400000), ENVELOPE_FRESH);
-    assert_int_equal(envelope_judge(&envelope, 5001, 86400000), ENVELOPE_FRESH);
-    assert_int_equal(envelope_judge(&envelope, 5000, 86400000), ENVELOPE_STALE);
-    assert_int_equal(envelope_judge(&envelope, 0, 86400000), ENVELOPE_STALE);
-}
-
-TEST(a_ttl_that_cannot_be_is_doubtful)
-{
-    const struct envelope envelope = sample();
-    assert_int_equal(envelope_judge(&envelope, -1, 86400000), ENVELOPE_DOUBTFUL);
-    assert_int_equal(envelope_judge(&envelope, -2, 86400000), ENVELOPE_DOUBTFUL);
-    assert_int_equal(envelope_judge(&envelope, INT64_MIN, 86400000), ENVELOPE_DOUBTFUL);
-    assert_int_equal(envelope_judge(&envelope, INT64_MAX, UINT64_MAX), ENVELOPE_DOUBTFUL);
-    assert_int_equal(envelope_judge(&envelope, 65001, 86400000), ENVELOPE_DOUBTFUL);
-    assert_int_equal(envelope_judge(&envelope, 60001, 60000), ENVELOPE_DOUBTFUL);
-    assert_int_equal(envelope_judge(&envelope, 60000, 60000), ENVELOPE_FRESH);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const int verdict = (int)envelope_judge(&envelope, rows[i].ttl_ms, rows[i].max_ms);
+        if (verdict != rows[i].verdict)
+            fail_msg("TTL %lld of at most %llu: %d, not %d", (long long)rows[i].ttl_ms,
+                     (unsigned long long)rows[i].max_ms, verdict, rows[i].verdict);
+    }
 }
