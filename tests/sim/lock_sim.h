@@ -45,37 +45,39 @@ enum {
 
 /* ---- faults ---- */
 
-enum lock_fault {
-    LOCK_FAULT_COMMAND_LOST, /* never reaches Redis */
-    LOCK_FAULT_COMMAND_LATE, /* runs after its client has given up */
-    LOCK_FAULT_REPLY_LOST,   /* ran, but its reply never arrives */
-    LOCK_FAULT_MESSAGE_LOST,
-    LOCK_FAULT_MESSAGE_TWICE,
-    LOCK_FAULT_MESSAGE_LATE,
-    LOCK_FAULT_MESSAGE_FIRST, /* a message overtook the reply to a command */
-    LOCK_FAULT_MESSAGE_STRAY, /* about nothing that anybody waits for */
-    LOCK_FAULT_CANCEL,
-    LOCK_FAULT_HOLD_LONG,  /* beyond the lease */
-    LOCK_FAULT_CONNECTION, /* breaks; the first of the disasters */
-    LOCK_FAULT_SUBSCRIPTION,
-    LOCK_FAULT_KILL,
-    LOCK_FAULT_CLOSE, /* and opened again */
-    LOCK_FAULT_STALL,
-    LOCK_FAULT_OWNER_FREED,
-    LOCK_FAULT_DROPPED, /* the server ends a hold and says so */
-    LOCK_FAULT_HELD_GONE,
-    LOCK_FAULT_QUEUE_GONE,
-    LOCK_FAULT_ALIVE_GONE,
-    LOCK_FAULT_FENCE_GONE,
-    LOCK_FAULT_TOMBSTONES_GONE,
-    LOCK_FAULT_EMPTY,    /* Redis is killed and comes back empty */
-    LOCK_FAULT_FAILOVER, /* a lagging replica takes over */
-    LOCK_FAULT_HANG,
-    LOCK_FAULT_READONLY,
-    LOCK_FAULT_CLOCK_FORWARD,
-    LOCK_FAULT_CLOCK_BACK,
-    LOCK_FAULTS,
-};
+/* X(member of enum lock_fault, its name) */
+#define LOCK_FAULTS_OF_ALL(X)                                                                                \
+    X(LOCK_FAULT_COMMAND_LOST, "command lost")     /* never reaches Redis */                                 \
+    X(LOCK_FAULT_COMMAND_LATE, "command ran late") /* runs after its client has given up */                  \
+    X(LOCK_FAULT_REPLY_LOST, "reply lost")         /* ran, but its reply never arrives */                    \
+    X(LOCK_FAULT_MESSAGE_LOST, "message lost")                                                               \
+    X(LOCK_FAULT_MESSAGE_TWICE, "message twice")                                                             \
+    X(LOCK_FAULT_MESSAGE_LATE, "message late")                                                               \
+    X(LOCK_FAULT_MESSAGE_FIRST, "message before reply")  /* a message overtook the reply to a command */     \
+    X(LOCK_FAULT_MESSAGE_STRAY, "message about nothing") /* that anybody waits for */                        \
+    X(LOCK_FAULT_CANCEL, "request cancelled")                                                                \
+    X(LOCK_FAULT_HOLD_LONG, "hold beyond its lease")                                                         \
+    X(LOCK_FAULT_CONNECTION, "connection broken") /* breaks; the first of the disasters */                   \
+    X(LOCK_FAULT_SUBSCRIPTION, "subscription dead")                                                          \
+    X(LOCK_FAULT_KILL, "process killed")                                                                     \
+    X(LOCK_FAULT_CLOSE, "locks closed") /* and opened again */                                               \
+    X(LOCK_FAULT_STALL, "process stalled")                                                                   \
+    X(LOCK_FAULT_OWNER_FREED, "owner freed")                                                                 \
+    X(LOCK_FAULT_DROPPED, "hold dropped") /* the server ends a hold and says so */                           \
+    X(LOCK_FAULT_HELD_GONE, "held evicted")                                                                  \
+    X(LOCK_FAULT_QUEUE_GONE, "queue evicted")                                                                \
+    X(LOCK_FAULT_ALIVE_GONE, "alive evicted")                                                                \
+    X(LOCK_FAULT_FENCE_GONE, "fence evicted")                                                                \
+    X(LOCK_FAULT_TOMBSTONES_GONE, "tombstones evicted")                                                      \
+    X(LOCK_FAULT_EMPTY, "redis back empty")                                                                  \
+    X(LOCK_FAULT_FAILOVER, "redis failover") /* a lagging replica takes over */                              \
+    X(LOCK_FAULT_HANG, "redis hung")                                                                         \
+    X(LOCK_FAULT_READONLY, "redis read-only")                                                                \
+    X(LOCK_FAULT_CLOCK_FORWARD, "clock forward")                                                             \
+    X(LOCK_FAULT_CLOCK_BACK, "clock back")
+
+#define LOCK_MEMBER(name, text) name,
+enum lock_fault { LOCK_FAULTS_OF_ALL(LOCK_MEMBER) LOCK_FAULTS };
 enum {
     LOCK_FIRST_DISASTER = LOCK_FAULT_CONNECTION,
     LOCK_DISASTERS = LOCK_FAULTS - LOCK_FAULT_CONNECTION,
@@ -84,32 +86,32 @@ enum {
 extern const char *const lock_fault_names[LOCK_FAULTS];
 extern const char *const lock_status_names[GUARD_LOCK_NO_MEMORY + 1];
 
-/* What a number of runs must have met to mean something. */
-enum lock_seen {
-    LOCK_SEEN_GRANTED, /* at once */
-    LOCK_SEEN_WAITED,  /* after waiting */
-    LOCK_SEEN_SEVERAL, /* several names */
-    LOCK_SEEN_REENTERED,
-    LOCK_SEEN_TOGETHER, /* beside other holds of the name */
-    LOCK_SEEN_LATCHED,
-    LOCK_SEEN_RENEWED,
-    LOCK_SEEN_LOST,
-    LOCK_SEEN_LOST_EARLY, /* because its validity was ending */
-    LOCK_SEEN_GAVE_LOST,  /* given back and already gone */
-    LOCK_SEEN_GAVE_UNKNOWN,
-    LOCK_SEEN_LATE_GRANT, /* that came when its validity was over */
-    LOCK_SEEN_GONE,       /* a take that its tombstone refused */
-    LOCK_SEEN_STAYED,     /* places renewed by one command for all */
-    LOCK_SEEN_PLACE_LOST,
-    LOCK_SEEN_OVERTAKEN,   /* by a mutex */
-    LOCK_SEEN_EXCUSED,     /* two held at once, and a fault that permits it */
-    LOCK_SEEN_REFUSED,     /* requests: INVALID, SHED, CLOSING */
-    LOCK_SEEN_GAVE_ASKING, /* given back while a renewal was out */
-    LOCK_SEEN_HANDED,      /* hand-overs counted in commands */
-    LOCK_SEEN_AGREED,      /* grants of a quorum */
-    LOCK_SEEN_DISAGREED,   /* takes that found none */
-    LOCK_SEENS,
-};
+/* X(member of enum lock_seen, its name): what a number of runs must have met to mean something. */
+#define LOCK_SEENS_OF_ALL(X)                                                                                 \
+    X(LOCK_SEEN_GRANTED, "granted at once")                                                                  \
+    X(LOCK_SEEN_WAITED, "granted after waiting")                                                             \
+    X(LOCK_SEEN_SEVERAL, "of several names")                                                                 \
+    X(LOCK_SEEN_REENTERED, "re-entered")                                                                     \
+    X(LOCK_SEEN_TOGETHER, "beside others")                                                                   \
+    X(LOCK_SEEN_LATCHED, "latches open")                                                                     \
+    X(LOCK_SEEN_RENEWED, "renewals")                                                                         \
+    X(LOCK_SEEN_LOST, "holds lost")                                                                          \
+    X(LOCK_SEEN_LOST_EARLY, "of them before their end") /* their validity was ending */                      \
+    X(LOCK_SEEN_GAVE_LOST, "given back, but gone")                                                           \
+    X(LOCK_SEEN_GAVE_UNKNOWN, "given back in the dark")                                                      \
+    X(LOCK_SEEN_LATE_GRANT, "grants that came too late") /* their validity was over */                       \
+    X(LOCK_SEEN_GONE, "refused by a tombstone")          /* a take, by its own */                            \
+    X(LOCK_SEEN_STAYED, "places kept together")          /* renewed by one command for all */                \
+    X(LOCK_SEEN_PLACE_LOST, "places lost")                                                                   \
+    X(LOCK_SEEN_OVERTAKEN, "overtaken by a mutex")                                                           \
+    X(LOCK_SEEN_EXCUSED, "held twice, with a reason")                                                        \
+    X(LOCK_SEEN_REFUSED, "requests refused")             /* INVALID, SHED, CLOSING */                        \
+    X(LOCK_SEEN_GAVE_ASKING, "given back under renewal") /* while one was out */                             \
+    X(LOCK_SEEN_HANDED, "hand-overs counted")            /* in commands */                                   \
+    X(LOCK_SEEN_AGREED, "granted by a quorum")                                                               \
+    X(LOCK_SEEN_DISAGREED, "refused for want of one")
+
+enum lock_seen { LOCK_SEENS_OF_ALL(LOCK_MEMBER) LOCK_SEENS };
 
 extern const char *const lock_seen_names[LOCK_SEENS];
 

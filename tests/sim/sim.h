@@ -169,49 +169,56 @@ extern const char *const mutant_names[MUTANTS];
 extern const char *const status_names[STATUSES];
 extern const char *const source_names[GUARD_FROM_KEPT + 1];
 
-/* What a number of runs must have met to mean something. */
+/* X(member of enum seen, its name): what a number of runs must have met to mean something. */
+#define SEENS_WITH_ONE(X)                                                                                    \
+    X(SEEN_STALE, "stale answers")                                                                           \
+    X(SEEN_SOFT, "of them at the soft limit")                                                                \
+    X(SEEN_EARLY, "early refreshes")                                                                         \
+    X(SEEN_UNCHANGED, "loads unchanged")                                                                     \
+    X(SEEN_TOUCHED, "values touched")                                                                        \
+    X(SEEN_GONE, "touches in vain") /* the value was not there any more */                                   \
+    X(SEEN_LOOKUPS, "lookups answered")                                                                      \
+    X(SEEN_NESTED, "nested gets")                                                                            \
+    X(SEEN_LENT, "threads lent")                                                                             \
+    X(SEEN_CIRCLES, "circles refused") /* loaders that would have waited for themselves */                   \
+    X(SEEN_BATCHED, "loads in another's batch")                                                              \
+    X(SEEN_MERGED, "of them of a single get") /* of a request for one key */                                 \
+    X(SEEN_AS_ONE, "loads that failed as one query")                                                         \
+    X(SEEN_NEAR, "near hits")                                                                                \
+    X(SEEN_NEAR_OLD, "of them not yet up to date") /* than what another process has had confirmed */         \
+    X(SEEN_NEAR_LATE, "lookups too late for it")   /* to be kept */                                          \
+    X(SEEN_EVICTED, "near entries evicted")        /* for want of room */                                    \
+    X(SEEN_CLEARED, "near entries cleared")        /* or with the subscription */                            \
+    X(SEEN_TAGGED, "tags invalidated")                                                                       \
+    X(SEEN_OUTDATED, "entries out of date") /* older than an invalidation of a tag */                        \
+    X(SEEN_PUSHED, "answers pushed")                                                                         \
+    X(SEEN_UNPUSHED, "pushes in vain") /* their entry could answer no waiter */                              \
+    X(SEEN_PERMITTED, "loads under a permit")                                                                \
+    X(SEEN_REFUSED, "permits refused")                                                                       \
+    X(SEEN_NAMED, "permits announced")                                                                       \
+    X(SEEN_REENTERED, "lost permits counted again")                                                          \
+    X(SEEN_PASSED_ON, "permits passed on")              /* to the next query of their process */             \
+    X(SEEN_SHED, "gets shed that were asked for alone") /* no place in their share */                        \
+    X(SEEN_SHED_TOGETHER, "gets shed that were asked for together")                                          \
+    X(SEEN_FENCED, "refused by a former master") /* lookups and commands */
+
+/* And these only over several masters. */
+#define SEENS_WITH_SHARDS(X)                                                                                 \
+    X(SEEN_LEAPS, "leaps of the tags' clock")                                                                \
+    X(SEEN_TAGS_LOST, "lost with the tags' master") /* floors lowered by a failover of the tags */           \
+    X(SEEN_REDIRECTED, "commands redirected")                                                                \
+    X(SEEN_REPLAYED, "invalidations said again")         /* to another master */                             \
+    X(SEEN_MOVING, "commands that met a moving slot")    /* and did not run for it */                        \
+    X(SEEN_DELETED, "invalidations by deletion")         /* without the script */                            \
+    X(SEEN_GREETED, "greeted by one that woke")          /* a master that had been stopped */                \
+    X(SEEN_EXCUSED, "gets with two masters")             /* it has not heard of the other one yet */         \
+    X(SEEN_SAID_TO_FORMER, "confirmed by the wrong one") /* invalidations, by the former one alone */
+
 enum seen {
-    SEEN_STALE,     /* answers with a stale value */
-    SEEN_SOFT,      /* of those, after the soft limit */
-    SEEN_EARLY,     /* loads over a fresh value */
-    SEEN_UNCHANGED, /* loads that found the value unchanged */
-    SEEN_TOUCHED,   /* touches that stored */
-    SEEN_GONE,      /* touches that did not find it any more */
-    SEEN_LOOKUPS,   /* gets that a lookup answered */
-    SEEN_NESTED,    /* gets of loaders */
-    SEEN_LENT,      /* loads on the thread of one that waits */
-    SEEN_CIRCLES,   /* gets of loaders that would have waited for themselves */
-    SEEN_BATCHED,   /* loads that joined another's query */
-    SEEN_MERGED,    /* of those, for a request for one key */
-    SEEN_AS_ONE,    /* loads whose query failed as one */
-    SEEN_NEAR,      /* near hits */
-    SEEN_NEAR_OLD,  /* of those, older than an invalidation that another process has confirmed */
-    SEEN_NEAR_LATE, /* lookups whose answer came too late to be kept */
-    SEEN_EVICTED,   /* entries that left a near cache for want of room */
-    SEEN_CLEARED,   /* or with the subscription */
-    SEEN_TAGGED,    /* invalidations of tags */
-    SEEN_OUTDATED,  /* entries found older than one */
-    SEEN_PUSHED,    /* gets answered by what came with a message */
-    SEEN_UNPUSHED,  /* messages whose entry could answer no waiter */
-    SEEN_PERMITTED, /* loads under a permit */
-    SEEN_REFUSED,   /* permits refused */
-    SEEN_NAMED,     /* messages that one is free */
-    SEEN_REENTERED, /* permits that were lost, and counted again */
-    SEEN_PASSED_ON, /* permits, to the next query of their process */
-    SEEN_SHED,      /* gets of one key that found no place in their share */
-    SEEN_SHED_TOGETHER,
-    SEEN_FENCED,               /* lookups and commands that a former master has refused */
-    SEENS_OF_ONE,              /* those above with one master, these only with several */
-    SEEN_LEAPS = SEENS_OF_ONE, /* of the clock of the tags */
-    SEEN_TAGS_LOST,            /* floors lowered by a failover of the tags */
-    SEEN_REDIRECTED,
-    SEEN_REPLAYED,       /* invalidations that were said again to another master */
-    SEEN_MOVING,         /* commands that did not run for it */
-    SEEN_DELETED,        /* invalidations without the script */
-    SEEN_GREETED,        /* connections that a master greeted which had been stopped */
-    SEEN_EXCUSED,        /* gets of a process that has not heard of the other master yet */
-    SEEN_SAID_TO_FORMER, /* invalidations that only the former one has confirmed */
-    SEENS_OF_SHARDS,     /* those above without a wish; those of sim_wish.h follow */
+    SEENS_WITH_ONE(LIST_MEMBER) SEENS_OF_ONE,
+    SEEN_LAST_OF_ONE = SEENS_OF_ONE - 1,
+    SEENS_WITH_SHARDS(LIST_MEMBER)
+        SEENS_OF_SHARDS, /* those above without a wish; those of sim_wish.h follow */
     SEEN_LAST_OF_SHARDS = SEENS_OF_SHARDS - 1,
     SEENS_OF_WISHES(LIST_MEMBER) SEENS_WISHED, /* those above without an outage */
     SEEN_LAST_WISHED = SEENS_WISHED - 1,

@@ -53,46 +53,8 @@ const char *const mutant_names[MUTANTS] = {
 };
 
 const char *const seen_names[SEENS] = {
-    SEENS_OF_WISHES(LIST_NAME) OUTAGE_SEENS(LIST_NAME) /* and */
-        [SEEN_STALE] = "stale answers",
-    [SEEN_SOFT] = "of them at the soft limit",
-    [SEEN_EARLY] = "early refreshes",
-    [SEEN_UNCHANGED] = "loads unchanged",
-    [SEEN_TOUCHED] = "values touched",
-    [SEEN_GONE] = "touches in vain",
-    [SEEN_LOOKUPS] = "lookups answered",
-    [SEEN_NESTED] = "nested gets",
-    [SEEN_LENT] = "threads lent",
-    [SEEN_CIRCLES] = "circles refused",
-    [SEEN_BATCHED] = "loads in another's batch",
-    [SEEN_MERGED] = "of them of a single get",
-    [SEEN_AS_ONE] = "loads that failed as one query",
-    [SEEN_NEAR] = "near hits",
-    [SEEN_NEAR_OLD] = "of them not yet up to date",
-    [SEEN_NEAR_LATE] = "lookups too late for it",
-    [SEEN_EVICTED] = "near entries evicted",
-    [SEEN_CLEARED] = "near entries cleared",
-    [SEEN_TAGGED] = "tags invalidated",
-    [SEEN_OUTDATED] = "entries out of date",
-    [SEEN_PUSHED] = "answers pushed",
-    [SEEN_UNPUSHED] = "pushes in vain",
-    [SEEN_PERMITTED] = "loads under a permit",
-    [SEEN_REFUSED] = "permits refused",
-    [SEEN_NAMED] = "permits announced",
-    [SEEN_REENTERED] = "lost permits counted again",
-    [SEEN_PASSED_ON] = "permits passed on",
-    [SEEN_SHED] = "gets shed that were asked for alone",
-    [SEEN_SHED_TOGETHER] = "gets shed that were asked for together",
-    [SEEN_FENCED] = "refused by a former master",
-    [SEEN_LEAPS] = "leaps of the tags' clock",
-    [SEEN_REPLAYED] = "invalidations said again",
-    [SEEN_REDIRECTED] = "commands redirected",
-    [SEEN_MOVING] = "commands that met a moving slot",
-    [SEEN_DELETED] = "invalidations by deletion",
-    [SEEN_GREETED] = "greeted by one that woke",
-    [SEEN_EXCUSED] = "gets with two masters",
-    [SEEN_SAID_TO_FORMER] = "confirmed by the wrong one",
-    [SEEN_TAGS_LOST] = "lost with the tags' master",
+    SEENS_WITH_ONE(LIST_NAME) SEENS_WITH_SHARDS(LIST_NAME) /* and */
+    SEENS_OF_WISHES(LIST_NAME) OUTAGE_SEENS(LIST_NAME)     /* none but these */
 };
 
 const char *const fault_names[FAULTS] = {
