@@ -111,54 +111,60 @@ extern const char *const fault_names[FAULTS];
 
 #define LIST_MEMBER(name, text) name,
 
-/* Bugs sown into the model's side, to show that the oracle finds them. */
+/* X(member of enum mutant, its name): bugs sown into the model's side, to show that the oracle finds them. */
+#define MUTANTS_WITH_ONE(X)                                                                                  \
+    X(MUTANT_FILL_UNFENCED, "fill-unfenced")         /* stores without the lease */                          \
+    X(MUTANT_RELEASE_ANY, "release-any")             /* deletes any process's lease */                       \
+    X(MUTANT_INVALIDATE_KEEPS, "invalidate-keeps")   /* leaves the running load its lease */                 \
+    X(MUTANT_RENEW_CREATES, "renew-creates")         /* brings a voided lease back */                        \
+    X(MUTANT_LOOKUP_NOT_ATOMIC, "lookup-not-atomic") /* grants a lease over a fresh value */                 \
+    X(MUTANT_BUSY_IGNORED, "busy-ignored")           /* grants a lease that another process has */           \
+    X(MUTANT_NO_CLAMP, "no-clamp")                   /* believes a TTL that a clock step has lengthened */   \
+    X(MUTANT_SAME_TOKEN, "same-token")               /* a retry sends the token of the attempt before */     \
+    X(MUTANT_EARLY_QUERY, "early-query")             /* the row is read before the lease is taken */         \
+    X(MUTANT_FALSE_CONFIRM, "false-confirm")         /* an unanswered invalidation is taken for confirmed */ \
+    X(MUTANT_REPLY_SHIFTED, "reply-shifted")         /* used on after a timeout: the last one's replies */   \
+    X(MUTANT_NO_FAILURE_LEASE, "no-failure-lease")   /* a failed load leaves no trace */                     \
+    X(MUTANT_TOUCH_UNFENCED, "touch-unfenced")       /* gives a value a new life without the lease */        \
+    X(MUTANT_EARLY_ANY, "early-any") /* an early refresh takes the lease over a value that is already new */ \
+    X(MUTANT_EARLY_BUSY, "early-busy")           /* or although another process refreshes it */              \
+    X(MUTANT_STALE_STAYS, "stale-stays")         /* an invalidation leaves the value, as a stale one */      \
+    X(MUTANT_STALE_FOR_EVER, "stale-for-ever")   /* a value is given the TTL of the namespace's limit */     \
+    X(MUTANT_UNCHANGED_BLIND, "unchanged-blind") /* a loader says "unchanged" without having compared */     \
+    X(MUTANT_PERMIT_RELEASE_ANY, "permit-release-any") /* gives back any process's permit */                 \
+    X(MUTANT_PERMIT_FOR_EVER, "permit-for-ever")       /* the permit of a dead holder never runs out */      \
+    X(MUTANT_PERMIT_NO_QUEUE, "permit-no-queue")       /* the first process that asks gets it */             \
+    X(MUTANT_PERMIT_NOT_PASSED, "permit-not-passed")   /* told, and behind others: it does not tell them */  \
+    X(MUTANT_REFRESH_FIRST, "refresh-first")           /* a refresh does not wait behind users */            \
+    X(MUTANT_TAGS_BLIND, "tags-blind")                 /* an entry is good whatever its tags' epochs are */  \
+    X(MUTANT_EPOCH_LOST_GOOD, "epoch-lost-good")       /* a tag without an epoch was never invalidated */    \
+    X(MUTANT_CLOCK_LATE, "clock-late")                 /* the clock is read when the load is over */         \
+    X(MUTANT_CLOCK_RESTARTS, "clock-restarts")     /* a clock that was lost begins where it began before */  \
+    X(MUTANT_CLOCK_STANDS, "clock-stands")         /* an invalidation of a tag does not move it on */        \
+    X(MUTANT_KEEP_BACKDATES, "keep-backdates")     /* a tag without an epoch gets that of what is stored */  \
+    X(MUTANT_FULL_KEEPS_EPOCH, "full-keeps-epoch") /* no memory: invalidating a tag changes nothing */       \
+    X(MUTANT_PUSH_UNCHECKED, "push-unchecked")     /* a message is good whatever its tags' epochs are */     \
+    X(MUTANT_LOOKUP_UNFENCED, "lookup-unfenced")   /* a value is read with GET, which a replica answers */   \
+    X(MUTANT_ACQUIRE_UNFENCED, "acquire-unfenced") /* one that writes nothing does not ask */
+
+/* And those that are found over several masters. */
+#define MUTANTS_WITH_SHARDS(X)                                                                               \
+    X(MUTANT_CLOCK_COUNTS_ON, "clock-counts-on")       /* under another reign, from where its replica was */ \
+    X(MUTANT_CLOCK_LEAPS_AGAIN, "clock-leaps-again")   /* by a fixed span: a second leap meets the first */  \
+    X(MUTANT_EPOCHS_UNFENCED, "epochs-unfenced")       /* are read with MGET, which a replica answers */     \
+    X(MUTANT_REDIRECT_NEW_TOKEN, "redirect-new-token") /* an acquire, and no prev */                         \
+    X(MUTANT_DELETE_VALUE_FIRST, "delete-value-first") /* where no script runs, the lease goes last */       \
+    X(MUTANT_NO_HEARTBEAT, "no-heartbeat")             /* idle, it does not notice that its master stops */  \
+    X(MUTANT_NO_QUARANTINE, "no-quarantine") /* a master that has just woken is believed at once */          \
+    X(MUTANT_NO_CONFIRMING, "no-confirming") /* or when it says it twice, whatever the Sentinels say */      \
+    X(MUTANT_NO_GENERATION, "no-generation") /* another master was found, and the loops stay */              \
+    X(MUTANT_HITS_BY_GET, "hits-by-get")     /* which a master without its replicas answers */
+
 enum mutant {
     MUTANT_NONE,
-    MUTANT_FILL_UNFENCED,      /* stores without the lease */
-    MUTANT_RELEASE_ANY,        /* deletes any process's lease */
-    MUTANT_INVALIDATE_KEEPS,   /* leaves the running load its lease */
-    MUTANT_RENEW_CREATES,      /* brings a voided lease back */
-    MUTANT_LOOKUP_NOT_ATOMIC,  /* grants a lease over a fresh value */
-    MUTANT_BUSY_IGNORED,       /* grants a lease that another process has */
-    MUTANT_NO_CLAMP,           /* believes a TTL that a clock step has lengthened */
-    MUTANT_SAME_TOKEN,         /* a retry sends the token of the attempt before */
-    MUTANT_EARLY_QUERY,        /* the row is read before the lease is taken */
-    MUTANT_FALSE_CONFIRM,      /* an unanswered invalidation is taken for confirmed */
-    MUTANT_REPLY_SHIFTED,      /* a connection stays in use after a timeout: replies of the caller before */
-    MUTANT_NO_FAILURE_LEASE,   /* a failed load leaves no trace */
-    MUTANT_TOUCH_UNFENCED,     /* gives a value a new life without the lease */
-    MUTANT_EARLY_ANY,          /* an early refresh takes the lease over a value that is already new */
-    MUTANT_EARLY_BUSY,         /* or although another process refreshes it */
-    MUTANT_STALE_STAYS,        /* an invalidation leaves the value, as a stale one */
-    MUTANT_STALE_FOR_EVER,     /* a value is given the TTL of the namespace's limit */
-    MUTANT_UNCHANGED_BLIND,    /* a loader says "unchanged" without having compared */
-    MUTANT_PERMIT_RELEASE_ANY, /* gives back any process's permit */
-    MUTANT_PERMIT_FOR_EVER,    /* the permit of a dead holder never runs out */
-    MUTANT_PERMIT_NO_QUEUE,    /* the first process that asks gets it */
-    MUTANT_PERMIT_NOT_PASSED,  /* a process that is told and then queues behind others does not tell them */
-    MUTANT_REFRESH_FIRST,      /* a refresh does not wait behind users */
-    MUTANT_TAGS_BLIND,         /* an entry is good whatever its tags' epochs are */
-    MUTANT_EPOCH_LOST_GOOD,    /* a tag without an epoch is taken for one that was never invalidated */
-    MUTANT_CLOCK_LATE,         /* the clock is read when the load is over */
-    MUTANT_CLOCK_RESTARTS,     /* a clock that was lost begins where it began before */
-    MUTANT_CLOCK_STANDS,       /* an invalidation of a tag does not move it on */
-    MUTANT_KEEP_BACKDATES,     /* a tag without an epoch is given that of the value being stored */
-    MUTANT_FULL_KEEPS_EPOCH,   /* without memory, an invalidation of a tag changes nothing */
-    MUTANT_PUSH_UNCHECKED,     /* what a message brought is good whatever its tags' epochs are */
-    MUTANT_LOOKUP_UNFENCED,    /* a value is read with GET, which a replica answers */
-    MUTANT_ACQUIRE_UNFENCED,   /* where acquire writes nothing, it does not ask whether it might */
-    MUTANTS_OF_ONE,            /* those above are found with one master, these with several */
-    MUTANT_CLOCK_COUNTS_ON = MUTANTS_OF_ONE, /* under another reign, from where its replica was */
-    MUTANT_CLOCK_LEAPS_AGAIN,                /* by a fixed span: a second leap meets the first */
-    MUTANT_EPOCHS_UNFENCED,    /* the epochs of tags are read with MGET, which a replica answers */
-    MUTANT_REDIRECT_NEW_TOKEN, /* a redirected acquire has another token, and no prev */
-    MUTANT_DELETE_VALUE_FIRST, /* where no script runs, the lease goes last */
-    MUTANT_NO_HEARTBEAT,       /* an idle connection does not notice that its master is stopped */
-    MUTANT_NO_QUARANTINE,      /* a master that has just woken is believed at once */
-    MUTANT_NO_CONFIRMING,      /* or when it says it twice, whatever the Sentinels say */
-    MUTANT_NO_GENERATION,      /* one connection has found another master, and those of the loops stay */
-    MUTANT_HITS_BY_GET,        /* which a master without its replicas answers */
-    MUTANTS_OF_SHARDS,         /* those above without a wish; those of sim_wish.h follow */
+    MUTANTS_WITH_ONE(LIST_MEMBER) MUTANTS_OF_ONE,
+    MUTANT_LAST_OF_ONE = MUTANTS_OF_ONE - 1,
+    MUTANTS_WITH_SHARDS(LIST_MEMBER) MUTANTS_OF_SHARDS, /* without a wish; those of sim_wish.h follow */
     MUTANT_LAST_OF_SHARDS = MUTANTS_OF_SHARDS - 1,
     MUTANTS_OF_WISHES(LIST_MEMBER) MUTANTS_WISHED, /* those above without an outage */
     MUTANT_LAST_WISHED = MUTANTS_WISHED - 1,
