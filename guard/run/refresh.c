@@ -20,6 +20,7 @@
 #include "ask.h"
 #include "kind.h"
 #include "mailbox.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,9 +166,10 @@ static void go_on_with(struct refresh_turn *turn)
     end_turn(turn->refreshing);
 }
 
-/* The first answer has come: the others begin. */
+/* The first answer has come: the others begin. The turn that has it goes on: the list does not end in here. */
 static void begin_others(struct refreshing *refreshing)
 {
+    assert(refreshing->turns_left > 0);
     while (refreshing->turns_begun < AT_ONCE && refreshing->next < refreshing->count) {
         struct refresh_turn *turn = &refreshing->turns[refreshing->turns_begun++];
         turn->refreshing = refreshing;
