@@ -177,7 +177,7 @@ static const char nginx_configuration[] =
     "worker_processes 1;\n"
     "worker_rlimit_nofile 16384;\n"
     "pid nginx.pid;\n"
-    "error_log log warn;\n"
+    "error_log errors warn;\n"
     "events { worker_connections 8192; }\n"
     "http {\n"
     "    access_log off;\n"
@@ -222,7 +222,7 @@ bool nginx_start(struct rival *nginx, const struct nginx_options *options)
                                      "-p",
                                      "{folder}",
                                      "-e",
-                                     "log",
+                                     "errors",
                                      "-c",
                                      "nginx",
                                      NULL};
