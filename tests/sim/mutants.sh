@@ -21,6 +21,10 @@ trap 'exit 130' INT TERM
 CC=${CC:-gcc}
 FLAGS="-std=c11 -D_GNU_SOURCE -pthread -I$folder -O2 -w"
 
+awk -v list=1 -f tests/mutants/sow.awk tests/mutants/table | grep -E "\|sim([ :]|$)" | grep -e "$only" |
+    awk -v parts="$parts" -v today="$today" 'NR % parts == today' >"$folder/mutants"
+[ -s "$folder/mutants" ] || { echo "0 survived of 0"; exit; }
+
 cp -r guard "$folder/guard"
 mkdir -p "$folder/tests"
 cp -r tests/sim "$folder/tests/sim"
@@ -37,8 +41,6 @@ for source in $(ls "$folder"/tests/sim/*.c | grep -v _test) $(for name in $pure;
 done
 
 survivors=0
-awk -v list=1 -f tests/mutants/sow.awk tests/mutants/table | grep -E "\|sim([ :]|$)" | grep -e "$only" |
-    awk -v parts="$parts" -v today="$today" 'NR % parts == today' >"$folder/mutants"
 while IFS='|' read -r name file programs; do
     object=$folder/$(basename "$file" .c).o
     awk -v sow="$name" -v tree="$folder" -f tests/mutants/sow.awk tests/mutants/table
