@@ -63,7 +63,7 @@ enum hit_age { HIT_FRESH, HIT_STALE, HIT_STALE_OWN };
 
 /* May an entry of this age answer at all? */
 bool hit_serves(const struct guard_policy *policy, enum hit_age age);
-/* No mark of a pass: that is no hit. load_us: how long the load of the entry took; left_ms: for how long it is fresh. */
+/* No mark of a pass: that is no hit. load_us: how long the entry's load took; left_ms: for how long it is fresh. */
 enum hit_verdict hit_judge(const struct guard_policy *policy, enum hit_age age, uint64_t load_us,
                            uint32_t left_ms, struct chance *chance);
 
