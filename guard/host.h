@@ -76,8 +76,8 @@ struct guard_host {
 GUARD_API enum guard_status guard_loop_attach_host(struct guard *guard, struct guard_host *host,
                                                    struct guard_loop **out, struct guard_error *error);
 
-/* Milliseconds of the guard's own clock, which runs on while the machine sleeps; for a loop without one. Any thread.
- * */
+/* Milliseconds of the guard's own clock, which runs on while the machine sleeps; for a loop without one.
+ * Any thread. */
 GUARD_API uint64_t guard_host_now_ms(void);
 
 GUARD_API void guard_host_rang(struct guard_host *host);

@@ -244,8 +244,8 @@ static void expire(struct client *client)
     add_u64(&client->clients->counters.expired);
 }
 
-/* A client that has finished sending in one of these has nothing left to be answered. In SENDING it may be reading.
- * */
+/* A client that has finished sending in one of these has nothing left to be answered. In SENDING it may
+ * be reading. */
 static bool fin_means_gone(enum client_state state)
 {
     return state == CLIENT_FRESH || state == CLIENT_HEAD || state == CLIENT_IDLE;

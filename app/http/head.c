@@ -8,8 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* RFC 9110, 5.5 and 5.6.2: where a byte may stand: in names and values, in values, nowhere. Beyond ASCII: in values.
- * */
+/* RFC 9110, 5.5 and 5.6.2: where a byte may stand: in names and values, in values, nowhere. Beyond ASCII:
+ * in values. */
 static const char PLACES[256] = "         v                      "
                                 "vnvnnnnnvvnnvnnvnnnnnnnnnnvvvvvv"  /* from the space */
                                 "vnnnnnnnnnnnnnnnnnnnnnnnnnnvvvnn"  /* from @ */

@@ -16,8 +16,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a request says of itself, unjudged. Names: where libmicrohttpd has left them; NULL: none; "": more than one.
- * */
+/* What a request says of itself, unjudged. Names: where libmicrohttpd has left them; NULL: none; "": more
+ * than one. */
 struct head_names {
     const char *request, *trace; /* X-Request-Id, traceparent */
     bool is_conditional;         /* there is an If-None-Match */

@@ -36,8 +36,8 @@ static bool has(const struct server_loop *loop, enum client_state state)
     return loop->clients.list[state] != NULL;
 }
 
-/* A look at the ASKED is of use once one has been that for too long, and for what is being read or written meanwhile.
- * */
+/* A look at the ASKED is of use once one has been that for too long, and for what is being read or
+ * written meanwhile. */
 static uint64_t look_again_ms(const struct server_loop *loop)
 {
     const bool moves = has(loop, CLIENT_HEAD) || has(loop, CLIENT_BODY) || has(loop, CLIENT_SENDING);

@@ -43,8 +43,8 @@ enum {
     LOOP_WAKE_BATCH = 128,
     LOOP_WAKE_FEW = 12, /* while others make requests */
     LOOP_ALONE_MS = 20, /* without a request line of anybody's: a whole batch bothers none */
-    /* suspended connections that may be walked over for each one that is woken: at 12 ns each, what answering takes
-     * */
+    /* suspended connections that may be walked over for each one that is woken: at 12 ns each, what
+     * answering takes */
     LOOP_WALKED_FOR_ONE = 1024,
     LOOP_TICK_MS = 250,
     LOOP_FLUSH_MS = 1000,

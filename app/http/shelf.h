@@ -32,8 +32,8 @@
 
 enum {
     SHELF_VALUE_SHARE = 128, /* a value takes at most one part in so many */
-    /* A longer body in another object counts as another one: to look at every byte takes longer than to prepare it.
-     * */
+    /* A longer body in another object counts as another one: to look at every byte takes longer than to
+     * prepare it. */
     SHELF_COMPARED_MAX = 16 << 10,
 };
 

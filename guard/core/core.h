@@ -339,8 +339,8 @@ struct core_reply {
     struct entry_life life;
     bool damaged; /* FRESH, STALE: something is there, but not a sound entry of this key */
     /* FRESH, STALE: older than an invalidation of one of its tags. To a FILL or TOUCH of a value with tags: one was
-     * invalidated before it was sent, or that is not known. The owner has looked: the core sees no value unchecked.
-     * */
+     * invalidated before it was sent, or that is not known. The owner has looked: the core sees no
+     * value unchecked. */
     bool outdated;
     bool blameless;          /* UNKNOWN: this key's master has answered; another, of the tags, has not */
     struct tags_clock clock; /* to ACQUIRE: the tags' clock, read before it was answered */

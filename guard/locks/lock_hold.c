@@ -102,8 +102,8 @@ void lock_hold_given(struct lock_hold *hold, struct lock_core *core, enum guard_
     DL_APPEND(core->given, hold);
 }
 
-/* It was given back in time, but lost before that was heard of: what the provider had by then nobody asks any more.
- * */
+/* It was given back in time, but lost before that was heard of: what the provider had by then nobody asks
+ * any more. */
 static bool was_given_in_time(const struct lock_hold *hold)
 {
     return hold->given_us < hold->lost_us && hold->given_us < hold->valid_until_us;

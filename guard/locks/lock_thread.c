@@ -323,8 +323,8 @@ static void empty_lock_mail(struct guard_locks *locks)
     }
 }
 
-/* The thread has stood still: what has come meanwhile is read, and what was posted is taken out, before what is due.
- * */
+/* The thread has stood still: what has come meanwhile is read, and what was posted is taken out, before what
+ * is due. */
 static bool locks_are_behind(const struct guard_locks *locks)
 {
     uint64_t due_us = lock_core_next_us(locks->core);

@@ -67,8 +67,8 @@ struct lock_provider {
 typedef struct lock_provider *lock_provider_open(const struct lock_provider_config *config,
                                                  struct guard_error *error);
 lock_provider_open lock_redis_open;
-/* Each in a folder of its own that may be missing; GUARD_LOCKS_WITH_REDLOCK and so on say what is built (guard.mk).
- * */
+/* Each in a folder of its own that may be missing; GUARD_LOCKS_WITH_REDLOCK and so on say what is
+ * built (guard.mk). */
 lock_provider_open lock_redlock_open, lock_postgres_open, lock_zookeeper_open;
 
 /* What opens it; NULL: INVALID, and the error says what is missing. */

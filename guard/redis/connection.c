@@ -298,8 +298,8 @@ static void write_failed(struct redis_connection *connection, int error)
 }
 
 /* A turn was held up before its end, at which its commands are written: they have had no chance, and their time
- * begins now. Taken back, they would look as if Redis did not answer; written with the old limit, as if it were late.
- * */
+ * begins now. Taken back, they would look as if Redis did not answer; written with the old limit, as if it
+ * were late. */
 static void excuse_what_waits_for_its_turn(struct redis_connection *connection, uint64_t now)
 {
     if (connection->stage == STAGE_UP && connection->tried < connection->pipeline.queued)

@@ -50,8 +50,8 @@ bool redis_view_read_slots(struct redis_view *view, const struct redisReply *slo
 bool redis_view_read_epochs(struct redis_view *view, const struct redisReply *nodes,
                             char why[REDIS_WHY_SIZE]);
 
-/* The node that was asked has lost sight of this one for good: CLUSTER FORGET. One that is only dead is still named.
- * */
+/* The node that was asked has lost sight of this one for good: CLUSTER FORGET. One that is only dead is
+ * still named. */
 bool redis_view_forgets(const struct redis_view *view, const char *id);
 
 struct redis_redirect {

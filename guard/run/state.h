@@ -97,8 +97,8 @@ struct loop_hooks {
     void (*stated)(struct guard *guard); /* redis_state has been told, and perhaps changed */
 };
 
-/* What a host calls its loop by. It stays until guard_close(), because a loader may still name a loop that is gone.
- * */
+/* What a host calls its loop by. It stays until guard_close(), because a loader may still name a loop that
+ * is gone. */
 struct guard_loop {
     struct guard_loop *next; /* all that there ever were, under the guard's mutex */
     struct guard *guard;

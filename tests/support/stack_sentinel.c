@@ -83,8 +83,8 @@ static bool start_sentinel(struct stack_sentinel *fleet, size_t at)
 
 /* How often a Sentinel tells of itself, and so how soon they know each other, and how often it asks the servers. In a
  * failover it asks the replicas once a second. So five pings must take longer than that, or it takes none of them for
- * good; and four times the telling, or another one turns the promoted replica back before the first has noticed it.
- * */
+ * good; and four times the telling, or another one turns the promoted replica back before the first has
+ * noticed it. */
 static bool set_periods(struct stack_redis *sentinel, bool hurried)
 {
     return stack_redis_do(

@@ -60,8 +60,8 @@ void stack_sentinel_stop(struct stack_sentinel *fleet);
 /* One of the Sentinels again, in as much of a hurry as it was. */
 bool stack_sentinel_restart(struct stack_sentinel *fleet, size_t sentinel);
 
-/* For what follows: a Sentinel that finds 2 s missing, because its machine stood still, does nothing for 30 s (TILT).
- * */
+/* For what follows: a Sentinel that finds 2 s missing, because its machine stood still, does nothing for 30
+ * s (TILT). */
 enum { STACK_SENTINEL_LIMIT_MS = 90000 };
 
 /* Which node the Sentinels, most of all three of them, call the master; STACK_SENTINEL_NOBODY. */

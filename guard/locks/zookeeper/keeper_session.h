@@ -34,8 +34,8 @@ enum keeper_state { KEEPER_AWAY, KEEPER_UP, KEEPER_OVER };
 
 struct keeper_hooks {
     void *context;
-    /* `why` is static. UP may follow UP: the connection was lost in between. After OVER only keeper_close() is left.
-     * */
+    /* `why` is static. UP may follow UP: the connection was lost in between. After OVER only keeper_close()
+     * is left. */
     void (*state)(void *context, enum keeper_state state, const char *why);
     /* The path of a node that was watched, lent; NULL: of any, for want of memory. */
     void (*changed)(void *context, const char *path);
