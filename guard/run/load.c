@@ -4,13 +4,10 @@
 #include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
-#include "../base/process.h"
 #include "state.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 #include <utlist.h>
 
 /* ---- the desks of the process ---- */
@@ -229,65 +226,6 @@ struct running_load *load_new(struct desk *desk, const struct job *job)
     desk_unlock();
     return load;
 }
-
-/* ---- bells, with the mutex held ---- */
-
-struct bell {
-    int fd; /* an eventfd */
-    uint32_t refs;
-    uint32_t wanted; /* loads that have it and are wanted */
-};
-
-/* For so many loads that are wanted; the reference is the caller's. NULL: no memory or descriptor. */
-static struct bell *bell_new(uint32_t wanted)
-{
-    struct bell *bell = malloc(sizeof *bell);
-    if (bell == NULL)
-        return NULL;
-    *bell =
-        (struct bell){descriptor_not_standard(eventfd(wanted == 0, EFD_CLOEXEC | EFD_NONBLOCK)), 1, wanted};
-    if (bell->fd >= 0)
-        return bell;
-    free(bell);
-    return NULL;
-}
-
-/* Of a thread: for its next loads. */
-static void bell_again(struct bell *bell, uint32_t wanted)
-{
-    eventfd_t count = 0;
-    eventfd_read(bell->fd, &count); /* fails if it was not set */
-    bell->wanted = wanted;
-    if (wanted == 0)
-        eventfd_write(bell->fd, 1);
-}
-
-/* One of them is not wanted any more, or over. */
-static void bell_unwanted(struct bell *bell)
-{
-    if (--bell->wanted == 0)
-        eventfd_write(bell->fd, 1);
-}
-
-/* Gives one reference back and leaves NULL. Accepts NULL in *unref. */
-static void bell_unref(struct bell **unref)
-{
-    struct bell *bell = *unref;
-    *unref = NULL;
-    if (bell == NULL || --bell->refs > 0)
-        return;
-    close(bell->fd);
-    free(bell);
-}
-
-void load_thread_ended(struct load_thread *thread)
-{
-    desk_lock();
-    bell_unref(&thread->bell);
-    desk_unlock();
-}
-
-/* ---- what becomes of a load ---- */
 
 static void quit_bells(struct running_load *load)
 {

@@ -23,8 +23,6 @@
  *
  * Handles   A struct guard_load is no address: it is the number of its desk and of its load there. A load that is
  *           over is not found, whatever is at its address by then, and the desk knows who is to hear of that.
- * Bells     A descriptor that becomes readable when no load that has it is wanted any more. Made only if a loader asks for
- *           one.
  * Threads   The thread that runs the loader; those that finish it; guard_load_cancelled() any.
  * Locking   One mutex, desk_lock(), guards the tables of all desks, the bells and what the fields say. Nobody else's
  *           code runs under it. It is taken after that of the workers, and nothing is taken under it.
@@ -35,10 +33,10 @@
 
 #include "../core/core.h"
 #include "../wire/envelope.h"
+#include "bell.h"
 #include "get.h"
 #include <pthread.h>
 
-struct bell;
 struct loop;
 struct nested;
 
@@ -181,9 +179,6 @@ struct running_load *load_find(const struct desk *desk, uint64_t load);
 struct running_load *load_of(const struct guard_load *handle);
 /* The loader of this batch has returned, or its thread ends: tells what is over, then what is deferred. */
 void load_returned(struct running_load *first, bool thread_ends);
-
-/* It has ended, and runs no load. */
-void load_thread_ended(struct load_thread *thread);
 
 /* On the guard's thread; a load that is over is ignored. */
 

@@ -289,7 +289,7 @@ bool workers_close(struct workers **closing)
         return false;
     *closing = NULL;
     for (uint32_t i = 0; i < workers->config.count; i++)
-        load_thread_ended(&workers->all[i].loads);
+        bell_unref(&workers->all[i].loads.bell);
     pthread_cond_destroy(&workers->work);
     pthread_mutex_destroy(&workers->mutex);
     free(workers->all);
