@@ -96,7 +96,7 @@ function finish_mutant(    at) {
     if (mutant == "")
         return
     if (by == "" || where == "")
-        die("needs \"in\", \"is\" and \"by\"")
+        die("needs \"is\", and \"in\" and \"by\" here or before")
     if (list)
         print mutant "|" path "|" by
     if (mutant == sow) {
@@ -104,7 +104,20 @@ function finish_mutant(    at) {
         for (at = 1; at <= file_lines; at++)
             print file[at] > (root path)
     }
-    path_read = mutant = where = by = ""
+    path_read = mutant = where = ""
+}
+
+# The lines that follow change `place`, FILE [FUNCTION].
+function open_place(    names) {
+    split(place, names, " ")
+    if (where != "" && names[1] != path)
+        die("changes two files")
+    where = place
+    path = names[1]
+    if (wanted) {
+        read_file(root path)
+        open_scope(names[2])
+    }
 }
 
 /^#/ || /^$/ { next }
@@ -125,19 +138,15 @@ word == "mutant" {
 word == "in" {
     finish_edit()
     close_scope()
-    if (where != "" && $2 != path)
-        die("changes two files")
-    where = rest
-    path = $2
-    if (wanted) {
-        read_file(root path)
-        open_scope($3)
-    }
+    place = rest
+    open_place()
     next
 }
 
 word == "is" {
     finish_edit()
+    if (where == "")
+        open_place()
     is = rest
     next
 }
