@@ -4,13 +4,13 @@
  *
  *   redis.txt     what two guards send to Redis, what their scripts store and publish there: keys, entries, tokens and
  *                 messages as MONITOR shows them. Each line once, sorted; what chance and time make is named <so>
- *   help.txt      what the programs say of themselves
- *   metrics.txt   names, types and help texts of /metrics, and the values of the labels of each name, each value once
+ *   metrics.txt   names and types of /metrics, and the labels of each with their values, each once
  *   http.txt      refusals: all texts of the catalog and of writes, and some answers of both listeners with their heads
  *
  * `make golden` writes the files anew when a change is meant; the difference then belongs to the commit. Not repeated
  * here: every byte of an entry with its checksum (unit/envelope_test: the_layout_is_the_published_one), how odd and long
- * keys are spelled (unit/key_test), what is wrong with a setting (unit/settings_test).
+ * keys are spelled (unit/key_test), what is wrong with a setting and what --help says of it (unit/settings_test), which
+ * options there are (install/package_test).
  */
 #include "app/http/answer.h"
 #include "app/http/upload.h"
@@ -21,51 +21,10 @@
 #include "tests/support/golden.h"
 
 #include <hiredis/hiredis.h>
-#include <libgen.h>
 #include <regex.h>
 #include <signal.h>
 
-enum { ANSWER_LIMIT_MS = 20000, LINES_MAX = 8192, SERIES_BYTES = 2048, LABEL_BYTES = 128 };
-
-/* ---- help ---- */
-
-static void add_output(FILE *out, const char *program, const char *arguments)
-{
-    char command[512], line[1024];
-    char *catalogd = strdup(stack_catalogd_program());
-    assert_non_null(catalogd);
-    snprintf(command, sizeof command, "%s/%s %s 2>&1", dirname(catalogd), program, arguments);
-    FILE *pipe = popen(command, "re");
-    assert_non_null(pipe);
-    fprintf(out, "$ %s %s\n", program, arguments);
-    while (fgets(line, sizeof line, pipe) != NULL)
-        fputs(line, out);
-    fprintf(out, "[exit %d]\n\n", WEXITSTATUS(pclose(pipe)));
-    free(catalogd);
-}
-
-TEST(the_programs_say_what_they_said)
-{
-    static const char *const CALLS[][2] = {
-        {"catalogd", "--help"},
-        {"fleetlock", "--help"},
-        {"stampede", "--help"},
-        {"stampede", "scenario --help"},
-        {"stampede", "report --help"},
-        {"stampede", "compare --help"},
-        {"stampede", "demo --help"},
-        {"stampede", "serve --help"},
-        {"bench", "--help"},
-        {"peers", "--help"},
-        {"lab", "--help"},
-        {"lab", "--list"},
-    };
-    struct golden golden;
-    golden_open(&golden);
-    for (size_t i = 0; i < sizeof CALLS / sizeof *CALLS; i++)
-        add_output(golden.out, CALLS[i][0], CALLS[i][1]);
-    golden_close(&golden, "help.txt");
-}
+enum { ANSWER_LIMIT_MS = 20000, LINES_MAX = 8192, FAMILY_BYTES = 2048, LABEL_BYTES = 128 };
 
 /* ---- a catalogd without servers ---- */
 
@@ -84,51 +43,41 @@ static bool stop_lonely(void)
     return true;
 }
 
-static void end_series(FILE *out, char shown[SERIES_BYTES])
-{
-    if (shown[0] != '\0')
-        fprintf(out, "%s\n", shown);
-    shown[0] = '\0';
-}
-
-/* `shown`: the name of the present series, and each label with each of its values once. */
-static void add_series(FILE *out, char shown[SERIES_BYTES], char *series)
+/* The labels of one of its series, those that are new. */
+static void add_labels(char family[FAMILY_BYTES], char *series)
 {
     char *rest = NULL;
-    const char *name = strtok_r(series, "{", &rest);
-    if (strncmp(shown, name, strlen(name)) != 0 || strcspn(shown, " ") != strlen(name)) {
-        end_series(out, shown);
-        snprintf(shown, SERIES_BYTES, "%s", name);
-    }
+    strtok_r(series, "{", &rest);
     for (const char *label; (label = strtok_r(NULL, ",}", &rest)) != NULL;) {
         char added[LABEL_BYTES];
         snprintf(added, sizeof added, " %s", label);
-        if (strstr(shown, added) != NULL)
+        if (strstr(family, added) != NULL)
             continue;
-        assert_true(strlen(shown) + strlen(added) < SERIES_BYTES);
-        strcat(shown, added);
+        assert_true(strlen(family) + strlen(added) < FAMILY_BYTES);
+        strcat(family, added);
     }
 }
 
 TEST(metrics_have_their_names)
 {
+    static const char TYPE[] = "# TYPE ";
     struct http_request request = {
         .host = "127.0.0.1", .port = lonely.ops_port, .path = "/metrics", .deadline_ms = ANSWER_LIMIT_MS};
     struct http_answer answer;
     struct golden golden;
-    char *rest = NULL, shown[SERIES_BYTES] = "";
+    char *rest = NULL, family[FAMILY_BYTES] = "";
     assert_true(http_ask(&request, &answer));
     golden_open(&golden);
     for (char *line = strtok_r(answer.body, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        if (line[0] != '#') {
+        if (strncmp(line, TYPE, strlen(TYPE)) == 0) {
+            fprintf(golden.out, "%s%s", family, family[0] != '\0' ? "\n" : "");
+            snprintf(family, sizeof family, "%s", line + strlen(TYPE));
+        } else if (line[0] != '#') {
             *strrchr(line, ' ') = '\0';
-            add_series(golden.out, shown, line);
-            continue;
+            add_labels(family, line);
         }
-        end_series(golden.out, shown);
-        fprintf(golden.out, "%s\n", line);
     }
-    end_series(golden.out, shown);
+    fprintf(golden.out, "%s\n", family);
     http_answer_clear(&answer);
     golden_close(&golden, "metrics.txt");
 }

@@ -4,8 +4,8 @@
  *
  * A message is what a call, a row of a table or a statement says in its string literals, joined by " | " where code is
  * between them. All that reads like words is collected, whoever makes it, unless MUTE names it as something else: so a
- * new way to complain cannot be forgotten. Not collected: help texts, names and helps of metrics (both are golden by
- * themselves), statements of SQL, and what bench, lab and peers say to those who run them.
+ * new way to complain cannot be forgotten. Not collected: help texts, names and helps of metrics, statements of
+ * SQL, and what bench, lab and peers say to those who run them.
  *
  * The rules ask of a message what a reader in trouble asks: what is wrong, where, and what to do. What is wrong with
  * a setting, its name and what is allowed is held by unit/settings_test: every_setting_is_refused_by_name_when_wrong.
@@ -64,7 +64,7 @@ static const char *const SAME[] = {"memory",
                                    "not an answer of Redis",
                                    "the line is too long"};
 
-/* Their rows are helps, shown by help.txt and metrics.txt. */
+/* Their rows are helps. */
 static const char *const HELPS[] = {"app/ops/metrics.c",          "load/play/expect.c",
                                     "load/play/scenario_event.c", "load/play/scenario_take.c",
                                     "load/play/live.c",           "load/report/result_brief.c"};
