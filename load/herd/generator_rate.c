@@ -61,6 +61,7 @@ static void slot_queue_add(struct generator *generator, struct slot_queue *queue
 uint32_t slot_queue_take(struct generator *generator, struct slot_queue *queue)
 {
     uint32_t slot = queue->first;
+    generator->job->late_us[slot] = 1 + (uint32_t)(clock_us() - generator->job->records[slot].due_us);
     queue->first = generator->places[slot];
     generator->waiting_count--;
     return slot;
@@ -214,6 +215,10 @@ void generator_rate(struct generator *generator)
     while ((schedule.next_us != UINT64_MAX || generator->unended > 0) && !generator_is_aborted(generator)) {
         take_due(generator, &schedule);
         generator_turn(generator, schedule.next_us);
+    }
+    for (size_t i = 0; i < generator->work->target_count; i++) {
+        while (generator->waiting[i].first != SLOT_NONE) /* aborted: it waited until then */
+            slot_queue_take(generator, &generator->waiting[i]);
     }
     generator_meter_stop(generator);
 }

@@ -356,7 +356,8 @@ static void judge(const struct herd *herd, const struct records *records, struct
             times[count++] = records->at[i].end_us + 1;
     }
     list = times;
-    strain_judge(&herd->work, strain_rank(&list, &count, 1, 50), strain_rank(&list, &count, 1, 99), strain);
+    strain_judge(&herd->work, records->count, strain_rank(&list, &count, 1, 50),
+                 strain_rank(&list, &count, 1, 99), strain);
     free(times);
 }
 

@@ -58,7 +58,7 @@ struct herd_job {
     uint32_t slot_count;
     struct record *records;         /* slot_count, by due time; due_us 0: not yet due */
     struct record_samples *samples; /* NULL: none are kept */
-    uint32_t *late_us; /* slot_count: 1 + how late a request left although a connection was free; 0: none */
+    uint32_t *late_us; /* slot_count: 1 + how late a request left, or how long it waited in vain; 0: neither */
 };
 
 /* If all generators are ready for the round after the one at done_us, names its instant and rings. */

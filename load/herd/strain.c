@@ -153,26 +153,37 @@ static void judge_burst(const struct work *work, uint64_t median_us, struct herd
             (double)median_us / 1000);
 }
 
-/* A lag that is a tenth of the latencies spoils them. */
-static void judge_rate(const struct work *work, uint64_t p99_us, struct herd_strain *strain)
+/* A lag that is a tenth of the latencies spoils them, whether a core or a connection was missing. */
+static void judge_rate(const struct work *work, uint64_t request_count, uint64_t p99_us,
+                       struct herd_strain *strain)
 {
     bool is_late = strain->late_p99_us > LATE_US && strain->late_p99_us > p99_us / 10;
+    bool lacks_connections = is_late && strain->waited_count > strain->late_count / 2;
     strain->is_bottleneck = is_late || strain->busiest > BUSY;
-    say(strain, "%s: 99 %% of the requests left within %.3g ms of their time",
-        is_late ? "The generator lagged" : "The generator kept up", (double)strain->late_p99_us / 1000);
+    if (is_late)
+        say(strain,
+            "The generator did NOT keep up: %" PRIu64 " of %" PRIu64
+            " requests (%.3g %%) were more than 1 ms "
+            "late, 1 %% of all by %.3g s or more",
+            strain->late_count, request_count, 100.0 * (double)strain->late_count / (double)request_count,
+            (double)strain->late_p99_us / 1e6);
+    else
+        say(strain, "The generator kept up: 99 %% of the requests left within %.3g ms of their time",
+            (double)strain->late_p99_us / 1000);
     say_cores(strain);
-    if (strain->is_bottleneck)
+    if (lacks_connections)
+        say(strain, " %" PRIu64 " found all %u connections taken: allow more of them, or ask for less.",
+            strain->waited_count, work->connection_count);
+    else if (strain->is_bottleneck)
         say(strain, " The latencies contain its lag: ask for less, or give it cores of its own.");
-    if (strain->waited_count > 0)
-        say(strain, " %" PRIu64 " more found all %u connections taken and had to wait.", strain->waited_count,
-            work->connection_count);
 }
 
-void strain_judge(const struct work *work, uint64_t median_us, uint64_t p99_us, struct herd_strain *strain)
+void strain_judge(const struct work *work, uint64_t request_count, uint64_t median_us, uint64_t p99_us,
+                  struct herd_strain *strain)
 {
     strain->verdict[0] = '\0';
     if (work->shape == WORK_BURST)
         judge_burst(work, median_us, strain);
     else
-        judge_rate(work, p99_us, strain);
+        judge_rate(work, request_count, p99_us, strain);
 }

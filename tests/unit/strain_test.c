@@ -28,43 +28,64 @@ TEST(a_generator_that_keeps_up_is_not_blamed)
 {
     const struct work work = {.shape = WORK_RATE, .connection_count = 100};
     struct herd_strain strain = {.generator_count = 2, .busiest = 0.4, .late_p99_us = 300};
-    strain_judge(&work, 1000, 2000, &strain);
+    strain_judge(&work, 10000, 1000, 2000, &strain);
     assert_false(strain.is_bottleneck);
     assert_string_equal(strain.verdict,
                         "The generator kept up: 99 % of the requests left within 0.3 ms of their "
                         "time (busiest of 2: 40 % of a core).");
     strain.late_p99_us = 5000; /* little, next to half a second */
-    strain_judge(&work, 100000, 500000, &strain);
+    strain_judge(&work, 10000, 100000, 500000, &strain);
     assert_false(strain.is_bottleneck);
 }
 
 TEST(a_generator_that_lags_is_blamed_with_what_was_measured)
 {
     const struct work work = {.shape = WORK_RATE, .connection_count = 100};
-    struct herd_strain strain = {
-        .generator_count = 2, .busiest = 0.4, .starved = 0.3, .late_p99_us = 5000, .waited_count = 7};
-    strain_judge(&work, 1000, 20000, &strain);
+    struct herd_strain strain = {.generator_count = 2,
+                                 .busiest = 0.4,
+                                 .starved = 0.3,
+                                 .late_p99_us = 5000,
+                                 .late_count = 800,
+                                 .waited_count = 7};
+    strain_judge(&work, 10000, 1000, 20000, &strain);
     assert_true(strain.is_bottleneck);
     assert_string_equal(
         strain.verdict,
-        "The generator lagged: 99 % of the requests left within 5 ms of their time (busiest of 2: 40 "
-        "% of a core, 30 % waiting for one). The latencies contain its lag: ask for less, or give it "
-        "cores of its own. 7 more found all 100 connections taken and had to wait.");
+        "The generator did NOT keep up: 800 of 10000 requests (8 %) were more than 1 ms late, "
+        "1 % of all by 0.005 s or more (busiest of 2: 40 % of a core, 30 % waiting for one). "
+        "The latencies contain its lag: ask for less, or give it cores of its own.");
     strain = (struct herd_strain){.generator_count = 1, .busiest = 0.95};
-    strain_judge(&work, 1000, 2000, &strain);
+    strain_judge(&work, 10000, 1000, 2000, &strain);
     assert_true(strain.is_bottleneck);
+}
+
+TEST(a_generator_without_free_connections_did_not_keep_up)
+{
+    const struct work work = {.shape = WORK_RATE, .connection_count = 200};
+    struct herd_strain strain = {.generator_count = 2,
+                                 .busiest = 0.4,
+                                 .late_p99_us = 5400000,
+                                 .late_count = 269800,
+                                 .waited_count = 269800};
+    strain_judge(&work, 270000, 3000000, 5500000, &strain);
+    assert_true(strain.is_bottleneck);
+    assert_string_equal(
+        strain.verdict,
+        "The generator did NOT keep up: 269800 of 270000 requests (99.9 %) were more than 1 ms late, 1 % of "
+        "all by 5.4 s or more (busiest of 2: 40 % of a core). 269800 found all 200 connections taken: allow "
+        "more of them, or ask for less.");
 }
 
 TEST(a_burst_that_is_no_instant_next_to_its_answers_is_blamed)
 {
     const struct work work = {.shape = WORK_BURST, .connection_count = 1000};
     struct herd_strain strain = {.generator_count = 2, .busiest = 1, .spread_us = 60000};
-    strain_judge(&work, 200000, 300000, &strain);
+    strain_judge(&work, 10000, 200000, 300000, &strain);
     assert_false(strain.is_bottleneck);
-    strain_judge(&work, 100000, 300000, &strain);
+    strain_judge(&work, 10000, 100000, 300000, &strain);
     assert_true(strain.is_bottleneck);
     assert_non_null(strstr(strain.verdict, "The 1000 requests of a round left within 60.0 ms"));
     strain.spread_us = 10000; /* no longer than a switch of a core takes, whatever the answers took */
-    strain_judge(&work, 1000, 3000, &strain);
+    strain_judge(&work, 10000, 1000, 3000, &strain);
     assert_false(strain.is_bottleneck);
 }
