@@ -375,4 +375,127 @@ TEST(the_scripts_answer_and_store_what_the_model_does)
     assert_everything_was_seen();
 }
 
+/* ---- what no history reaches: the longest names, what a lone pair costs, looking ---- */
+
+/* As much as one command may carry; the keys of the rig are not these. */
+TEST(eight_names_of_the_greatest_length_travel)
+{
+    static const enum lock_action_kind kinds[] = {LOCK_TAKE, LOCK_RENEW, LOCK_GIVE};
+    static char texts[GUARD_LOCK_NAMES_MAX][KEY_ENCODED_MAX];
+    struct lock_name names[GUARD_LOCK_NAMES_MAX];
+    uint64_t floors[GUARD_LOCK_NAMES_MAX];
+    struct asker asker = asker_for(GUARD_LOCK_WRITE, "a", LOCK_ALL, LOCK_ALL, LEASE_MS);
+    struct lock_action action = action_of(&asker, LOCK_TAKE);
+    for (size_t i = 0; i < GUARD_LOCK_NAMES_MAX; i++) {
+        memset(texts[i], 'a' + (int)i, sizeof texts[i]);
+        names[i] = (struct lock_name){texts[i], sizeof texts[i]};
+        floors[i] = UINT64_MAX / 4096;
+    }
+    action.names = names;
+    action.count = GUARD_LOCK_NAMES_MAX;
+    action.doubt = true;
+    begin_steps();
+    align_time();
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        action.kind = kinds[i];
+        struct exchange exchange = {.asked = lock_asked_of(&action)};
+        run_in_redis(&action, kinds[i] == LOCK_RENEW ? floors : NULL, &exchange);
+        assert_int_equal(exchange.reply.kind, kinds[i] == LOCK_TAKE ? LOCK_GRANTED : LOCK_DONE);
+    }
+}
+
+/* Of one command since CONFIG RESETSTAT. */
+static unsigned long long calls_of(const char *command)
+{
+    unsigned long long calls = 0;
+    char line[48];
+    redisReply *info = asked("INFO commandstats");
+    const int bytes = snprintf(line, sizeof line, "cmdstat_%s:", command);
+    const char *at = strstr(info->str, line);
+    if (at != NULL)
+        assert_int_equal(sscanf(at + bytes, "calls=%llu", &calls), 1);
+    freeReplyObject(info);
+    return calls;
+}
+
+/* By the scripts; what the connection does for itself is not among them. */
+static unsigned long long commands_called(void)
+{
+    static const char *const commands[] = {"lrange", "exists", "zadd",          "pexpire", "pttl",
+                                           "get",    "set",    "zrem",          "zcard",   "zrank",
+                                           "zscore", "zrange", "zrangebyscore", "del"};
+    unsigned long long calls = 0;
+    for (size_t i = 0; i < COUNT(commands); i++)
+        calls += calls_of(commands[i]);
+    return calls;
+}
+
+static void run_alone(struct asker *asker, enum lock_action_kind kind)
+{
+    const struct lock_action action = action_of(asker, kind);
+    struct exchange exchange = {.asked = lock_asked_of(&action)};
+    run_in_redis(&action, NULL, &exchange);
+    assert_in_range(exchange.reply.kind, LOCK_GRANTED, LOCK_DONE);
+}
+
+/* TIME, EXISTS, ZADD, PEXPIRE, GET, SET; and ZREM, EXISTS. */
+TEST(a_lone_take_costs_redis_six_commands_and_its_release_two)
+{
+    struct asker one = asker_for(GUARD_LOCK_WRITE, "a", LOCK_ALL, LOCK_ALL, LEASE_MS);
+    begin_steps();
+    align_time();
+    run_alone(&one, LOCK_TAKE); /* the scripts are loaded */
+    run_alone(&one, LOCK_GIVE);
+    must("CONFIG RESETSTAT");
+    run_alone(&one, LOCK_TAKE);
+    assert_int_equal(commands_called(), 6);
+    must("CONFIG RESETSTAT");
+    run_alone(&one, LOCK_GIVE);
+    assert_int_equal(commands_called(), 2);
+}
+
+struct looked {
+    bool answered, sound;
+    struct guard_lock_view view;
+};
+
+static void on_looked(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct looked *looked = context;
+    const char *why = "";
+    looked->answered = true;
+    looked->sound = lock_wire_read_look(outcome, reply, &looked->view, &why);
+    assert_string_equal(why, "");
+}
+
+TEST(a_look_shows_those_that_hold_then_those_that_wait_and_none_that_is_dead)
+{
+    struct asker one = asker_for(GUARD_LOCK_WRITE, "a", LOCK_ALL, LOCK_ALL, LEASE_MS);
+    struct asker dead = asker_for(GUARD_LOCK_READ, "a", 1, LOCK_ALL, LEASE_MS);
+    struct asker two = asker_for(GUARD_LOCK_READ, "a", 1, LOCK_ALL, LEASE_MS);
+    enum { AWHILE_MS = 10000 };
+    const struct lock_name name = {"a", 1};
+    struct looked looked = {.answered = false};
+    begin_steps();
+    assert_int_equal(take(&one), LOCK_GRANTED);
+    assert_int_equal(take(&dead), LOCK_REFUSED);
+    pass_ms(2 * AWHILE_MS);
+    assert_int_equal(renew(&one), LOCK_DONE);
+    assert_int_equal(take(&two), LOCK_REFUSED);
+    pass_ms(2 * AWHILE_MS);
+    align_time();
+    assert_true(lock_wire_send_look(&world.wire, rig.redis, &name, on_looked, &looked));
+    rig_wait_until(looked.answered);
+    assert_true(looked.sound);
+    assert_int_equal(looked.view.fence, model_name(0)->fence);
+    assert_int_equal(looked.view.holder_count, 1);
+    assert_int_equal(looked.view.waiter_count, 1);
+    assert_int_equal(looked.view.seen_count, 2);
+    assert_int_equal(looked.view.seen[0].left_ms, LEASE_MS - 2 * AWHILE_MS);
+    assert_string_equal(looked.view.seen[0].who, "host:7");
+    assert_int_equal(looked.view.seen[0].since_s, 1);
+    assert_int_equal(looked.view.seen[1].units, 1);
+    assert_true(looked.view.seen[0].holds && !looked.view.seen[1].holds);
+}
+
 TEST_GROUP(.up = lock_rig_up, .down = lock_rig_down);

@@ -2,7 +2,7 @@
 /*
  * lock_model.h - the locks of one Redis in plain C: what guard/locks/scripts/ must do, said once more and otherwise.
  *
- * The simulator's Redis for locks, and what lock_script_test compares the scripts with on a real one. A call is one
+ * The simulator's Redis for locks, and what lock_model_test compares the scripts with on a real one. A call is one
  * atomic step. The clock is this Redis's own, set by the owner before a call, and may step. What the owner does to a
  * Redis beside calling scripts it does to the fields: a key is evicted by emptying its set, or lock_model_forget().
  *
