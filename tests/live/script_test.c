@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * script_test.c - the Lua scripts of an entry against a real redis-server, one test per property. That they agree with
- * the simulator's model in long random sequences is model_test.c's.
+ * script_test.c - the Lua scripts of an entry against a real redis-server: bad data and arguments, what is cut, what is
+ * refused. What they answer to sound data is model_test.c's, which compares them with the simulator's model.
  *
- * Time  Nothing sleeps. TTLs are long and changed by hand (PEXPIRE, PERSIST, DEL) where a test needs a key to age; only
- *       the_lease_of_a_dead_process_expires lets Redis's clock do it.
+ * Time  Nothing sleeps. TTLs are long and changed by hand (PEXPIRE, PERSIST, DEL) where a test needs a key to age.
  */
 #include "guard/base/key.h"
 #include "guard/wire/envelope.h"
@@ -411,69 +410,6 @@ TEST(every_script_loads)
     }
 }
 
-TEST(a_missing_key_grants_the_lease_with_its_ttl)
-{
-    const struct acquired granted = acquire(&k, (struct ask){.token = &a});
-    assert_string_equal(granted.kind, "L");
-    assert_int_equal(granted.ttl_ms, LEASE_MS);
-    assert_ttl(pttl(k.lease), LEASE_MS);
-    redisReply *lease = asked("GET %s", k.lease);
-    assert_string_equal(lease->str, a.text);
-    freeReplyObject(lease);
-    told("");
-}
-
-TEST(the_second_asker_learns_who_is_busy_and_for_how_long)
-{
-    assert_acquire(&k, (struct ask){.token = &a}, "L");
-    const struct acquired busy = acquire(&k, (struct ask){.token = &b});
-    assert_string_equal(busy.kind, "B");
-    assert_ttl(busy.ttl_ms, LEASE_MS);
-    assert_int_equal(strlen(busy.word), 16);
-    assert_memory_equal(busy.word, a.text + 37, 16);
-}
-
-TEST(a_repeated_token_is_not_granted_twice)
-{
-    assert_acquire(&k, (struct ask){.token = &a}, "L");
-    assert_acquire(&k, (struct ask){.token = &a}, "B");
-}
-
-TEST(a_lost_grant_costs_one_retry_and_no_waiting, P5)
-{
-    assert_acquire(&k, (struct ask){.token = &a}, "L");
-    assert_acquire(&k, (struct ask){.token = &b, .prev = &a}, "L");
-    assert_int_equal(fill(&k, &a, "late"), 0);
-    assert_int_equal(fill(&k, &b, "filled"), 1);
-    told("filled");
-}
-
-TEST(an_earlier_attempt_is_superseded_in_every_mode_and_state)
-{
-    const long long value_ttls[] = {0, PX_MS, STALE_MS};
-    for (const char *mode = "nxrp"; *mode != '\0'; mode++) {
-        for (size_t i = 0; i < 2 * COUNT(value_ttls); i++) {
-            must("FLUSHALL");
-            if (i % 2 == 1)
-                put_failure(&k);
-            if (value_ttls[i / 2] > 0)
-                put_value(&k, &filler, value_ttls[i / 2]);
-            must("SET %s %s PX %d", k.lease, a.text, LEASE_MS);
-            acquire(&k, (struct ask){.token = &b, .prev = &a, .mode = *mode});
-            assert_int_equal(renew(&k, &a), 0);
-        }
-    }
-}
-
-TEST(an_earlier_attempt_that_is_not_the_lease_removes_nothing)
-{
-    assert_acquire(&k, (struct ask){.token = &other}, "L");
-    assert_acquire(&k, (struct ask){.token = &b, .prev = &a}, "B");
-    assert_int_equal(renew(&k, &other), 1);
-    must("SET %s %s PX 1000", k.lease, ""); /* no prev is not a prev that is "" */
-    assert_acquire(&k, (struct ask){.token = &b}, "B");
-}
-
 TEST(a_foreign_token_changes_nothing_and_tells_nobody, P2)
 {
     const struct text value = envelope_of(&foreign);
@@ -516,85 +452,6 @@ TEST(a_renewal_lengthens_the_lease_and_never_creates_one, P4)
     assert_false(exists(k.lease));
 }
 
-TEST(a_late_release_does_not_free_the_lease_of_the_next)
-{
-    assert_acquire(&k, (struct ask){.token = &a}, "L");
-    must("DEL %s", k.lease); /* a was paused and its lease ran out */
-    assert_acquire(&k, (struct ask){.token = &b}, "L");
-    assert_int_equal(release(&k, &a, "late", ""), 0);
-    assert_int_equal(fill(&k, &a, "late"), 0);
-    assert_int_equal(renew(&k, &b), 1);
-    assert_int_equal(release(&k, &b, "released", ""), 1);
-    assert_int_equal(release(&k, &b, "again", ""), 0);
-    told("released");
-}
-
-static long long share(const struct token *token, const char *message)
-{
-    return number(release_with(&k, token->text, message, "", "0", "entry"));
-}
-
-/* Also one that wants no pushes; not for a mark that is of another lease. */
-TEST(a_release_tells_what_is_shared_if_another_process_waits_for_that_lease)
-{
-    static const char *const WAITS[] = {"", "b", "s", "B", "S"};
-    for (size_t i = 0; i < COUNT(WAITS); i++) {
-        assert_acquire(&k, (struct ask){.token = &a}, "L");
-        assert_acquire(&k, (struct ask){.token = &b, .waits = WAITS[i]}, "B");
-        assert_int_equal(share(&a, "r"), 1);
-        told(i == 0 ? "r" : "r entry");
-        assert_false(exists(k.waiting) || exists(k.lease) || exists(k.value));
-    }
-    assert_acquire(&k, (struct ask){.token = &a}, "L");
-    must("SET %s 00000000000000ff-", k.waiting);
-    assert_int_equal(share(&a, "r"), 1);
-    told("r");
-}
-
-TEST(what_was_loaded_under_a_lease_that_is_gone_is_not_shared, P150)
-{
-    assert_acquire(&k, (struct ask){.token = &a}, "L");
-    assert_acquire(&k, (struct ask){.token = &b, .waits = "b"}, "B");
-    assert_int_equal(invalidate(&k, "gone"), 2);
-    assert_int_equal(share(&a, "r"), 0);
-    told("gone");
-    assert_acquire(&k, (struct ask){.token = &b}, "L");
-    assert_acquire(&k, (struct ask){.token = &c, .waits = "b"}, "B");
-    assert_int_equal(share(&a, "r"), 0);
-    told("");
-}
-
-/* The wish of one process for pushes outlives the poll of another that has none. */
-TEST(a_mark_that_asks_for_no_push_is_not_pushed_to)
-{
-    static const struct {
-        const char *first, *second, *heard;
-    } ROWS[] = {{"B", "", "f"}, {"S", "B", "f"}, {"b", "B", "f entry"}, {"B", "b", "f entry"}};
-    const struct text entry = {.bytes = "entry", .size = 5};
-    for (size_t i = 0; i < COUNT(ROWS); i++) {
-        assert_acquire(&k, (struct ask){.token = &a}, "L");
-        assert_acquire(&k, (struct ask){.token = &b, .waits = ROWS[i].first}, "B");
-        assert_acquire(&k, (struct ask){.token = &c, .waits = ROWS[i].second}, "B");
-        assert_int_equal(number(fill_with(&k, a.text, &entry, "1000", "f", "16384")), 1);
-        told(ROWS[i].heard);
-        must("DEL %s", k.value);
-    }
-}
-
-/* Byte 84, which protocol.c writes for a stale time of the entry's own. */
-TEST(a_stale_time_of_its_own_counts_for_those_that_accept_none)
-{
-    struct text value = envelope_of(&filler);
-    put(k.value, &value, STALE_MS);
-    assert_acquire(&k, (struct ask){.token = &a, .mode = 'x'}, "L");
-    must("DEL %s", k.lease);
-    value.bytes[84 - 1] = 'o';
-    put(k.value, &value, STALE_MS);
-    assert_acquire(&k, (struct ask){.token = &a, .mode = 'x'}, "S1");
-    assert_acquire(&k, (struct ask){.token = &b, .mode = 'x'}, "S0");
-    must("DEL %s", k.value);
-}
-
 TEST(a_grant_executed_after_all_was_over_can_store_nothing, P6)
 {
     /* The reply to `late` never came; its command is still on its way. The next attempt loads and fills. */
@@ -609,20 +466,6 @@ TEST(a_grant_executed_after_all_was_over_can_store_nothing, P6)
     must("DEL %s", k.lease); /* the orphan runs out */
     assert_acquire(&k, (struct ask){.token = &c}, "L");
     told("filled, gone");
-}
-
-TEST(the_lease_of_a_dead_process_expires)
-{
-    const struct token dead = token_with(1, 50);
-    assert_acquire(&k, (struct ask){.token = &dead}, "L");
-    struct acquired next;
-    do {
-        next = acquire(&k, (struct ask){.token = &b});
-        if (next.kind[0] == 'B')
-            assert_in_range(next.ttl_ms, 0, 50);
-    } while (next.kind[0] == 'B');
-    assert_string_equal(next.kind, "L");
-    assert_int_equal(fill(&k, &dead, "late"), 0);
 }
 
 TEST(two_keys_never_share_a_lease, P21)
@@ -643,53 +486,6 @@ TEST(two_keys_never_share_a_lease, P21)
 
 /* ---- lookups ---- */
 
-TEST(the_mode_decides_what_state_gives, P46)
-{
-    static const char *const modes = "nxrp";
-    static const struct {
-        long long value_ttl_ms; /* 0: none */
-        bool held, failed;
-        const char *expected[4]; /* by mode */
-    } rows[] = {
-        {0, false, false, {"L", "L", "L", "M"}},
-        {0, true, false, {"B", "B", "B", "B"}},
-        {0, true, true, {"B", "B", "B", "B"}},
-        {0, false, true, {"E", "E", "E", "E"}},
-        {PX_MS, false, false, {"H", "H", "S1", "H"}},
-        {PX_MS, true, false, {"H", "H", "H", "H"}},
-        {PX_MS, true, true, {"H", "H", "H", "H"}},
-        {PX_MS, false, true, {"H", "H", "H", "H"}},
-        {STALE_MS, false, false, {"S1", "L", "S1", "S0"}},
-        {STALE_MS, true, false, {"S0", "B", "S0", "S0"}},
-        {STALE_MS, true, true, {"S0", "B", "S0", "S0"}},
-        {STALE_MS, false, true, {"S-1", "E", "S-1", "S-1"}},
-    };
-    const struct text value = envelope_of(&filler);
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        for (size_t mode = 0; mode < 4; mode++) {
-            must("FLUSHALL");
-            if (rows[i].failed)
-                put_failure(&k);
-            if (rows[i].held)
-                must("SET %s %s PX %d", k.lease, holder.text, LEASE_MS);
-            if (rows[i].value_ttl_ms > 0)
-                put_value(&k, &filler, rows[i].value_ttl_ms);
-            const struct acquired got = acquire(&k, (struct ask){.token = &asker, .mode = modes[mode]});
-            assert_string_equal(got.kind, rows[i].expected[mode]);
-            const bool mine = strcmp(got.kind, "L") == 0 || strcmp(got.kind, "S1") == 0;
-            assert_int_equal(renew(&k, &asker), mine);
-            assert_int_equal(renew(&k, &holder), rows[i].held);
-            if (got.kind[0] == 'H' || got.kind[0] == 'S') {
-                assert_int_equal(got.value.size, value.size);
-                assert_memory_equal(got.value.bytes, value.bytes, value.size);
-                assert_ttl(got.ttl_ms, rows[i].value_ttl_ms);
-            }
-            if (strcmp(got.kind, "S-1") == 0)
-                assert_ttl(got.extra_ms, FAILURE_MS);
-        }
-    }
-}
-
 TEST(a_value_is_stale_from_stale_ms_downwards, P37)
 {
     put_value(&k, &filler, STALE_MS + SLACK_MS);
@@ -700,97 +496,6 @@ TEST(a_value_is_stale_from_stale_ms_downwards, P37)
     const struct text value = envelope_with(&filler, PX_MS, 0, "");
     put(k.value, &value, SLACK_MS);
     assert_acquire(&k, (struct ask){.token = &a, .mode = 'p'}, "H");
-}
-
-TEST(a_reader_that_missed_gets_what_was_filled_meanwhile)
-{
-    const struct text value = envelope_of(&leader);
-    assert_false(exists(k.value)); /* the reader's own lookup */
-    assert_acquire(&k, (struct ask){.token = &leader}, "L");
-    assert_int_equal(fill(&k, &leader, "filled"), 1);
-    const struct acquired got = acquire(&k, (struct ask){.token = &reader});
-    assert_string_equal(got.kind, "H");
-    assert_int_equal(got.value.size, value.size);
-    assert_memory_equal(got.value.bytes, value.bytes, value.size);
-    assert_false(exists(k.lease));
-    told("filled");
-}
-
-TEST(a_refused_value_counts_as_missing_until_it_is_replaced)
-{
-    char refused[37] = "";
-    memcpy(refused, filler.text, 36);
-    put_value(&k, &filler, PX_MS);
-    assert_acquire(&k, (struct ask){.token = &a, .refused = ""}, "H");
-    assert_acquire(&k, (struct ask){.token = &a, .refused = refused, .mode = 'p'}, "M");
-    assert_acquire(&k, (struct ask){.token = &a, .refused = refused}, "L");
-    assert_acquire(&k, (struct ask){.token = &b, .refused = refused}, "B");
-    assert_int_equal(fill(&k, &a, "filled"), 1);
-    /* Who refused the same value a little later does not load it again. */
-    assert_acquire(&k, (struct ask){.token = &c, .refused = refused}, "H");
-}
-
-/* ---- revalidated ---- */
-
-static const char *names_of_two(const struct token *value, const struct token *lease, char out[73])
-{
-    snprintf(out, 73, "%36.36s%36.36s", value != NULL ? value->text : "", lease->text);
-    return out;
-}
-
-TEST(a_revalidation_takes_the_lease_over_any_value_that_is_there)
-{
-    for (int fresh = 0; fresh < 2; fresh++) {
-        server_empty();
-        put_value(&k, &filler, fresh ? PX_MS : STALE_MS);
-        struct acquired got = acquire(&k, (struct ask){.token = &a, .mode = 'v', .refused = ""});
-        assert_string_equal(got.kind, "S1");
-        assert_ttl(got.ttl_ms, fresh ? PX_MS : STALE_MS);
-        assert_acquire(&k, (struct ask){.token = &b}, fresh ? "H" : "S0"); /* for others it is there */
-        assert_int_equal(fill(&k, &a, "filled"), 1);
-    }
-    assert_acquire(&k, (struct ask){.token = &c, .mode = 'v', .refused = ""}, "S1");
-    server_empty();
-    assert_acquire(&k, (struct ask){.token = &a, .mode = 'v', .refused = ""}, "L");
-}
-
-TEST(a_revalidation_that_finds_a_lease_learns_what_does_not_count)
-{
-    char expected[73], there[73];
-    put_value(&k, &filler, PX_MS);
-    must("SET %s %s PX %d", k.lease, leader.text, LEASE_MS);
-    for (const char *mode = "vw"; *mode != '\0'; mode++) {
-        const struct acquired got = acquire(&k, (struct ask){.token = &a, .mode = *mode, .refused = ""});
-        assert_string_equal(got.kind, "B");
-        assert_string_equal(got.word, names_of_two(&filler, &leader, expected));
-        /* A younger lease, under which nothing was stored yet. */
-        assert_acquire(&k, (struct ask){.token = &a, .mode = *mode, .refused = got.word}, "B");
-    }
-    assert_int_equal(fill(&k, &leader, "filled"), 1);
-    snprintf(there, sizeof there, "%s", expected);
-    assert_acquire(&k, (struct ask){.token = &a, .mode = 'w', .refused = there}, "M");
-    assert_acquire(&k, (struct ask){.token = &a, .mode = 'v', .refused = there}, "S1");
-    assert_int_equal(fill(&k, &a, "filled"), 1);
-    for (const char *mode = "vw"; *mode != '\0'; mode++)
-        assert_acquire(&k, (struct ask){.token = &b, .mode = *mode, .refused = there}, "H");
-    must("PEXPIRE %s %d", k.value, STALE_MS); /* what has become stale since does not answer it, either */
-    assert_acquire(&k, (struct ask){.token = &b, .mode = 'v', .refused = there}, "S1");
-}
-
-TEST(a_revalidation_names_blanks_where_nothing_stands)
-{
-    char expected[73];
-    must("SET %s %s PX %d", k.lease, leader.text, LEASE_MS);
-    const struct acquired got = acquire(&k, (struct ask){.token = &a, .mode = 'v', .refused = ""});
-    assert_string_equal(got.word, names_of_two(NULL, &leader, expected));
-}
-
-TEST(a_remembered_failure_answers_a_revalidation_over_any_value)
-{
-    put_value(&k, &filler, PX_MS);
-    must("SET %s %010d_unavailable PX %d", k.failure, FAILURE_MS, FAILURE_MS);
-    for (const char *mode = "vw"; *mode != '\0'; mode++)
-        assert_acquire(&k, (struct ask){.token = &a, .mode = *mode, .refused = ""}, "E");
 }
 
 /* ---- clamps ---- */
@@ -995,24 +700,6 @@ TEST(a_fill_stores_releases_and_tells, P31)
     told("filled");
 }
 
-TEST(a_fill_whose_reply_was_lost_learns_that_it_succeeded, P32)
-{
-    assert_acquire(&k, (struct ask){.token = &a}, "L");
-    assert_int_equal(fill(&k, &a, "filled"), 1);
-    const struct snapshot before = snapshot_of(&k);
-    assert_int_equal(fill(&k, &a, "again"), 2);
-    assert_unchanged(&k, &before);
-    /* Also while the next one loads, but not after somebody else's fill or an invalidation. */
-    assert_acquire(&k, (struct ask){.token = &b, .mode = 'r'}, "S1");
-    assert_int_equal(fill(&k, &a, "again"), 2);
-    assert_int_equal(fill(&k, &b, "filled"), 1);
-    assert_int_equal(fill(&k, &a, "again"), 0);
-    assert_int_equal(fill(&k, &b, "again"), 2);
-    assert_int_equal(invalidate(&k, "gone"), 1);
-    assert_int_equal(fill(&k, &b, "again"), 0);
-    told("filled, filled, gone");
-}
-
 /* ---- touch ---- */
 
 /* A stale value of `a`, and the lease for its refresh is b's. */
@@ -1036,76 +723,7 @@ TEST(a_touched_value_is_what_a_fill_would_have_stored, P72)
     told("touched");
 }
 
-TEST(a_touch_without_the_lease_changes_nothing_and_tells_nobody, P72)
-{
-    refresh_begins();
-    const struct snapshot before = snapshot_of(&k);
-    assert_int_equal(touch(&k, &c, &a, "touched"), 0);
-    assert_unchanged(&k, &before);
-    assert_int_equal(invalidate(&k, "gone"), 3);
-    assert_int_equal(touch(&k, &b, &a, "touched"), 0);
-    assert_false(exists(k.value));
-    told("gone");
-}
-
-TEST(a_touch_whose_reply_was_lost_learns_that_it_succeeded, P72)
-{
-    refresh_begins();
-    assert_int_equal(touch(&k, &b, &a, "touched"), 1);
-    const struct snapshot before = snapshot_of(&k);
-    assert_int_equal(touch(&k, &b, &a, "again"), 2);
-    assert_unchanged(&k, &before);
-    told("touched");
-}
-
-TEST(a_touch_of_a_value_that_is_no_longer_there_leaves_everything_to_a_fill)
-{
-    refresh_begins();
-    must("DEL %s", k.value);
-    assert_int_equal(touch(&k, &b, &a, "touched"), -2);
-    assert_false(exists(k.value));
-    put_value(&k, &c, STALE_MS / 2); /* of somebody else, by whatever way */
-    const struct snapshot before = snapshot_of(&k);
-    assert_int_equal(touch(&k, &b, &a, "touched"), -2);
-    assert_unchanged(&k, &before);
-    const struct text longer = envelope_with(&a, PX_MS, STALE_MS, "longer body");
-    put(k.value, &longer, STALE_MS / 2);
-    assert_int_equal(touch(&k, &b, &a, "touched"), -2);
-    must("DEL %s", k.value);
-    must("LPUSH %s x", k.value);
-    assert_int_equal(touch(&k, &b, &a, "touched"), -2);
-    must("DEL %s", k.value);
-    assert_int_equal(fill(&k, &b, "filled"), 1);
-    told("filled");
-}
-
-TEST(without_memory_a_touch_gives_the_lease_back_and_leaves_the_value)
-{
-    refresh_begins();
-    must("CONFIG SET maxmemory 1");
-    assert_int_equal(touch(&k, &b, &a, "touched"), -1);
-    must("CONFIG SET maxmemory 0");
-    assert_false(exists(k.lease));
-    assert_ttl(pttl(k.value), STALE_MS / 2);
-    told("touched");
-}
-
 /* ---- early ---- */
-
-TEST(an_early_refresh_takes_the_lease_over_the_value_it_names_and_no_other, P70)
-{
-    char of_a[ENVELOPE_UUID_BYTES + 1] = "";
-    memcpy(of_a, a.text, ENVELOPE_UUID_BYTES);
-    put_value(&k, &b, PX_MS); /* b has refreshed it since */
-    assert_acquire(&k, (struct ask){.token = &c, .mode = 'r', .refused = of_a}, "H");
-    assert_false(exists(k.lease));
-    put_value(&k, &a, PX_MS);
-    assert_acquire(&k, (struct ask){.token = &c, .mode = 'r', .refused = of_a}, "S1");
-    assert_acquire(&k, (struct ask){.token = &d, .mode = 'r', .refused = of_a}, "H"); /* c does it */
-    assert_int_equal(release(&k, &c, "failed", "unavailable"), 1);
-    assert_acquire(&k, (struct ask){.token = &d, .mode = 'r', .refused = of_a}, "H"); /* it cools down */
-    told("failed");
-}
 
 TEST(no_ttl_argument_makes_a_key_without_ttl, P35)
 {
@@ -1168,26 +786,6 @@ TEST(without_memory_nothing_is_stored_but_everybody_is_released, P31)
     assert_int_equal(invalidate(&third, "gone"), 1);
     assert_false(exists(third.value));
     told("refused, released, stale, gone");
-}
-
-TEST(a_redis_that_refuses_to_write_changes_nothing_and_says_so)
-{
-    const struct text value = envelope_of(&a);
-    put_value(&k, &filler, STALE_MS);
-    assert_acquire(&k, (struct ask){.token = &a}, "S1");
-    must("CONFIG SET min-replicas-to-write 1");
-    const struct snapshot before = snapshot_of(&k);
-    redisReply *const replies[] = {renew_raw(&k, a.text), fill_raw(&k, a.text, &value, "600000", "no"),
-                                   release_raw(&k, a.text, "no", "unavailable", "1000"),
-                                   invalidate_raw(&k, "no", 'h', "100000"),
-                                   invalidate_raw(&k, "no", 's', "1000")};
-    for (size_t i = 0; i < COUNT(replies); i++) {
-        assert_int_equal(replies[i]->type, REDIS_REPLY_ERROR);
-        assert_non_null(strstr(replies[i]->str, "NOREPLICAS"));
-        freeReplyObject(replies[i]);
-    }
-    assert_unchanged(&k, &before);
-    told("");
 }
 
 /* A server that may write nothing: its error, and the commands that make it one and end that. */
@@ -1259,30 +857,6 @@ TEST(only_the_master_says_that_a_value_is_stored_already, P84)
     }
 }
 
-/* ---- failures ---- */
-
-TEST(a_failed_load_is_remembered_for_everybody)
-{
-    assert_acquire(&k, (struct ask){.token = &a}, "L");
-    assert_int_equal(release(&k, &a, "failed", "timeout after 10 s"), 1);
-    const struct acquired got = acquire(&k, (struct ask){.token = &b});
-    assert_string_equal(got.kind, "E");
-    assert_string_equal(got.word, "timeout after 10 s");
-    assert_ttl(got.ttl_ms, FAILURE_MS);
-    assert_false(exists(k.lease));
-    must("DEL %s", k.failure); /* its window is over */
-    assert_acquire(&k, (struct ask){.token = &b}, "L");
-    told("failed");
-}
-
-TEST(a_lease_given_back_without_a_failure_is_free_at_once)
-{
-    assert_acquire(&k, (struct ask){.token = &a}, "L");
-    assert_int_equal(release(&k, &a, "released", ""), 1);
-    assert_acquire(&k, (struct ask){.token = &b}, "L");
-    told("released");
-}
-
 /* ---- invalidations ---- */
 
 TEST(an_invalidation_voids_the_load_that_runs, P43)
@@ -1301,16 +875,6 @@ TEST(an_invalidation_voids_the_load_that_runs, P43)
     assert_false(exists(k.value));
     assert_int_equal(invalidate(&k, "i4"), 0); /* again, harmless */
     told("i1, i2, filled, i3, i4");
-}
-
-TEST(an_invalidation_removes_value_lease_and_failure)
-{
-    put_failure(&k);
-    put_value(&k, &a, PX_MS);
-    must("SET %s %s PX %d", k.lease, b.text, LEASE_MS);
-    assert_int_equal(invalidate(&k, "gone"), 3);
-    assert_int_equal(number(asked("DBSIZE")), 0);
-    told("failed, gone");
 }
 
 TEST(a_soft_invalidation_makes_the_value_stale_at_once, P154)
@@ -1363,41 +927,6 @@ static const char *tag_of(const struct token *token, char out[17])
     return out;
 }
 
-static void assert_waiting(const struct names *names, const struct token *token)
-{
-    char tag[17];
-    redisReply *reply = asked("GET %s", names->waiting);
-    if (token == NULL)
-        assert_int_equal(reply->type, REDIS_REPLY_NIL);
-    else
-        assert_string_equal(reply->str, tag_of(token, tag));
-    freeReplyObject(reply);
-}
-
-TEST(who_waits_leaves_the_tag_of_the_lease_he_waits_for)
-{
-    static const struct {
-        bool stale;
-        const char *waits;
-        bool marks;
-    } rows[] = {{false, "", false}, {false, "b", true}, {false, "s", true},
-                {true, "", false},  {true, "b", false}, {true, "s", true}};
-    char tag[17];
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        must("FLUSHALL");
-        if (rows[i].stale)
-            put_value(&k, &filler, STALE_MS);
-        assert_acquire(&k, (struct ask){.token = &holder, .waits = "s"}, rows[i].stale ? "S1" : "L");
-        assert_waiting(&k, NULL);
-        const struct acquired got = acquire(&k, (struct ask){.token = &b, .waits = rows[i].waits});
-        assert_string_equal(got.kind, rows[i].stale ? "S0" : "B");
-        assert_string_equal(got.word, tag_of(&holder, tag));
-        assert_waiting(&k, rows[i].marks ? &holder : NULL);
-        if (rows[i].marks)
-            assert_ttl(pttl(k.waiting), LEASE_MS);
-    }
-}
-
 TEST(nobody_can_wait_for_what_is_no_lease_of_ours)
 {
     must("SET %s %s PX %d", k.lease, "somebody else's lock, of another program altogether", LEASE_MS);
@@ -1405,29 +934,6 @@ TEST(nobody_can_wait_for_what_is_no_lease_of_ours)
     assert_string_equal(got.kind, "B");
     assert_string_equal(got.word, "");
     assert_false(exists(k.waiting));
-}
-
-TEST(the_mark_goes_with_its_lease)
-{
-    enum { FILLED, TOUCHED, RELEASED, INVALIDATED, SUPERSEDED, WAYS };
-    for (int way = FILLED; way < WAYS; way++) {
-        must("FLUSHALL");
-        put_value(&k, &filler, STALE_MS);
-        assert_acquire(&k, (struct ask){.token = &a}, "S1");
-        assert_acquire(&k, (struct ask){.token = &b, .waits = "s"}, "S0");
-        assert_waiting(&k, &a);
-        if (way == FILLED)
-            assert_int_equal(fill(&k, &a, "m"), 1);
-        else if (way == TOUCHED)
-            assert_int_equal(touch(&k, &a, &filler, "m"), 1);
-        else if (way == RELEASED)
-            assert_int_equal(release(&k, &a, "m", ""), 1);
-        else if (way == INVALIDATED)
-            assert_int_equal(invalidate(&k, "m"), 3);
-        else
-            assert_acquire(&k, (struct ask){.token = &c, .prev = &a}, "S1");
-        assert_waiting(&k, NULL);
-    }
 }
 
 static void expect_message(const char *message, const struct text *value)
@@ -1462,35 +968,6 @@ TEST(a_fill_sends_its_value_to_those_who_wait_for_its_lease)
         assert_int_equal(number(fill_with(&k, a.text, &value, "600000", "message", push_bytes)), 1);
         expect_message("message", rows[i].travels ? &value : NULL);
     }
-}
-
-TEST(with_push_bytes_0_no_value_travels)
-{
-    assert_acquire(&k, (struct ask){.token = &a}, "L");
-    assert_acquire(&k, (struct ask){.token = &b, .waits = "b"}, "B");
-    assert_int_equal(fill(&k, &a, "plain"), 1);
-    told("plain");
-}
-
-TEST(a_fill_that_is_refused_or_repeated_sends_no_value)
-{
-    const struct names full = names_of("full");
-    const struct text value = envelope_of(&a);
-    assert_acquire(&k, (struct ask){.token = &a}, "L");
-    assert_acquire(&k, (struct ask){.token = &b, .waits = "b"}, "B");
-    assert_int_equal(number(fill_with(&k, b.text, &value, "600000", "foreign", "4096")), 0);
-    assert_waiting(&k, &a);
-    assert_int_equal(number(fill_with(&k, a.text, &value, "600000", "first", "4096")), 1);
-    expect_message("first", &value);
-    assert_int_equal(number(fill_with(&k, a.text, &value, "600000", "again", "4096")), 2);
-    told("");
-
-    assert_acquire(&full, (struct ask){.token = &a}, "L");
-    assert_acquire(&full, (struct ask){.token = &b, .waits = "b"}, "B");
-    must("CONFIG SET maxmemory-policy noeviction");
-    must("CONFIG SET maxmemory 1");
-    assert_int_equal(number(fill_with(&full, a.text, &value, "600000", "refused", "4096")), -1);
-    told("refused");
 }
 
 TEST(a_touch_sends_what_it_has_stored)
