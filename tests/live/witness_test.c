@@ -249,51 +249,6 @@ TEST(the_log_has_every_load_with_its_key_and_its_time)
     assert_null(witness);
 }
 
-/* Values within the statement, as most scripting languages send them. */
-TEST(literals_are_the_keys_of_those_who_send_no_parameters, P101)
-{
-    static const char *const loads[][2] = {
-        {"SELECT /* load 99 */ relname\n  FROM pg_class\n WHERE oid = 7 -- 98", "7"},
-        {"SELECT /* load */ relname FROM pg_class WHERE relname = E'it\\'s' AND oid = '8'::oid", "it's, 8"},
-        {"SELECT /* load */ relname FROM pg_class WHERE oid IN (9) OR oid = ANY('{1,2}')", "9, {1,2}"},
-    };
-    enum { SIMPLE = sizeof loads / sizeof *loads };
-    const struct witness_options options = by_log();
-    open_witness(&options);
-    PGconn *connection = connect_postgres();
-    begin();
-    for (size_t i = 0; i < SIMPLE; i++)
-        PQclear(PQexec(connection, loads[i][0]));
-    PQclear(PQexecParams(connection, "SELECT /* load */ relname FROM pg_class WHERE oid = 10", 0, NULL, NULL,
-                         NULL, NULL, 0));
-    end();
-    PQfinish(connection);
-    assert_int_equal(view.load_count, SIMPLE + 1);
-    for (size_t i = 0; i < SIMPLE; i++)
-        assert_string_equal(view.loads[i].key, loads[i][1]);
-    assert_string_equal(view.loads[SIMPLE].key, "10");
-    assert_int_equal(view.keyless_count, 0);
-    assert_string_equal(view.caveat, "");
-}
-
-TEST(parameters_that_the_log_leaves_out_are_missed, P101)
-{
-    const struct witness_options options = by_log();
-    open_witness(&options);
-    PGconn *connection = connect_postgres();
-    PQclear(PQexec(connection, "SET log_error_verbosity = 'terse'"));
-    PQclear(PQprepare(connection, "p1", "/* load product */ SELECT $1::bigint, $2::int", 2, NULL));
-    begin();
-    execute(connection, "p1", "7", "120");
-    execute(connection, "p1", "8", "120");
-    query("SELECT /* load */ 1");
-    end();
-    PQfinish(connection);
-    assert_int_equal(view.load_count, 3);
-    assert_int_equal(view.keyless_count, 2);
-    assert_says("2 loads have parameters that the log does not show: log_error_verbosity");
-}
-
 /* Whoever counts by a text that is in no statement counts nothing, and hears what there was. */
 TEST(a_text_that_was_never_seen_is_told_from_one_that_was, P103)
 {
@@ -311,25 +266,6 @@ TEST(a_text_that_was_never_seen_is_told_from_one_that_was, P103)
     begin();
     end();
     assert_int_equal(view.load_count, 0);
-    assert_true(view.knows_text);
-}
-
-TEST(a_text_that_was_never_counted_is_told_from_one_that_was)
-{
-    struct witness_options options = by_statements();
-    options.statement = "/* laod counted";
-    open_witness(&options);
-    query("SELECT pg_stat_statements_reset()");
-    begin();
-    for (int i = 0; i < 3; i++)
-        query("SELECT /* load */ relname FROM pg_class WHERE oid = 7");
-    end();
-    assert_int_equal(view.load_count, 0);
-    assert_false(view.knows_text);
-    assert_says("the most frequent query is 3 x \"SELECT relname FROM pg_class WHERE oid = $1\"");
-    query("SELECT /* laod counted */ relname, oid FROM pg_class");
-    begin();
-    end();
     assert_true(view.knows_text);
 }
 
@@ -665,20 +601,6 @@ TEST(a_plain_role_sees_what_it_may_and_the_witness_says_so)
     assert_null(strstr(view.caveat, "log_statement"));
 }
 
-/* Its own mark is in the log, for it may set log_statement for itself. */
-TEST(a_superuser_that_hears_only_itself_says_so, P106)
-{
-    query("ALTER ROLE postgres SET log_statement = 'none'");
-    struct witness_options options = by_log();
-    open_witness(&options);
-    begin();
-    end();
-    query("ALTER ROLE postgres RESET log_statement");
-    query("CHECKPOINT"); /* or the next kill may undo it: commits are not waited for */
-    assert_int_equal(view.load_count, 0);
-    assert_says("log_statement is not 'all' for the role that looked");
-}
-
 /* ---- a database that goes away ---- */
 
 enum { MISSED = 50, MISSED_MS = MISSED * WITNESS_SAMPLE_EVERY_MS };
@@ -732,60 +654,6 @@ TEST(a_killed_database_makes_gaps_and_counting_goes_on_with_the_next)
     end();
     assert_int_equal(view.load_count, 1);
     assert_true(stack_postgres_restart(&postgres));
-}
-
-/* After a crash the server refuses for a while. */
-static PGconn *connect_again(void)
-{
-    PGconn *connection = PQconnectdb(postgres.url);
-    for (uint64_t end_us = clock_us() + LIMIT_MS * 1000; PQstatus(connection) != CONNECTION_OK;) {
-        assert_true(clock_us() < end_us);
-        clock_pause_ms(5);
-        PQreset(connection);
-    }
-    return connection;
-}
-
-/* One load within another, and the end of the inner one is logged. */
-static void run_two_at_once(uint64_t before)
-{
-    char why[256];
-    PGconn *outer = connect_again(), *inner = connect_postgres();
-    assert_int_equal(PQsendQuery(outer, "SELECT /* load for long */ pg_sleep(60)"), 1);
-    await_loads(before + 1);
-    PQclear(PQexec(inner, "SET log_duration = on"));
-    PQclear(PQexec(inner, "SELECT /* load */ 1"));
-    PGcancel *cancel = PQgetCancel(outer);
-    assert_int_equal(PQcancel(cancel, why, sizeof why), 1);
-    PQfreeCancel(cancel);
-    PQclear(PQgetResult(outer));
-    PQfinish(outer);
-    PQfinish(inner);
-}
-
-/* The killed one writes no line, nor do those that the server ends because of it. */
-TEST(what_ran_when_a_server_process_was_killed_runs_no_longer)
-{
-    enum { SLEEPERS = 2 };
-    const struct witness_options options = by_log();
-    open_witness(&options);
-    PGconn *sleepers[SLEEPERS];
-    begin();
-    for (size_t i = 0; i < SLEEPERS; i++) {
-        sleepers[i] = connect_postgres();
-        assert_int_equal(PQsendQuery(sleepers[i], "SELECT /* load for long */ pg_sleep(60)"), 1);
-    }
-    await_loads(SLEEPERS);
-    assert_int_equal(kill(PQbackendPID(sleepers[0]), SIGKILL), 0);
-    for (size_t i = 0; i < SLEEPERS; i++) {
-        PQclear(PQgetResult(sleepers[i]));
-        PQfinish(sleepers[i]);
-    }
-    run_two_at_once(SLEEPERS);
-    end();
-    assert_int_equal(view.load_count, SLEEPERS + 2);
-    assert_true(view.has_ends);
-    assert_int_equal(view.at_once, SLEEPERS);
 }
 
 /* Longer than a sample is waited for, with a second for a slow machine; then the session is still kept. */
@@ -962,50 +830,6 @@ TEST(commands_of_redis_are_those_of_others_to_the_last_one)
     }
 }
 
-static redisContext *client_called(const char *name)
-{
-    redisContext *context = redisConnect("127.0.0.1", redis.port);
-    assert_non_null(context);
-    assert_int_equal(context->err, 0);
-    if (name != NULL)
-        freeReplyObject(redisCommand(context, "CLIENT SETNAME %s", name));
-    return context;
-}
-
-static redisContext *clients[3];
-
-static void run_by_all_clients(void)
-{
-    for (size_t i = 0; i < sizeof clients / sizeof *clients; i++)
-        freeReplyObject(redisCommand(clients[i], "GET x"));
-}
-
-static void run_by_one_client(void)
-{
-    freeReplyObject(redisCommand(clients[0], "GET x"));
-}
-
-/* Redis counts for all together; nobody can say whose a command was. */
-TEST(clients_of_several_kinds_are_named_where_redis_is_shared)
-{
-    struct witness_options options = {.redis_url = redis.url, .shares_redis = true};
-    clients[0] = client_called("shop");
-    clients[1] = client_called("shop");
-    clients[2] = client_called(NULL);
-    open_witness(&options);
-    watch(run_by_all_clients);
-    assert_commands(3, 0, 3); /* looking at clients is in no count */
-    if (strstr(view.caveat, "Redis commands are those of all its clients: ") == NULL ||
-        strstr(view.caveat, "127.0.0.1 \"shop\" (2)") == NULL || strstr(view.caveat, "127.0.0.1 (1)") == NULL)
-        fail_msg("%s", view.caveat);
-    redisFree(clients[2]);
-    watch(run_by_one_client);
-    assert_null(strstr(view.caveat, "127.0.0.1 (1)"));
-    witness_close(&witness);
-    redisFree(clients[0]);
-    redisFree(clients[1]);
-}
-
 static struct stack_redis closed;
 
 static void run_logged_in(void)
@@ -1162,28 +986,6 @@ TEST(a_stopped_redis_is_waited_for_but_not_for_long)
     assert_in_range(calls_of("get"), 1, 2); /* it may have looked before */
     assert_says("reset Redis's counters");
     assert_true(view.misses_commands);
-}
-
-TEST(a_redis_behind_a_broken_network_holds_nobody_up)
-{
-    static const enum proxy_fault faults[] = {PROXY_DRIBBLE, PROXY_SILENT, PROXY_RESET};
-    char url[64];
-    struct proxy *proxy;
-    size_t route = 0;
-    assert_true(proxy_open(1, &proxy) && proxy_add(proxy, redis.port, &route));
-    snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)proxy_port(proxy, route));
-    const struct witness_options options = {.redis_url = url};
-    open_witness(&options);
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        begin();
-        assert_true(stack_redis_do(&redis, "GET x"));
-        proxy_set(proxy, route, faults[i], 20);
-        end();
-        proxy_set(proxy, route, PROXY_NONE, 0);
-        assert_says("did not answer at the end");
-    }
-    witness_close(&witness);
-    proxy_close(&proxy);
 }
 
 /* Behind a virtual address another server answers all at once, with counters of its own. */
