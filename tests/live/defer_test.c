@@ -134,25 +134,6 @@ TEST(a_thousand_are_deferred_at_once_over_two_threads_for_two_kilobytes_each, P1
     assert_int_equal(later.threads_begun, later.threads_ended);
 }
 
-/* ---- limits ---- */
-
-TEST(at_its_limit_it_fails_and_is_called_back_on_the_guards_thread, P152)
-{
-    static struct ask ask;
-    fleet.policy.load_limit_ms = 1000; /* it has begun and is deferred by then */
-    fleet_open(1);
-    ask_start(0, &ask, "k");
-    wait_deferred(1);
-    ask_wait(&ask);
-    assert_int_equal(ask.result.status, GUARD_FAILED);
-    assert_int_equal(ask.result.failure, GUARD_FAILURE_TIMEOUT);
-    WAIT_UNTIL(atomic_load(&later.called) == 1);
-    assert_true(pthread_equal(later.called_on, ask.thread));
-    assert_true(guard_load_cancelled(later.loads[0]));
-    finish_later(0); /* accepted and ignored */
-    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_running == 0);
-}
-
 /* ---- a guard's thread that is held up ---- */
 
 static struct {

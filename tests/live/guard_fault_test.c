@@ -5,7 +5,6 @@
 #include "guard_rig.h"
 #include "load/stack/proxy.h"
 #include <dirent.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 /* A guard whose commands time out soon, though not because the machine is slow. */
@@ -62,39 +61,6 @@ TEST(a_guard_opened_without_redis_works_uncached_and_joins_later)
     stack_redis_stop(&redis);
 }
 
-/* The loading process has one caller, who is there before its query: who comes later, to a load that cannot be stored,
- * is given a load of his own. The others wait elsewhere for the lease. */
-TEST(redis_killed_during_a_load_costs_the_cache_but_no_answer)
-{
-    struct stack_redis redis = {.pid = 0};
-    static struct ask asks[4];
-    assert_true(stack_redis_start(&redis, NULL));
-    fault_init();
-    fleet.config.redis_url = redis.url;
-    fleet_open(2);
-    source_shut(&fleet.source);
-    ask_start(0, &asks[0], "k");
-    WAIT_UNTIL(fleet.source.begun == 1);
-    for (size_t i = 1; i < 4; i++)
-        ask_start(1, &asks[i], "k");
-    WAIT_UNTIL(FLEET_SUM(waiters) == 4 && stats_of(fleet.guards[1]).lease_busy > 0);
-    stack_redis_kill(&redis);
-    WAIT_UNTIL(fleet.source.begun == 2); /* the other process goes on alone */
-    source_open(&fleet.source);
-    for (size_t i = 0; i < 4; i++) {
-        ask_wait(&asks[i]);
-        assert_row(&asks[i].result, "k v1");
-        assert_false(asks[i].result.stored);
-        ask_clear(&asks[i]);
-    }
-    assert_int_equal(fleet.source.begun, 2);
-    assert_true(stack_redis_restart(&redis));
-    for (size_t i = 0; i < 2; i++)
-        WAIT_UNTIL(is_up(fleet.guards[i]));
-    fleet_close();
-    stack_redis_stop(&redis);
-}
-
 /* The lookup may take the limit, and then the first command of the flight; nothing after these two. */
 TEST(a_hung_redis_delays_an_answer_by_twice_its_limit_at_most)
 {
@@ -145,19 +111,6 @@ TEST(an_invalidation_that_redis_does_not_confirm_is_unknown_at_its_deadline, P40
     stack_redis_stop(&redis);
 }
 
-TEST(an_invalidation_is_repeated_until_redis_confirms_it, P40)
-{
-    struct stack_redis redis;
-    struct guard_invalidated result = {.status = GUARD_INVALID};
-    fault_init_apart(&redis);
-    fleet_open(1);
-    stack_redis_kill(&redis);
-    assert_true(stack_redis_restart(&redis)); /* the guard may not have noticed yet */
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", 15000), &result), GUARD_OK);
-    fleet_close();
-    stack_redis_stop(&redis);
-}
-
 /* ---- holders ---- */
 
 TEST(a_late_fill_is_refused_and_its_own_callers_are_still_answered, P11)
@@ -179,43 +132,6 @@ TEST(a_late_fill_is_refused_and_its_own_callers_are_still_answered, P11)
 }
 
 /* ---- hearing of others ---- */
-
-/* False: it looked by itself before the message came. */
-static bool is_woken_by_the_message(const char *key)
-{
-    struct ask holder, waiter;
-    char row[24];
-    const unsigned begun = atomic_load(&fleet.source.begun);
-    const struct guard_stats before = stats_of(fleet.guards[1]);
-    snprintf(row, sizeof row, "%s v1", key);
-    source_shut(&fleet.source);
-    ask_start(0, &holder, key);
-    WAIT_UNTIL(atomic_load(&fleet.source.begun) == begun + 1);
-    ask_start(1, &waiter, key);
-    const struct guard_stats poll = await_poll(fleet.guards[1], &before);
-    source_open(&fleet.source);
-    expect_answer(&waiter, row);
-    expect_answer(&holder, row);
-    assert_int_equal(waiter.result.source, GUARD_FROM_FLEET);
-    if (!undisturbed(fleet.guards[1], &before, &poll))
-        return false;
-    assert_true(stats_of(fleet.guards[1]).wake_messages > poll.wake_messages);
-    return true;
-}
-
-TEST(a_waiting_process_is_woken_by_the_message_not_by_its_poll)
-{
-    enum { TRIES = 20 };
-    char key[16];
-    bool woken = false;
-    fleet_open(2);
-    for (int try = 0; try < TRIES && !woken; try++) {
-        snprintf(key, sizeof key, "k%d", try);
-        woken = is_woken_by_the_message(key);
-    }
-    if (!woken)
-        fail_msg("%d times a poll came in between", (int)TRIES);
-}
 
 /* A flight that asks in the very moment of the reconnection looks anyway and is not counted. */
 static bool resyncs_after_a_kill(size_t i)
@@ -386,19 +302,6 @@ TEST(who_still_waits_for_the_first_word_when_the_guard_closes_is_told_so)
     proxy_close(&proxy);
 }
 
-TEST(messages_that_are_not_ours_are_ignored)
-{
-    static const char *const FOREIGN[] = {"x",         "",       "f ", "f  ",        "f tag",
-                                          "q tag key", "f tag ", "c ", "c someone 1"};
-    fleet_open(1);
-    for (size_t i = 0; i < sizeof FOREIGN / sizeof *FOREIGN; i++) {
-        assert_int_equal(
-            stack_redis_number(&rig_redis, "PUBLISH csg1:wake:%s:0 %s", fleet.name_space, FOREIGN[i]), 1);
-    }
-    expect_row(0, "k", "k v1");
-    WAIT_UNTIL(stats_of(fleet.guards[0]).wake_messages == 1);
-}
-
 /* ---- closing ---- */
 
 TEST(closing_lets_a_running_load_finish_within_the_drain_time)
@@ -419,27 +322,6 @@ TEST(closing_lets_a_running_load_finish_within_the_drain_time)
     assert_true(ask.result.stored);
     ask_clear(&ask);
     assert_true(is_cached("k"));
-}
-
-TEST(what_was_accepted_before_the_close_is_answered_with_a_value)
-{
-    static struct ask asks[200];
-    char key[16];
-    for (int round = 0; round < 5; round++) {
-        fleet_init();
-        fleet_open(1);
-        for (size_t i = 0; i < 200; i++) {
-            snprintf(key, sizeof key, "k%zu", i % 40);
-            ask_start(0, &asks[i], key);
-        }
-        assert_int_equal(guard_close(&fleet.guards[0], 10000), GUARD_OK);
-        for (size_t i = 0; i < 200; i++) {
-            assert_int_equal(asks[i].answers, 1);
-            assert_int_equal(asks[i].result.status, GUARD_OK);
-            ask_clear(&asks[i]);
-        }
-        fleet_close();
-    }
 }
 
 static struct guard *abandoned; /* so that its memory is reachable, as a leak checker sees it */
@@ -488,28 +370,6 @@ TEST(closing_frees_those_who_block)
         pthread_join(threads[i], &status);
         assert_int_equal((uintptr_t)status, GUARD_CLOSING);
     }
-}
-
-TEST(closing_while_redis_hangs_takes_no_longer_than_its_limits)
-{
-    struct stack_redis redis;
-    static struct ask asks[2];
-    fault_init_apart(&redis);
-    fleet_open(1);
-    source_shut(&fleet.source);
-    ask_start(0, &asks[0], "k");
-    WAIT_UNTIL(fleet.source.begun == 1);
-    stack_redis_pause(&redis);
-    ask_start(0, &asks[1], "other");
-    uint64_t begun_ms = rig_now_ms();
-    assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
-    assert_in_range(rig_now_ms() - begun_ms, 0, 10000); /* the callers would wait for longer */
-    for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(asks[i].answers, 1);
-        assert_int_equal(asks[i].result.status, GUARD_CLOSING);
-    }
-    fleet_close();
-    stack_redis_stop(&redis);
 }
 
 /* ---- entries of others ---- */
@@ -589,26 +449,6 @@ TEST(hits_go_on_though_redis_cannot_save, P86)
     stack_redis_stop(&redis);
 }
 
-/* A login of before there was a fence. */
-TEST(a_login_without_getex_and_info_hits, P86)
-{
-    char url[RIG_URL_BYTES], rules[RIG_RULES_BYTES];
-    rig_rules_of_readme(rules);
-    rig_permit("former", rules);
-    rig_permit("former", "-getex -info");
-    rig_url_of("former", 0, url);
-    fleet.config.redis_url = url;
-    fleet_open(1);
-    expect_row(0, "k", "k v1");
-    for (uint64_t hit = 1; hit <= 10; hit++) {
-        expect_row(0, "k", "k v1");
-        assert_int_equal(stats_of(fleet.guards[0]).hit, hit);
-    }
-    assert_int_equal(FLEET_SUM(redis_errors), 0);
-    fleet_close();
-    rig_forget("former");
-}
-
 TEST(who_may_not_publish_is_told_so_and_keeps_nothing_near)
 {
     char url[RIG_URL_BYTES];
@@ -654,53 +494,6 @@ TEST(a_closed_guard_leaves_no_descriptor_behind, P22)
         fleet_close(); /* at whatever stage of connecting it is */
     }
     assert_int_equal(count_descriptors(), before);
-}
-
-/* The lowest number that is free; what a limit counts from. */
-static int lowest_free_descriptor(void)
-{
-    int free_one = dup(STDOUT_FILENO);
-    assert_true(free_one >= 0);
-    close(free_one);
-    return free_one;
-}
-
-/* A limit of n allows the numbers below n, so with holes below it there is more to be had than it says. */
-static size_t fill_holes(int *fillers, size_t max)
-{
-    size_t count = 0;
-    while (lowest_free_descriptor() < (int)count_descriptors() - 3 && count < max)
-        fillers[count++] = dup(STDOUT_FILENO);
-    return count;
-}
-
-TEST(a_guard_without_descriptors_is_not_opened_and_leaves_nothing)
-{
-    struct guard_error error;
-    struct rlimit limit, tight;
-    int fillers[64];
-    bool opened = false;
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    size_t filled = fill_holes(fillers, sizeof fillers / sizeof *fillers);
-    rlim_t next = (rlim_t)lowest_free_descriptor();
-    size_t before = count_descriptors();
-    for (rlim_t spare = 0; spare < 16 && !opened; spare++) {
-        struct guard *guard = NULL;
-        tight = limit;
-        tight.rlim_cur = next + spare;
-        assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
-        memset(&error, 0, sizeof error);
-        enum guard_status status = guard_open(&fleet.config, &guard, &error);
-        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-        opened = status == GUARD_OK;
-        assert_true(opened || (status == GUARD_NO_MEMORY && guard == NULL && error.text[0] != '\0'));
-        if (opened)
-            assert_int_equal(guard_close(&guard, 0), GUARD_OK);
-        assert_int_equal(count_descriptors(), before);
-    }
-    assert_true(opened);
-    while (filled > 0)
-        close(fillers[--filled]);
 }
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

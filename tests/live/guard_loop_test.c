@@ -217,28 +217,6 @@ TEST(a_get_is_answered_on_the_loop_that_asked_even_before_its_connection_is_up)
     host_close(&host);
 }
 
-static void attach_and_ask(struct host *host, void *context)
-{
-    attach(host, NULL);
-    loop_ask(host, context);
-}
-
-TEST(a_get_in_the_same_turn_as_the_attachment_is_answered)
-{
-    struct host host;
-    for (int i = 0; i < 20; i++) {
-        struct loop_ask asked = {.key = "k"};
-        fleet_init();
-        fleet_open(1);
-        host_init(&host, 0);
-        host_do(&host, attach_and_ask, &asked);
-        assert_int_equal(asked.status, GUARD_OK);
-        expect_answer(&asked.ask, "k v1");
-        host_close(&host);
-        fleet_close();
-    }
-}
-
 TEST(loops_and_threads_collapse_into_one_load)
 {
     struct host hosts[2];
@@ -327,26 +305,6 @@ TEST(who_is_one_too_many_in_the_process_is_shed_on_his_loop_and_counted)
     source_open(&fleet.source);
     for (size_t i = 0; i < 2; i++)
         expect_answer(&waiting[i], "slow v1");
-    host_close(&host);
-}
-
-TEST(a_get_on_a_loop_can_be_cancelled)
-{
-    struct host host;
-    struct loop_ask waiting, other;
-    open_with_host(&host);
-    host_wait_up(&host, "k", "k v1");
-    source_shut(&fleet.source);
-    loop_ask_start(&host, &waiting, "slow");
-    loop_ask_start(&host, &other, "slow");
-    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 2);
-    host_do(&host, loop_cancel, &waiting);
-    host_do(&host, loop_cancel, &waiting);
-    ask_wait(&waiting.ask);
-    assert_int_equal(waiting.ask.result.status, GUARD_CANCELLED);
-    source_open(&fleet.source);
-    expect_answer(&other.ask, "slow v1");
-    host_do(&host, loop_cancel, &other);
     host_close(&host);
 }
 
@@ -506,23 +464,6 @@ TEST(a_draining_guard_refuses_gets_of_loops_and_serves_those_it_has)
     host_close(&host);
 }
 
-static void ask_and_drain(struct host *host, void *context)
-{
-    loop_ask(host, context);
-    guard_drain(fleet.guards[0]);
-}
-
-TEST(a_get_accepted_before_the_drain_is_served_whatever_its_stage)
-{
-    struct host host;
-    struct loop_ask asked = {.key = "cold"};
-    open_with_host(&host);
-    host_wait_up(&host, "k", "k v1");
-    host_do(&host, ask_and_drain, &asked);
-    expect_answer(&asked.ask, "cold v1");
-    host_close(&host);
-}
-
 TEST(many_loops_come_and_go_while_others_ask)
 {
     struct host steady;
@@ -547,55 +488,6 @@ TEST(many_loops_come_and_go_while_others_ask)
         }
     }
     host_close(&steady);
-}
-
-enum { KEYS = 40 };
-
-struct many_ask {
-    unsigned answers;
-    size_t rows;
-};
-
-static void many_answered(void *context, const struct guard_result *results)
-{
-    struct many_ask *asked = context;
-    for (size_t i = 0; i < KEYS; i++)
-        asked->rows += results[i].status == GUARD_OK;
-    asked->answers++;
-    atomic_fetch_add(&fleet.answered, KEYS);
-}
-
-static void ask_many(struct host *host, void *context)
-{
-    char names[KEYS][8];
-    const char *keys[KEYS];
-    struct guard_request request = {.kind = fleet.kinds[0],
-                                    .keys = keys,
-                                    .count = KEYS,
-                                    .loop = host->attached,
-                                    .answered = many_answered,
-                                    .context = context};
-    for (size_t i = 0; i < KEYS; i++) {
-        snprintf(names[i], sizeof names[i], "k%zu", i);
-        keys[i] = names[i];
-    }
-    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
-    atomic_fetch_add(&fleet.accepted[0], KEYS);
-}
-
-TEST(many_keys_are_answered_at_once_cold_and_warm)
-{
-    struct host host;
-    struct many_ask asked = {0};
-    open_with_host(&host);
-    for (unsigned i = 1; i <= 3; i++) {
-        host_do(&host, ask_many, &asked);
-        WAIT_UNTIL(atomic_load(&fleet.answered) == fleet_accepted());
-    }
-    host_close(&host);
-    assert_int_equal(asked.answers, 3);
-    assert_int_equal(asked.rows, 3 * KEYS);
-    assert_int_equal(fleet.source.begun, KEYS);
 }
 
 TEST(a_loop_goes_on_while_redis_dies_and_when_it_is_back, P162)

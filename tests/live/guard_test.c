@@ -67,18 +67,6 @@ TEST(the_rest_of_the_fleet_hits_what_one_has_loaded)
     assert_int_equal(stats_of(fleet.guards[1]).hit, 1);
 }
 
-TEST(age_and_left_follow_the_clock_of_redis)
-{
-    fleet.policy.fresh_ms = 60000;
-    fleet_open(1);
-    expect_row(0, "k", "k v1");
-    assert_int_equal(redis_number("PTTL", "k", 'v') > 50000, 1);
-    age_value("k", 20000);
-    struct guard_result hit = expect_row(0, "k", "k v1");
-    assert_in_range(hit.left_ms, 10000, 20000);
-    assert_in_range(hit.age_ms, 40000, 50000);
-}
-
 TEST(an_absent_row_is_an_answer_and_is_remembered)
 {
     fleet.source.verdict = SOURCE_ABSENT;
@@ -367,62 +355,6 @@ TEST(a_request_is_answered_at_its_deadline_and_the_load_goes_on)
     assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_CACHE);
 }
 
-static struct askers {
-    atomic_uint refs, unrefs;
-} askers;
-
-static void ref_asker(void *asker)
-{
-    assert_ptr_equal(asker, &askers);
-    atomic_fetch_add(&askers.refs, 1);
-}
-
-static void unref_asker(void *asker)
-{
-    assert_ptr_equal(asker, &askers);
-    atomic_fetch_add(&askers.unrefs, 1);
-}
-
-static unsigned askers_held(void)
-{
-    return atomic_load(&askers.refs) - atomic_load(&askers.unrefs);
-}
-
-static enum guard_status ask_with_asker(struct ask *ask)
-{
-    const struct guard_request request = {.kind = fleet.kinds[0],
-                                          .key = "k",
-                                          .answered = ask_answered,
-                                          .context = ask,
-                                          .asker = &askers,
-                                          .asker_ref = ref_asker,
-                                          .asker_unref = unref_asker};
-    memset(ask, 0, sizeof *ask);
-    return guard_get(fleet.guards[0], &request, NULL, &ask->ticket);
-}
-
-TEST(an_asker_is_held_until_its_request_is_over, P145)
-{
-    static struct ask first, refused;
-    fleet.config.max_waiters = 1;
-    askers = (struct askers){0};
-    fleet_open(1);
-    source_shut(&fleet.source);
-    atomic_fetch_add(&fleet.accepted[0], 1);
-    assert_int_equal(ask_with_asker(&first), GUARD_OK);
-    WAIT_UNTIL(fleet.source.begun == 1);
-    assert_true(askers_held() >= 1);
-    unsigned held = askers_held();
-    assert_int_equal(ask_with_asker(&refused), GUARD_SHED);
-    atomic_fetch_add(&fleet.shed[0], 1);
-    assert_int_equal(askers_held(), held);
-    source_open(&fleet.source);
-    expect_answer(&first, "k v1");
-    fleet_close();
-    assert_int_equal(askers_held(), 0);
-    assert_true(atomic_load(&askers.refs) >= 1);
-}
-
 /* Nothing tells from outside at which stage a cancellation meets its get: all of them are met by many. */
 TEST(a_get_can_be_cancelled_at_any_stage, P14, P180)
 {
@@ -494,31 +426,6 @@ TEST(an_invalidation_drops_the_value_and_says_so, P69)
     assert_false(dropped.load_voided);
     expect_row(0, "k", "k v2");
     assert_int_equal(FLEET_SUM(invalidated), 2);
-}
-
-TEST(a_get_after_an_invalidation_never_sees_what_a_running_load_read_before, P19)
-{
-    static struct ask before, after[2];
-    fleet_open(2);
-    source_shut(&fleet.source);
-    fleet.source.stubborn = true; /* the old load is not ended by its cancellation: its result arrives */
-    ask_start(0, &before, "k");
-    WAIT_UNTIL(fleet.source.begun == 1);
-    fleet.source.version = 2;
-    struct guard_invalidated voided = invalidate(1, "k");
-    assert_int_equal(voided.status, GUARD_OK);
-    assert_true(voided.load_voided);
-    assert_false(voided.value_dropped);
-    for (size_t i = 0; i < 2; i++)
-        ask_start(i, &after[i], "k");
-    WAIT_UNTIL(fleet.source.begun == 2);
-    source_open(&fleet.source);
-    ask_wait(&before);
-    assert_int_equal(before.result.status, GUARD_OK);
-    ask_clear(&before);
-    for (size_t i = 0; i < 2; i++)
-        expect_answer(&after[i], "k v2");
-    expect_row(0, "k", "k v2");
 }
 
 static void invalidated_on(void *context, const struct guard_invalidated *result)
@@ -613,54 +520,6 @@ TEST(the_unix_socket_of_redis_will_do)
     fleet.config.redis_url = rig_redis.socket_url;
     fleet_open(2);
     expect_row(0, "k", "k v1");
-    assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_CACHE);
-}
-
-/* ---- modes ---- */
-
-/* A load without a lease is for those who came before its query. So the workers are busy until all have come: in both
- * processes one load of another key and one of "k", of which only one is under a lease. */
-TEST(mode_local_loads_once_per_process)
-{
-    static const char *const BUSY[] = {"busy here", "busy there"};
-    static struct ask busy[2], asks[8];
-    fleet.config.mode = GUARD_MODE_LOCAL;
-    fleet.config.max_loads = 1;
-    fleet_open(2);
-    source_shut(&fleet.source);
-    for (size_t i = 0; i < 2; i++)
-        ask_start(i, &busy[i], BUSY[i]);
-    WAIT_UNTIL(fleet.source.begun == 2);
-    for (size_t i = 0; i < 8; i++)
-        ask_start(i % 2, &asks[i], "k");
-    WAIT_UNTIL(FLEET_SUM(waiters) == 2 + 8 && FLEET_SUM(loads_queued) == 2);
-    source_open(&fleet.source);
-    for (size_t i = 0; i < 2; i++) {
-        ask_wait(&busy[i]);
-        ask_clear(&busy[i]);
-    }
-    for (size_t i = 0; i < 8; i++)
-        expect_answer(&asks[i], "k v1");
-    assert_int_equal(fleet.source.begun, 2 + 2);
-    assert_int_equal(FLEET_SUM(fill_stored), 2 + 1); /* of "k" the one that had the lease */
-    assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_CACHE);
-}
-
-TEST(mode_off_loads_once_per_request)
-{
-    enum { ASKS = 8 };
-    static struct ask asks[ASKS];
-    fleet.config.mode = GUARD_MODE_OFF;
-    fleet_open(2);
-    source_shut(&fleet.source);
-    for (size_t i = 0; i < ASKS; i++)
-        ask_start(i % 2, &asks[i], "k");
-    WAIT_UNTIL(FLEET_SUM(waiters) == ASKS && fleet.source.begun == ASKS);
-    source_open(&fleet.source);
-    for (size_t i = 0; i < ASKS; i++)
-        expect_answer(&asks[i], "k v1");
-    assert_int_equal(fleet.source.begun, ASKS);
-    assert_int_equal(FLEET_SUM(fill_stored), 1); /* the one that had the lease */
     assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_CACHE);
 }
 

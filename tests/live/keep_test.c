@@ -22,34 +22,7 @@ static unsigned loads_begun(void)
     return atomic_load(&fleet.source.begun);
 }
 
-static void set_version(unsigned version)
-{
-    atomic_store(&fleet.source.version, version);
-}
-
 /* ---- a life of its own ---- */
-
-/* So the policy's numbers are told from the entry's. */
-static const struct guard_keep LONG_STALE = {.how = GUARD_STORE, .fresh_ms = 30000, .stale_ms = 40000};
-
-TEST(its_own_stale_time_counts_where_the_readers_policy_has_none, P151)
-{
-    fleet.policy.stale_ms = 1000;
-    fleet_add();
-    fleet.policy.stale_ms = 0;
-    fleet_open(2);
-    say(&LONG_STALE);
-    expect_row(HOLDER, "k", "k v1");
-    assert_in_range(redis_number("PTTL", "k", 'v'), 60001, 70000);
-    age_value("k", 30000);
-    set_version(2);
-    source_shut(&fleet.source);
-    assert_int_equal(expect_row(WAITER, "k", "k v1").source, GUARD_FROM_STALE);
-    WAIT_UNTIL(loads_begun() == 2); /* which is refreshed, although that policy knows of no refresh */
-    source_open(&fleet.source);
-    WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
-    assert_int_equal(expect_row(WAITER, "k", "k v2").source, GUARD_FROM_CACHE);
-}
 
 TEST(a_wrong_keep_fails_the_load)
 {
@@ -239,6 +212,7 @@ static void unref_asker(void *asker)
 TEST(an_asker_is_held_for_as_long_as_its_load_needs_it, P145)
 {
     static char client[] = "client";
+    fleet.config.max_waiters = 1;
     fleet_open(1);
     pass_rows();
     source_shut(&fleet.source);
@@ -246,6 +220,9 @@ TEST(an_asker_is_held_for_as_long_as_its_load_needs_it, P145)
         .key = "k", .asker = client, .asker_ref = ref_asker, .asker_unref = unref_asker};
     assert_int_equal(ask_as(0, &asks[0], request), GUARD_OK);
     WAIT_UNTIL(loads_begun() == 1);
+    const int held = atomic_load(&asker_refs);
+    assert_int_equal(ask_as(0, &asks[1], request), GUARD_SHED);
+    assert_int_equal(atomic_load(&asker_refs), held);
     guard_cancel(fleet.guards[0], NULL, asks[0].ticket);
     ask_wait(&asks[0]);
     assert_int_equal(asks[0].result.status, GUARD_CANCELLED);

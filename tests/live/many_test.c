@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* many_test.c - many keys in one call: one query, few round trips, no key loaded twice, no deadlock. */
+/* many_test.c - many keys in one call: one query, few round trips. */
 #include "guard_rig.h"
 
 #include <uv.h>
@@ -10,28 +10,11 @@ enum { KEYS = 50, MOST_KEYS = GUARD_MANY_MAX, KEY_BYTES = 32 };
 
 static struct {
     atomic_uint batches, spoilt;
-    const char *absent, *broken; /* keys; NULL: none */
-    atomic_bool forgets;         /* leaves the last one unfinished */
 } batch;
 
 static void batch_reset(void)
 {
     memset(&batch, 0, sizeof batch);
-}
-
-static bool is_key(const struct guard_load *load, const char *key)
-{
-    return key != NULL && strcmp(guard_load_key(load), key) == 0;
-}
-
-static void finish_one(struct source *source, struct guard_load *load, unsigned version)
-{
-    if (is_key(load, batch.absent))
-        guard_load_absent(load);
-    else if (is_key(load, batch.broken))
-        guard_load_fail(load, GUARD_FAILURE_REJECTED);
-    else
-        source_finish(source, load, version);
 }
 
 static void load_batch(struct guard_load *const *loads, size_t count, void *context)
@@ -47,8 +30,8 @@ static void load_batch(struct guard_load *const *loads, size_t count, void *cont
                      passed && !opened); /* told of a key that is not wanted as if it were all */
     for (size_t i = 0; i < count; i++) {
         atomic_fetch_add(&batch.spoilt, guard_load_cancel_fd(loads[i]) != guard_load_cancel_fd(loads[0]));
-        if (passed && !(atomic_load(&batch.forgets) && i == count - 1))
-            finish_one(source, loads[i], version);
+        if (passed)
+            source_finish(source, loads[i], version);
     }
     atomic_fetch_sub(&source->running, 1);
     atomic_fetch_add(&source->over, (unsigned)count);
@@ -69,12 +52,12 @@ struct keys {
     size_t count;
 };
 
-/* KEY 0, 1, ... or backwards */
-static void keys_of(struct keys *keys, size_t first, size_t count, bool backwards)
+/* KEY 0, 1, ... */
+static void keys_of(struct keys *keys, size_t first, size_t count)
 {
     keys->count = count;
     for (size_t i = 0; i < count; i++) {
-        snprintf(keys->text[i], KEY_BYTES, "key:%zu", first + (backwards ? count - 1 - i : i));
+        snprintf(keys->text[i], KEY_BYTES, "key:%zu", first + i);
         keys->list[i] = keys->text[i];
     }
 }
@@ -191,7 +174,7 @@ TEST(fifty_cold_keys_are_one_batch_and_three_round_trips_and_warm_ones_are_one)
     fleet_open(1);
     WAIT_UNTIL(expect_row(0, "first", "first v1").status == GUARD_OK); /* its scripts are loaded */
     for (size_t try = 0; try < TRIES && !exact; try++) {
-        keys_of(&keys, try * KEYS, KEYS, false);
+        keys_of(&keys, try * KEYS, KEYS);
         exact = cold_and_warm(&keys);
     }
     if (!exact)
@@ -200,29 +183,6 @@ TEST(fifty_cold_keys_are_one_batch_and_three_round_trips_and_warm_ones_are_one)
 }
 
 /* ---- outcomes by key ---- */
-
-TEST(every_key_has_an_outcome_of_its_own)
-{
-    struct keys keys;
-    struct many_ask ask;
-    many_init();
-    batch.absent = "key:1";
-    batch.broken = "key:3";
-    atomic_store(&batch.forgets, true);
-    fleet_open(1);
-    keys_of(&keys, 0, 6, false);
-    many_start(0, &ask, &keys);
-    many_wait(&ask);
-    assert_row(&ask.results[0], "key:0 v1");
-    assert_int_equal(ask.results[1].status, GUARD_ABSENT);
-    assert_row(&ask.results[2], "key:2 v1");
-    assert_int_equal(ask.results[3].status, GUARD_FAILED);
-    assert_int_equal(ask.results[3].failure, GUARD_FAILURE_REJECTED);
-    assert_row(&ask.results[4], "key:4 v1");
-    assert_int_equal(ask.results[5].status, GUARD_FAILED);
-    assert_int_equal(ask.results[5].failure, GUARD_FAILURE_INTERNAL);
-    many_clear(&ask);
-}
 
 TEST(what_cannot_be_asked_is_refused_whole, P144)
 {
@@ -234,7 +194,7 @@ TEST(what_cannot_be_asked_is_refused_whole, P144)
     many_init();
     fleet.config.max_waiters = 10;
     fleet_open(1);
-    keys_of(&keys, 0, 10, false);
+    keys_of(&keys, 0, 10);
     keys.count = 0;
     assert_int_equal(many_try(0, &ask, &keys), GUARD_INVALID);
     keys.count = GUARD_MANY_MAX + 1;
@@ -246,7 +206,7 @@ TEST(what_cannot_be_asked_is_refused_whole, P144)
     assert_int_equal(guard_get(fleet.guards[0], NULL, NULL, NULL), GUARD_INVALID);
     assert_int_equal(guard_get_wait(fleet.guards[0], NULL, NULL), GUARD_INVALID);
     get_rows(0, &keys); /* as many as may wait */
-    keys_of(&keys, 0, 11, false);
+    keys_of(&keys, 0, 11);
     assert_int_equal(many_try(0, &ask, &keys), GUARD_SHED);
     policy = fleet.policy;
     policy.batch_max = 0;
@@ -262,7 +222,7 @@ TEST(the_blocking_form_answers_from_near_what_is_near, P144)
     fleet.config.near_bytes = 1 << 20;
     fleet.policy.near_ms = 60000;
     fleet_open(1);
-    keys_of(&keys, 0, 4, false);
+    keys_of(&keys, 0, 4);
     const struct guard_request request = {.kind = fleet.kinds[0], .keys = keys.list, .count = 4};
     expect_row(0, "key:1", "key:1 v1");
     WAIT_UNTIL(expect_row(0, "key:1", "key:1 v1").source == GUARD_FROM_NEAR);
@@ -277,100 +237,6 @@ TEST(the_blocking_form_answers_from_near_what_is_near, P144)
             guard_value_unref(&results[i].value);
         }
         assert_int_equal(results[1].source, GUARD_FROM_NEAR);
-    }
-}
-
-TEST(what_is_near_is_not_looked_up_with_the_rest)
-{
-    static const enum guard_source SOURCES[] = {GUARD_FROM_LOAD, GUARD_FROM_NEAR, GUARD_FROM_LOAD};
-    struct guard_result results[3];
-    struct many_ask ask = {.count = 3};
-    struct keys keys;
-    many_init();
-    fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = 60000;
-    fleet_open(1);
-    keys_of(&keys, 0, 3, false);
-    bring_near(0, "key:1", "key:1 v1");
-    struct guard_request request = {
-        .kind = fleet.kinds[0], .keys = keys.list, .count = 3, .answered = many_answered, .context = &ask};
-    uint64_t lookups = stack_redis_calls(&rig_redis, "pttl");
-    atomic_fetch_add(&fleet.accepted[0], 3);
-    assert_int_equal(guard_get(fleet.guards[0], &request, results, &ask.ticket), GUARD_OK);
-    many_wait(&ask);
-    assert_rows(&ask, &keys);
-    for (size_t i = 0; i < 3; i++)
-        assert_int_equal(ask.results[i].source, SOURCES[i]);
-    assert_int_equal(stack_redis_calls(&rig_redis, "pttl"), lookups + 2);
-    many_clear(&ask);
-}
-
-/* ---- two at once ---- */
-
-TEST(overlapping_sets_in_opposite_orders_load_each_key_once)
-{
-    enum { ROUNDS = 20, SET = 100, SHIFT = 30 };
-    static struct keys forwards, backwards;
-    static struct many_ask asks[4];
-    many_init();
-    fleet_open(2);
-    for (size_t round = 0; round < ROUNDS; round++) {
-        unsigned begun = atomic_load(&fleet.source.begun);
-        keys_of(&forwards, round * 1000, SET, false);
-        keys_of(&backwards, round * 1000 + SHIFT, SET, true);
-        many_start(0, &asks[0], &forwards);
-        many_start(1, &asks[1], &backwards);
-        many_start(0, &asks[2], &backwards);
-        many_start(1, &asks[3], &forwards);
-        for (size_t i = 0; i < 4; i++) {
-            many_wait(&asks[i]);
-            assert_rows(&asks[i], i == 0 || i == 3 ? &forwards : &backwards);
-            many_clear(&asks[i]);
-        }
-        assert_int_equal(atomic_load(&fleet.source.begun) - begun, SET + SHIFT);
-    }
-}
-
-/* ---- cancelling and ending ---- */
-
-TEST(a_request_cancelled_at_any_moment_is_answered_once)
-{
-    enum { ROUNDS = 300 };
-    struct keys keys;
-    struct many_ask ask;
-    many_init();
-    fleet_open(1);
-    for (size_t round = 0; round < ROUNDS; round++) {
-        keys_of(&keys, round / 3 * 20, 20, false);
-        many_start(0, &ask, &keys);
-        uint64_t end = stats_of(fleet.guards[0]).redis_commands + round % 80;
-        for (int i = 0; i < 2000 && stats_of(fleet.guards[0]).redis_commands < end; i++)
-            continue;
-        guard_cancel(fleet.guards[0], NULL, ask.ticket);
-        many_wait(&ask);
-        many_clear(&ask);
-    }
-}
-
-TEST(closing_answers_every_key_once)
-{
-    struct keys keys;
-    struct many_ask asks[2];
-    many_init();
-    fleet.config.max_loads = 1;
-    fleet_open(1);
-    source_shut(&fleet.source);
-    for (size_t i = 0; i < 2; i++) {
-        keys_of(&keys, i * 100, 10, false);
-        many_start(0, &asks[i], &keys);
-    }
-    WAIT_UNTIL(atomic_load(&batch.batches) == 1);
-    assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
-    for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(atomic_load(&asks[i].answers), 1);
-        for (size_t key = 0; key < 10; key++)
-            assert_int_equal(asks[i].results[key].status, GUARD_CLOSING);
-        many_clear(&asks[i]);
     }
 }
 
@@ -424,7 +290,7 @@ TEST(many_keys_on_a_loop_of_the_hosts)
         uv_run(&uv, UV_RUN_NOWAIT);
         test_pause();
     }
-    keys_of(&keys, 0, KEYS, false);
+    keys_of(&keys, 0, KEYS);
     for (int round = 0; round < 2; round++) {
         loop_start(loop, &ask, &keys);
         loop_until_answered(&uv, &ask);
@@ -434,7 +300,7 @@ TEST(many_keys_on_a_loop_of_the_hosts)
         assert_int_equal(atomic_load(&fleet.source.begun), KEYS);
     }
     source_shut(&fleet.source);
-    keys_of(&keys, 100, KEYS, false);
+    keys_of(&keys, 100, KEYS);
     loop_start(loop, &ask, &keys);
     guard_cancel(fleet.guards[0], loop, ask.ticket); /* all are being looked up */
     loop_until_answered(&uv, &ask);

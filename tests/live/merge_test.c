@@ -12,15 +12,12 @@ enum { MOST = 100, KEY_BYTES = 32, SAID_BYTES = 65536 };
 
 static struct {
     atomic_uint queries, most_keys;
-    atomic_bool away;     /* it cannot be reached */
-    const char *poison;   /* a query with this key is refused; NULL: none */
-    const char *left_out; /* this one is not finished */
-    const char *twice;    /* this one is, two times */
-    const char *asks;     /* this one needs the next, if it is one of several */
-    const char *asked_for;
+    atomic_bool away;                     /* it cannot be reached */
+    const char *poison;                   /* a query with this key is refused; NULL: none */
+    const char *left_out;                 /* this one is not finished */
+    const char *twice;                    /* this one is, two times */
     _Atomic(struct guard_load *) earlier; /* of a load that is over */
     atomic_bool names_earlier;            /* finishes that, too */
-    atomic_uint inner_status;
 } merged;
 
 static struct {
@@ -58,25 +55,10 @@ static bool has_key(struct guard_load *const *loads, size_t count, const char *k
     return i < count;
 }
 
-/* It needs another key of the same kind, which may stand beside it. */
-static void ask_for_neighbour(struct guard_load *load)
-{
-    struct guard_result inner;
-    struct guard_request request = {.kind = fleet.kinds[0], .key = merged.asked_for};
-    bool counts = !is_key(load, merged.asked_for); /* the other is refused on its thread */
-    atomic_fetch_add(&fleet.accepted[0], counts);
-    atomic_fetch_add(&fleet.answered, counts);
-    guard_load_get(load, &request, &inner);
-    atomic_store(&merged.inner_status, inner.status);
-    guard_value_unref(&inner.value);
-}
-
 static void answer_one(struct source *source, struct guard_load *load, unsigned version)
 {
     if (is_key(load, merged.left_out))
         return;
-    if (is_key(load, merged.asks))
-        ask_for_neighbour(load);
     if (is_key(load, merged.twice))
         guard_load_absent(load);
     source_row(source, load, version);
@@ -187,79 +169,6 @@ TEST(a_hundred_cold_keys_that_wait_for_a_worker_are_four_queries, P94)
     expect_rows(0, MOST);
 }
 
-TEST(whoever_need_not_wait_is_a_query_of_its_own)
-{
-    fleet.config.max_loads = 20;
-    fleet_open(1);
-    source_shut(&fleet.source);
-    for (size_t i = 0; i < 20; i++)
-        ask_start(0, &asks[i], keys[i]);
-    WAIT_UNTIL(atomic_load(&merged.queries) == 20);
-    source_open(&fleet.source);
-    for (size_t i = 0; i < 20; i++)
-        ask_wait(&asks[i]);
-    expect_rows(0, 20);
-}
-
-TEST(a_policy_may_keep_them_apart)
-{
-    fleet.policy.apart = true;
-    fleet_open(1);
-    queue_up(20);
-    assert_int_equal(let_go(20), 20);
-    expect_rows(0, 20);
-}
-
-TEST(values_that_go_stale_together_are_few_queries, P94)
-{
-    fleet.policy.fresh_ms = 1;
-    fleet.policy.stale_ms = 600000;
-    fleet_open(1);
-    queue_up(MOST);
-    let_go(MOST);
-    expect_rows(0, MOST);
-    source_shut(&fleet.source);
-    atomic_store(&merged.queries, 0);
-    atomic_store(&fleet.source.version, 2);
-    for (size_t i = 0; i < MOST; i++) {
-        struct guard_result result = get_of(0, keys[i]);
-        assert_int_equal(result.source, GUARD_FROM_STALE);
-        guard_value_unref(&result.value);
-    }
-    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == MOST - 1);
-    source_open(&fleet.source);
-    WAIT_UNTIL(stats_of(fleet.guards[0]).refresh_started == MOST);
-    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_running == 0);
-    assert_int_equal(atomic_load(&merged.queries), 1 + (MOST - 1 + 63) / 64);
-}
-
-/* The permits of both processes are out, and each has fifty that wait for one. */
-TEST(under_permits_the_fleet_has_few_queries_and_never_more_at_a_time, P94)
-{
-    fleet.config.max_loads = 8;
-    fleet.config.load_permits = 2;
-    fleet.config.permit_ms = 60000;
-    fleet_open(2);
-    source_shut(&fleet.source);
-    for (size_t i = 0; i < 2; i++)
-        ask_start(i, &asks[MOST + i], i == 0 ? "first" : "second");
-    WAIT_UNTIL(atomic_load(&merged.queries) == 2);
-    for (size_t i = 0; i < MOST; i++)
-        ask_start(i % 2, &asks[i], keys[i]);
-    for (size_t i = 0; i < 2; i++)
-        WAIT_UNTIL(stats_of(fleet.guards[i]).loads_queued == MOST / 2);
-    source_open(&fleet.source);
-    for (size_t i = 0; i < 2; i++) {
-        ask_wait(&asks[MOST + i]);
-        ask_clear(&asks[MOST + i]);
-    }
-    for (size_t i = 0; i < MOST; i++)
-        ask_wait(&asks[i]);
-    expect_rows(0, MOST);
-    assert_int_equal(atomic_load(&merged.queries), 4);
-    assert_int_equal(atomic_load(&fleet.source.most), 2);
-}
-
 /* ---- what fails ---- */
 
 /* 16, 8, 4, 2, 1: beside each that fails there is one that does not. */
@@ -366,20 +275,6 @@ TEST(a_warm_up_is_full_queries_four_at_a_time_and_leaves_workers_to_users)
     assert_int_equal(atomic_load(&fleet.source.most), 5);
 }
 
-TEST(what_is_stale_is_warmed_up_in_full_queries)
-{
-    fleet.config.max_loads = 20;
-    fleet.policy.batch_max = 10;
-    fleet.policy.fresh_ms = 1;
-    fleet.policy.stale_ms = 600000;
-    fleet_open(1);
-    begin_warm_up();
-    end_warm_up();
-    begin_warm_up();
-    assert_in_range(end_warm_up(), 1, MOST / 10);
-    assert_true(warm.result.loaded > MOST / 2);
-}
-
 TEST(a_warm_up_has_a_quarter_of_the_waiters_at_the_most)
 {
     fleet.config.max_waiters = 32;
@@ -388,29 +283,6 @@ TEST(a_warm_up_has_a_quarter_of_the_waiters_at_the_most)
     begin_warm_up();
     assert_true(end_warm_up() >= MOST / 8);
     assert_in_range(atomic_load(&merged.most_keys), 2, 8); /* what waits for the worker leaves together */
-}
-
-/* ---- neighbours ---- */
-
-TEST(a_key_that_its_neighbour_needs_is_loaded_by_itself_and_is_no_circle, P94)
-{
-    merged.asks = keys[2];
-    merged.asked_for = keys[6];
-    fleet_open(1);
-    queue_up(8);
-    let_go(8);
-    assert_int_equal(atomic_load(&merged.inner_status), GUARD_OK);
-    expect_rows(0, 8);
-}
-
-TEST(a_key_that_needs_itself_is_still_a_circle)
-{
-    merged.asks = merged.asked_for = keys[2];
-    fleet_open(1);
-    queue_up(8);
-    let_go(8);
-    assert_int_equal(atomic_load(&merged.inner_status), GUARD_FAILED);
-    expect_rows(0, 8);
 }
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = merge_before, .end = fleet_close);

@@ -88,46 +88,6 @@ TEST(a_loader_is_not_answered_from_near)
     assert_int_equal(inner_source, GUARD_FROM_CACHE);
 }
 
-static atomic_bool asking;
-
-static void *ask_on(void *context)
-{
-    (void)context;
-    while (atomic_load(&asking)) {
-        struct guard_result result = get_of(0, "k");
-        guard_value_unref(&result.value);
-    }
-    return NULL;
-}
-
-/* What others looked up while the invalidation was on its way must not stay. */
-TEST(nobody_brings_the_old_row_back_near, P45)
-{
-    struct guard_invalidated invalidated;
-    struct guard_result result;
-    pthread_t threads[2];
-    unsigned hits = 0;
-    near_init();
-    fleet_open(1);
-    atomic_store(&asking, true);
-    for (size_t i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, ask_on, NULL), 0);
-    for (unsigned version = 2; version < ROUNDS * 5; version++) {
-        atomic_store(&fleet.source.version, version);
-        assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", RIG_LIMIT_MS), &invalidated),
-                         GUARD_OK);
-        if (!near_of(0, "k", &result))
-            continue;
-        hits++;
-        assert_int_equal(strtoul(result.value->body + strlen("k v"), NULL, 10), version);
-        guard_value_unref(&result.value);
-    }
-    atomic_store(&asking, false);
-    for (size_t i = 0; i < 2; i++)
-        pthread_join(threads[i], NULL);
-    print_message("%u times the new row was near as soon as the invalidation was over\n", hits);
-}
-
 TEST(another_process_hears_of_it, P45)
 {
     struct guard_invalidated invalidated;
@@ -142,23 +102,6 @@ TEST(another_process_hears_of_it, P45)
     expect_row(1, "k", "k v2");
     assert_true(is_near(1, "other"));
     assert_int_equal(stats_of(fleet.guards[1]).near_dropped, 1);
-}
-
-TEST(nothing_is_near_without_the_subscription, P45)
-{
-    near_init();
-    fleet.config.redis_limit_ms = 1000; /* a get without Redis waits for that */
-    fleet_open(1);
-    bring_near(0, "k", "k v1");
-    stack_redis_kill(&rig_redis);
-    WAIT_UNTIL(stats_of(fleet.guards[0]).wake_state != GUARD_REDIS_UP);
-    assert_false(is_near(0, "k"));
-    expect_row(0, "k", "k v1");
-    assert_false(is_near(0, "k"));
-    assert_true(stack_redis_restart(&rig_redis));
-    WAIT_UNTIL(is_up(fleet.guards[0]) && stats_of(fleet.guards[0]).near_bytes == 0);
-    assert_int_equal(stats_of(fleet.guards[0]).near_cleared, 1);
-    bring_near(0, "k", "k v1");
 }
 
 /* The name of Redis, which leads to another from now on. */

@@ -16,15 +16,10 @@ struct plan {
     struct link links[LINKS_MAX];
     atomic_bool flat;    /* nobody asks for another key any more */
     const char *gated;   /* this key waits at the source's gate before it goes on; NULL: none */
-    const char *dying;   /* this one ends its thread; NULL: none */
-    const char *slow;    /* this one does not answer before it is cancelled; NULL: none */
     atomic_uint at_gate; /* loads that have come to it */
     atomic_uint begun;   /* loads */
     atomic_uint working; /* loaders that are called and do not wait for another */
     atomic_uint most;    /* of them at a time */
-    atomic_uint inner_left_ms, outer_left_ms;
-    atomic_uint circles; /* guard_load_get() said so */
-    atomic_uint timeouts;
 };
 
 static bool is_named(const char *name, const char *key)
@@ -67,8 +62,6 @@ static void load_with(struct plan *plan, struct guard_load *load, const char *ne
     enum guard_status status = guard_load_get(load, &request, &inner);
     assert_int_equal(status, inner.status);
     work(plan);
-    atomic_fetch_add(&plan->circles, inner.failure == GUARD_FAILURE_CYCLE);
-    atomic_fetch_add(&plan->timeouts, inner.status == GUARD_TIMEOUT);
     if (inner.status == GUARD_OK)
         answer(load, &inner);
     else
@@ -80,24 +73,16 @@ static void load_plan(struct guard_load *load, void *context)
 {
     struct plan *plan = context;
     const char *key = guard_load_key(load), *next = next_of(plan, key);
-    atomic_store(next != NULL ? &plan->outer_left_ms : &plan->inner_left_ms, guard_load_left_ms(load));
     atomic_fetch_add(&plan->begun, 1);
     work(plan);
     if (is_named(plan->gated, key) || is_named("*", plan->gated != NULL ? plan->gated : "")) {
         atomic_fetch_add(&plan->at_gate, 1);
         source_pass(&fleet.source, load);
     }
-    if (is_named(plan->slow, key)) {
-        poll(&(struct pollfd){guard_load_cancel_fd(load), POLLIN, 0}, 1, RIG_LIMIT_MS);
-        guard_load_fail(load, GUARD_FAILURE_UNAVAILABLE);
-    } else if (is_named(plan->dying, key)) {
-        rest(plan);
-        pthread_exit(NULL);
-    } else if (next != NULL) {
+    if (next != NULL)
         load_with(plan, load, next);
-    } else {
+    else
         answer(load, NULL);
-    }
     rest(plan);
 }
 
@@ -147,54 +132,6 @@ TEST(one_worker_loads_what_is_nested_three_deep)
     assert_int_equal(expect_row(0, "c", "c(d())").source, GUARD_FROM_CACHE);
 }
 
-TEST(a_nested_load_takes_over_the_flight_that_queues_behind_it)
-{
-    static struct ask asks[9];
-    plan_init(&plan, 1);
-    plan.links[0] = (struct link){"a", "b"};
-    plan.gated = "a";
-    fleet.config.load_queue = 1;
-    fleet_open(1);
-    source_shut(&fleet.source);
-    ask_start(0, &asks[0], "a");
-    WAIT_UNTIL(plan.at_gate == 1);
-    for (size_t i = 1; i < 9; i++)
-        ask_start(0, &asks[i], "b");
-    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == 1 && stats_of(fleet.guards[0]).waiters == 9);
-    source_open(&fleet.source);
-    for (size_t i = 0; i < 9; i++)
-        expect_answer(&asks[i], i == 0 ? "a(b())" : "b()");
-    assert_int_equal(plan.begun, 2);
-    assert_int_equal(stats_of(fleet.guards[0]).load_nested, 1);
-}
-
-TEST(many_nested_loads_keep_to_the_bulkhead)
-{
-    enum { KEYS = 8, ASKS = 60 };
-    static const char *const NAMES[KEYS] = {"k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"};
-    static struct ask asks[ASKS];
-    plan_init(&plans[0], 2);
-    for (size_t i = 0; i + 1 < KEYS; i++)
-        plans[0].links[i] = (struct link){NAMES[i], NAMES[i + 1]};
-    plans[1] = plans[0];
-    plans[1].guard = 1;
-    fleet_add();
-    fleet.policy.context = &plans[1];
-    fleet_open(2);
-    for (size_t i = 0; i < ASKS; i++)
-        ask_start(i / KEYS % 2, &asks[i], NAMES[i % KEYS]);
-    for (size_t i = 0; i < ASKS; i++) {
-        ask_wait(&asks[i]);
-        assert_int_equal(asks[i].result.status, GUARD_OK);
-        ask_clear(&asks[i]);
-    }
-    for (size_t i = 0; i < 2; i++) {
-        assert_in_range(plans[i].most, 0, 2);
-        assert_int_equal(plans[i].circles, 0);
-    }
-    assert_int_equal(plans[0].begun + plans[1].begun, KEYS);
-}
-
 /* ---- circles ---- */
 
 TEST(a_key_in_its_own_chain_is_an_error_at_once, P67)
@@ -217,28 +154,6 @@ TEST(a_key_in_its_own_chain_is_an_error_at_once, P67)
             assert_int_equal(plan.begun, i + 1);
             close_all();
         }
-}
-
-TEST(two_loads_of_a_process_that_wait_for_each_other_end_at_once, P67)
-{
-    static struct ask a, b;
-    plan_init(&plan, 2);
-    plan.links[0] = (struct link){"a", "b"};
-    plan.links[1] = (struct link){"b", "a"};
-    plan.gated = "*";
-    fleet_open(1);
-    source_shut(&fleet.source);
-    ask_start(0, &a, "a");
-    ask_start(0, &b, "b");
-    WAIT_UNTIL(plan.at_gate == 2);
-    uint64_t start_ms = rig_now_ms();
-    source_open(&fleet.source);
-    ask_wait(&a);
-    ask_wait(&b);
-    assert_true(rig_now_ms() - start_ms < SOON_MS);
-    assert_int_equal(a.result.failure, GUARD_FAILURE_CYCLE);
-    assert_int_equal(b.result.failure, GUARD_FAILURE_CYCLE);
-    assert_int_equal(plan.begun, 2);
 }
 
 TEST(a_circle_through_two_processes_ends_before_the_deadline, P67)
@@ -279,76 +194,6 @@ TEST(a_circle_through_two_processes_ends_before_the_deadline, P67)
 }
 
 /* ---- time and ends ---- */
-
-TEST(the_inner_load_has_no_more_time_than_the_outer_one)
-{
-    enum { LIMIT_MS = 3000 };
-    struct guard_error error;
-    struct guard_kind *short_kind = NULL;
-    plan_init(&plan, 1);
-    plan.links[0] = (struct link){"a", "b"};
-    plan.slow = "b";
-    fleet.policy.failure_ms = 30000;
-    fleet_open(1);
-    fleet.policy.load_limit_ms = LIMIT_MS;
-    assert_int_equal(guard_kind_add(fleet.guards[0], &fleet.policy, &short_kind, &error), GUARD_OK);
-    struct guard_result result;
-    uint64_t start_ms = rig_now_ms();
-    guard_get_wait(fleet.guards[0], &(struct guard_request){.kind = short_kind, .key = "a"}, &result);
-    assert_int_equal(result.status, GUARD_FAILED);
-    assert_true(rig_now_ms() - start_ms < SOON_MS);
-    assert_in_range(plan.outer_left_ms, 1, LIMIT_MS);
-    assert_in_range(plan.inner_left_ms, 1, LIMIT_MS);
-    assert_int_equal(plan.timeouts, 1);
-    plan.slow = NULL;
-    expect_row(0, "b", "b()"); /* it is nobody's failure that the outer one had no time */
-}
-
-TEST(what_is_nested_works_and_ends_without_redis_and_in_every_mode)
-{
-    for (int mode = GUARD_MODE_FLEET; mode <= GUARD_MODE_OFF; mode++) {
-        plan_init(&plan, 1);
-        plan.links[0] = (struct link){"a", "b"};
-        plan.links[1] = (struct link){"b", "c"};
-        fleet.config.mode = (enum guard_mode)mode;
-        fleet.config.redis_url = "unix:///nowhere/to/be/found";
-        fleet.config.redis_limit_ms = 50;
-        fleet_add();
-        expect_row(0, "a", "a(b(c()))");
-        assert_int_equal(plan.begun, 3);
-        close_all();
-    }
-}
-
-TEST(a_guard_that_drains_lets_a_load_ask_for_what_it_needs)
-{
-    static struct ask ask;
-    plan_init(&plan, 1);
-    plan.links[0] = (struct link){"a", "b"};
-    plan.gated = "a";
-    fleet_open(1);
-    source_shut(&fleet.source);
-    ask_start(0, &ask, "a");
-    WAIT_UNTIL(plan.at_gate == 1);
-    guard_drain(fleet.guards[0]);
-    source_open(&fleet.source);
-    expect_answer(&ask, "a(b())");
-}
-
-TEST(a_guard_that_closes_ends_what_is_nested)
-{
-    static struct ask ask;
-    plan_init(&plan, 1);
-    plan.links[0] = (struct link){"a", "b"};
-    plan.slow = "b";
-    fleet_open(1);
-    ask_start(0, &ask, "a");
-    WAIT_UNTIL(plan.begun == 2);
-    assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
-    ask_wait(&ask);
-    assert_int_equal(ask.result.status, GUARD_CLOSING);
-    source_clear(&fleet.source);
-}
 
 static struct guard_request foreign;
 static enum guard_status foreign_status;

@@ -2,17 +2,9 @@
 /*
  * permits_test.c - load permits: several guards, one real Redis, never more than S loads over all of them.
  *
- * The source counts the loaders that are at work at a time, over the whole fleet. A holder that dies is a process of
- * its own, forked before any guard is opened and killed with SIGKILL.
+ * The source counts the loaders that are at work at a time, over the whole fleet.
  */
 #include "guard_rig.h"
-#include "load/base/proc.h"
-
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { S = 3, KEYS = 120 };
 
@@ -156,117 +148,6 @@ TEST(a_waiting_user_comes_before_a_refresh_of_another_process, P48)
     assert_int_equal(fleet.source.most, 1);
     ask_clear(&user);
     ask_clear(&running);
-}
-
-/* A process that, once it may read from `go`, loads so many keys and never ends. */
-static pid_t start_holder(int count, int go)
-{
-    char byte;
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid > 0)
-        return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    struct guard *guard = NULL;
-    struct guard_kind *kind = NULL;
-    if (guard_open(&fleet.config, &guard, NULL) != GUARD_OK ||
-        guard_kind_add(guard, &fleet.policy, &kind, NULL) != GUARD_OK)
-        _exit(1);
-    while (!is_up(guard))
-        test_pause();
-    if (read(go, &byte, 1) != 1)
-        _exit(1);
-    for (int i = 0; i < count; i++) {
-        char key[16];
-        static struct ask asks[S];
-        snprintf(key, sizeof key, "held:%d", i);
-        guard_get(
-            guard,
-            &(struct guard_request){.kind = kind, .key = key, .answered = ask_answered, .context = &asks[i]},
-            NULL, NULL);
-    }
-    for (;;)
-        pause();
-}
-
-static void kill_it(pid_t pid)
-{
-    kill(pid, SIGKILL);
-    assert_int_equal(waitpid(pid, NULL, 0), pid);
-}
-
-TEST(the_permits_of_a_killed_process_come_back_when_they_run_out, P48)
-{
-    enum { PERMIT_MS = 9000, MACHINE_MS = 6000 };
-    _Static_assert(MACHINE_MS < PERMIT_MS, "nobody waits for a second time of theirs");
-    static struct ask asks[S];
-    init_with_permits();
-    fleet.config.redis_limit_ms = PERMIT_MS / 3; /* who does not hear of Redis would load without a permit */
-    fleet.config.permit_ms = PERMIT_MS;
-    source_shut(&fleet.source);
-    uint64_t begun_ms = rig_now_ms(); /* before they were granted */
-    int go[2];
-    assert_int_equal(pipe2(go, O_CLOEXEC), 0);
-    assert_int_equal(write(go[1], "", 1), 1);
-    pid_t holder = start_holder(S, go[0]);
-    WAIT_UNTIL(permits_out() == S);
-    fleet_open(1);
-    ask_many(1, asks, S, "key");
-    WAIT_UNTIL(stats_of(fleet.guards[0]).permit_refused > 0);
-    uint64_t killed_ms = rig_now_ms();
-    kill_it(holder);
-    WAIT_UNTIL(atomic_load(&fleet.source.running) == S);
-    uint64_t free_ms = rig_now_ms();
-    assert_true(free_ms - begun_ms >= PERMIT_MS);
-    assert_true(free_ms - killed_ms < PERMIT_MS + MACHINE_MS);
-    source_open(&fleet.source);
-    expect_rows(asks, S);
-    assert_int_equal(fleet.source.most, S);
-    fleet_close();
-    close(go[0]);
-    close(go[1]);
-}
-
-static long long processes_waiting(void)
-{
-    return redis_number("ZCARD", "sem:load", 'q');
-}
-
-/* One process has the only permit, and a second one is next, before the third. The second is stopped, so that it does
- * not take the permit that it will be told of. The third waits until the second counts as dead, and one poll. */
-TEST(a_permit_whose_next_process_is_stopped_goes_to_the_one_behind, P48)
-{
-    enum { PLACE_MS = 2000, POLL_MS = 750, MACHINE_MS = 6000 };
-    static struct ask first, third;
-    int go[2];
-    init_with_permits();
-    fleet.config.load_permits = 1;
-    fleet.config.redis_limit_ms = 3000;
-    source_shut(&fleet.source);
-    assert_int_equal(pipe2(go, O_CLOEXEC), 0);
-    pid_t next = start_holder(1, go[0]);
-    fleet_open(2);
-    ask_start(0, &first, "first");
-    WAIT_UNTIL(atomic_load(&fleet.source.running) == 1);
-    assert_int_equal(write(go[1], "", 1), 1);
-    WAIT_UNTIL(processes_waiting() == 1);
-    ask_start(1, &third, "third");
-    WAIT_UNTIL(processes_waiting() == 2);
-    assert_true(proc_pause(next));
-    uint64_t since_ms = rig_now_ms();
-    assert_int_equal(permits_out(), 1); /* whatever it has still sent, Redis has answered before this */
-    source_open(&fleet.source);
-    expect_answer(&first, "first v1");
-    expect_answer(&third, "third v1");
-    assert_true(rig_now_ms() - since_ms < PLACE_MS + POLL_MS + MACHINE_MS);
-    assert_int_equal(fleet.source.most, 1);
-    WAIT_UNTIL(permits_out() == 0 && processes_waiting() == 0);
-    proc_resume(next); /* it asks once more, and loads */
-    WAIT_UNTIL(redis_number("EXISTS", "held:0", 'v') == 1);
-    WAIT_UNTIL(permits_out() == 0 && processes_waiting() == 0);
-    kill_it(next);
-    close(go[0]);
-    close(go[1]);
 }
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

@@ -182,17 +182,4 @@ TEST(what_is_not_a_sound_entry_of_the_key_is_only_a_wake_up, P23)
     free(huge);
 }
 
-/* ---- in Redis ---- */
-
-TEST(the_mark_goes_with_the_lease)
-{
-    scene_init();
-    fleet_open(2);
-    begin_wait("k");
-    assert_int_equal(redis_number("EXISTS", "k", 'w'), 1);
-    assert_in_range(redis_number("PTTL", "k", 'w'), 1, fleet.policy.lease_ms);
-    expect_both("k v1");
-    assert_int_equal(redis_number("EXISTS", "k", 'w'), 0);
-}
-
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

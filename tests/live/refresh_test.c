@@ -4,7 +4,6 @@
  * by a loader that finds it unchanged.
  */
 #include "guard_rig.h"
-#include "load/stack/proxy.h"
 
 #include <time.h>
 
@@ -38,11 +37,6 @@ static void open_conditional(size_t count)
     fleet_open(count);
 }
 
-static void make_stale(void)
-{
-    age_value("k", OLD_MS);
-}
-
 /* Bytes that Redis has been sent so far. */
 static uint64_t bytes_received(void)
 {
@@ -69,7 +63,7 @@ TEST(an_unchanged_value_has_a_new_life_without_being_sent, P72)
 {
     open_conditional(2);
     get_body(0);
-    make_stale();
+    age_value("k", OLD_MS);
     uint64_t before = bytes_received();
     assert_int_equal(get_body(1).source, GUARD_FROM_STALE);
     WAIT_UNTIL(stats_of(fleet.guards[1]).fill_stored == 1);
@@ -80,40 +74,6 @@ TEST(an_unchanged_value_has_a_new_life_without_being_sent, P72)
     assert_int_equal(stats_of(fleet.guards[1]).load_unchanged, 1);
     assert_int_equal(FLEET_SUM(load_ok), 1);
     assert_int_equal(FLEET_SUM(entry_rejected), 0);
-}
-
-TEST(an_unchanged_value_that_was_evicted_meanwhile_is_stored_anew, P72)
-{
-    open_conditional(1);
-    get_body(0);
-    make_stale();
-    source_shut(&fleet.source);
-    assert_int_equal(get_body(0).source, GUARD_FROM_STALE);
-    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
-    rig_do("DEL csg1:{%s:k}:v", fleet.name_space);
-    source_open(&fleet.source);
-    WAIT_UNTIL(stats_of(fleet.guards[0]).fill_stored == 2);
-    assert_int_equal(get_body(0).source, GUARD_FROM_CACHE);
-    assert_int_equal(atomic_load(&fleet.source.begun), 2);
-    assert_false(is_leased("k"));
-}
-
-TEST(an_invalidation_in_between_refuses_what_was_found_unchanged, P69)
-{
-    struct guard_invalidated done;
-    open_conditional(2);
-    get_body(0);
-    make_stale();
-    atomic_store(&fleet.source.stubborn, true);
-    source_shut(&fleet.source);
-    assert_int_equal(get_body(0).source, GUARD_FROM_STALE);
-    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[1], KEY_CHANGE("k", RIG_LIMIT_MS), &done), GUARD_OK);
-    assert_true(done.value_dropped && done.load_voided);
-    source_open(&fleet.source);
-    WAIT_UNTIL(atomic_load(&fleet.source.over) == 2 && stats_of(fleet.guards[0]).flights == 0);
-    assert_false(is_cached("k"));
-    assert_int_equal(FLEET_SUM(fill_stored), 1);
 }
 
 /* The load has to take its time for the lot to fall soon. */
@@ -154,33 +114,6 @@ TEST(a_hit_before_its_end_is_refreshed_by_one_and_nobody_waits, P70)
     assert_int_equal(FLEET_SUM(refresh_early), 1);
     source_open(&fleet.source);
     WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
-}
-
-TEST(an_early_refresh_that_comes_second_loads_nothing, P70)
-{
-    static struct ask ask;
-    struct proxy *proxy = NULL;
-    struct guard_invalidated done;
-    char url[64];
-    open_early();
-    fleet_add();
-    assert_true(proxy_open_to(rig_redis.port, &proxy));
-    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
-    fleet.config.redis_url = url;
-    fleet_open(2);
-    load_slowly(&ask);
-    proxy_mark(proxy, 0, "EVAL", PROXY_FREEZE_REQUESTS);
-    while (!proxy_wait_marked(proxy, 0, 1, 20)) /* its lot has fallen: the refresh is on its way */
-        expect_row(1, "k", "k v1");
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", RIG_LIMIT_MS), &done), GUARD_OK);
-    expect_row(0, "k", "k v1");
-    WAIT_UNTIL(is_cached("k"));
-    proxy_set(proxy, 0, PROXY_NONE, 0);
-    WAIT_UNTIL(stats_of(fleet.guards[1]).flights == 0);
-    assert_int_equal(atomic_load(&fleet.source.begun), 2);
-    assert_int_equal(FLEET_SUM(refresh_early), 0);
-    fleet_close();
-    proxy_close(&proxy);
 }
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

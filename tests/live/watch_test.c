@@ -115,35 +115,6 @@ TEST(a_hit_a_near_one_and_a_stale_one_name_the_load_that_filled_the_entry, P159)
     expect_load(&result, load);
 }
 
-static void load_or_find_unchanged(struct guard_load *load, void *context)
-{
-    if (guard_load_previous_validator(load) == NULL) {
-        load_and_note(load, context);
-        return;
-    }
-    atomic_store(&last_load, guard_load_id(load));
-    guard_load_unchanged(load);
-}
-
-TEST(a_value_that_is_found_unchanged_names_the_load_that_found_it_so, P159)
-{
-    struct guard_result result;
-    watch_init();
-    fleet.policy.loader = load_or_find_unchanged;
-    fleet.policy.stale_ms = 60000;
-    fleet.source.validator = "1";
-    fleet_open(1);
-    expect_row(0, "k", "k v1");
-    uint64_t load = last_load;
-    age_value("k", 30000); /* of its stale time */
-    expect_row(0, "k", "k v1");
-    WAIT_UNTIL(stats_of(fleet.guards[0]).load_unchanged == 1);
-    WAIT_UNTIL((result = expect_row(0, "k", "k v1"), result.source == GUARD_FROM_CACHE));
-    assert_true(last_load != load);
-    expect_load(&result, last_load);
-    assert_int_equal(fleet.source.begun, 1);
-}
-
 /* ---- numbers by kind ---- */
 
 static struct guard_kind *add_kind(const char *name)
