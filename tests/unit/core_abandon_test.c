@@ -47,8 +47,7 @@ TEST(nothing_is_cancelled_while_somebody_waits_here)
     get("a", &b);
     cancel(&a);
     sent_nothing();
-    finish_load(load, "A");
-    answered_value(&b, "A", GUARD_FROM_FLIGHT);
+    finish_load_for(load, "A", &b, GUARD_FROM_FLIGHT);
 }
 
 TEST(while_another_process_waits_the_load_goes_on_and_every_renewal_asks_again, P153)
@@ -85,8 +84,7 @@ TEST(a_request_that_joins_before_the_answer_gets_the_load)
     get("a", &b);
     reply_code(renewal, 1);
     sent_nothing();
-    finish_load(load, "A");
-    answered_value(&b, "A", GUARD_FROM_FLIGHT);
+    finish_load_for(load, "A", &b, GUARD_FROM_FLIGHT);
 }
 
 TEST(a_request_that_joins_just_after_gets_a_new_load_and_no_cancellation)
@@ -97,8 +95,7 @@ TEST(a_request_that_joins_just_after_gets_a_new_load_and_no_cancellation)
     struct seen *again = lease_after_abandoned(expect(CORE_ACQUIRE));
     load_fails(load, GUARD_FAILURE_UNAVAILABLE); /* the old one, cancelled */
     still_waits(&b);
-    finish_load(again, "A");
-    answered_value(&b, "A", GUARD_FROM_LOAD);
+    finish_load_for(again, "A", &b, GUARD_FROM_LOAD);
 }
 
 TEST(the_load_after_an_abandoned_one_is_never_abandoned_and_the_one_after_it_may_be, P153)
@@ -126,8 +123,7 @@ TEST(a_lease_that_is_given_back_before_its_load_leaves_the_mark_again)
     struct seen *release = expect(CORE_RELEASE);
     assert_true(release->action.abandoned_ms > 0);
     reply_code(release, 1);
-    finish_load(other, "B");
-    answered_value(&b, "B", GUARD_FROM_LOAD);
+    finish_load_for(other, "B", &b, GUARD_FROM_LOAD);
 }
 
 /* Redis says nothing. */
@@ -224,8 +220,7 @@ TEST(a_deferred_load_is_abandoned_and_its_key_is_free_at_once)
     assert_int_equal(stats_of().loads_running, 1);
     struct seen *again = lease_after_abandoned(lookup_of("a", &b));
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
-    finish_load(again, "A");
-    answered_value(&b, "A", GUARD_FROM_LOAD);
+    finish_load_for(again, "A", &b, GUARD_FROM_LOAD);
 }
 
 TEST_GROUP(.before = bench_that_abandons, .end = bench_close);

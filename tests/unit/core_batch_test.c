@@ -52,8 +52,7 @@ TEST(what_was_asked_in_one_turn_is_one_query)
     }
     assert_true(loads[0]->action.batch != 0);
     for (int i = 0; i < KEYS; i++) {
-        finish_load(loads[i], "v");
-        answered_value(&callers[i], "v", GUARD_FROM_LOAD);
+        finish_load_for(loads[i], "v", &callers[i], GUARD_FROM_LOAD);
     }
 }
 
@@ -64,8 +63,7 @@ TEST(a_key_that_waits_for_another_process_holds_no_other_up)
     get_all(callers, acquires);
     reply_kind(acquires[0], REPLY_LEASE);
     reply_busy(acquires[1], 3000);
-    reply_fresh(acquires[2], "v");
-    answered_value(&callers[2], "v", GUARD_FROM_CACHE);
+    reply_fresh_for(acquires[2], "v", &callers[2], GUARD_FROM_CACHE);
     reply_kind(acquires[3], REPLY_LEASE);
     turn_over();
     struct seen *first = expect(CORE_LOAD), *second = expect(CORE_LOAD);
@@ -120,8 +118,7 @@ TEST(a_batch_is_one_query_until_its_last_load_is_over)
         loads[i] = expect(CORE_LOAD);
     reply_kind(lookup_of("other", &other), REPLY_LEASE);
     for (int i = 0; i < KEYS - 1; i++) {
-        finish_load(loads[i], "v");
-        answered_value(&callers[i], "v", GUARD_FROM_LOAD);
+        finish_load_for(loads[i], "v", &callers[i], GUARD_FROM_LOAD);
         sent_nothing();
     }
     loaded(loads[KEYS - 1], "v");
@@ -130,8 +127,7 @@ TEST(a_batch_is_one_query_until_its_last_load_is_over)
     struct seen *load = expect(CORE_LOAD);
     assert_string_equal(load->key, "other");
     assert_int_equal(load->action.batch, 0);
-    finish_load(load, "v");
-    answered_value(&other, "v", GUARD_FROM_LOAD);
+    finish_load_for(load, "v", &other, GUARD_FROM_LOAD);
 }
 
 TEST(what_waits_for_a_worker_is_loaded_in_batches_of_the_size_allowed)
@@ -148,15 +144,13 @@ TEST(what_waits_for_a_worker_is_loaded_in_batches_of_the_size_allowed)
         loads[i] = expect(CORE_LOAD);
     sent_nothing(); /* one worker */
     for (int i = 0; i < 3; i++) {
-        finish_load(loads[i], "v");
-        answered_value(&callers[i], "v", GUARD_FROM_LOAD);
+        finish_load_for(loads[i], "v", &callers[i], GUARD_FROM_LOAD);
     }
     turn_over();
     struct seen *last = expect(CORE_LOAD);
     assert_string_equal(last->key, "k3");
     assert_true(last->action.batch != loads[0]->action.batch);
-    finish_load(last, "v");
-    answered_value(&callers[3], "v", GUARD_FROM_LOAD);
+    finish_load_for(last, "v", &callers[3], GUARD_FROM_LOAD);
 }
 
 TEST(a_key_asked_for_alone_waits_for_no_turn)
@@ -171,8 +165,7 @@ TEST(a_key_asked_for_alone_waits_for_no_turn)
     struct seen *load = begin_load("alone", &single); /* overtakes */
     assert_string_equal(load->key, "alone");
     assert_int_equal(load->action.batch, 0);
-    finish_load(load, "v");
-    answered_value(&single, "v", GUARD_FROM_LOAD);
+    finish_load_for(load, "v", &single, GUARD_FROM_LOAD);
     turn_over();
     assert_string_equal(expect(CORE_LOAD)->key, "k0");
 }
@@ -361,8 +354,7 @@ TEST(a_queued_key_that_is_asked_for_alone_too_leaves_its_batch, P94)
         finish_load(loads[i], "v");
     load = expect_load(keys[1]);
     assert_int_equal(load->action.batch, 0);
-    finish_load(load, "v");
-    answered_value(&single, "v", GUARD_FROM_FLIGHT);
+    finish_load_for(load, "v", &single, GUARD_FROM_FLIGHT);
     answered_value(&callers[1], "v", GUARD_FROM_LOAD);
     answered_value(&last, "v", GUARD_FROM_FLIGHT);
     drop_values(&first, 1);
@@ -895,12 +887,10 @@ TEST(a_key_that_a_loader_needs_leaves_the_query_that_it_is_in, P94)
     get_nested(singles[0], &circle, own, 5000); /* this one is a circle */
     answered(&circle, GUARD_FAILED);
     assert_int_equal(circle.waiter.result.failure, GUARD_FAILURE_CYCLE);
-    finish_load(own, "own");
-    answered_value(&nested, "own", GUARD_FROM_FLIGHT);
+    finish_load_for(own, "own", &nested, GUARD_FROM_FLIGHT);
     answered_value(&callers[1], "own", GUARD_FROM_LOAD);
     loaded(loads[1], "what the query has brought all the same");
-    finish_load(loads[0], "v");
-    answered_value(&callers[0], "v", GUARD_FROM_LOAD);
+    finish_load_for(loads[0], "v", &callers[0], GUARD_FROM_LOAD);
 }
 
 /* s0 needs k0, and that needs s1, which only stands beside s0. */
@@ -917,10 +907,8 @@ TEST(so_does_one_that_is_needed_further_down)
     reply_code(expect(CORE_RELEASE), 1);
     struct seen *own = lease(expect(CORE_ACQUIRE));
     assert_true(own->action.lender == load->action.load);
-    finish_load(own, "own");
-    answered_value(&nested, "own", GUARD_FROM_FLIGHT);
-    finish_load(load, "inner");
-    answered_value(&inner, "inner", GUARD_FROM_LOAD);
+    finish_load_for(own, "own", &nested, GUARD_FROM_FLIGHT);
+    finish_load_for(load, "inner", &inner, GUARD_FROM_LOAD);
     drop_values(&callers[1], 1);
 }
 

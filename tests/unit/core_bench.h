@@ -373,6 +373,28 @@ static inline void finish_load(struct seen *load, const char *body)
     reply_code(expect(CORE_FILL), 1);
 }
 
+/* The same, and what comes of it for one that waits. */
+static inline void loaded_for(struct seen *load, const char *body, struct caller *caller,
+                              enum guard_source source)
+{
+    loaded(load, body);
+    answered_value(caller, body, source);
+}
+
+static inline void finish_load_for(struct seen *load, const char *body, struct caller *caller,
+                                   enum guard_source source)
+{
+    finish_load(load, body);
+    answered_value(caller, body, source);
+}
+
+static inline void reply_fresh_for(struct seen *to, const char *body, struct caller *caller,
+                                   enum guard_source source)
+{
+    reply_fresh(to, body);
+    answered_value(caller, body, source);
+}
+
 /* Answers what is left over, as Redis and a loader would do it that come to their end. */
 static inline void answer_leftover(struct seen *seen)
 {

@@ -44,12 +44,10 @@ TEST(a_deferred_load_holds_a_place_and_no_thread)
     deferred(second);
     reply_kind(lookup_of("c", &c), REPLY_LEASE);
     sent_nothing(); /* the thread is free, but both loads run */
-    finish_load(first, "A");
-    answered_value(&a, "A", GUARD_FROM_LOAD);
+    finish_load_for(first, "A", &a, GUARD_FROM_LOAD);
     loaded(expect(CORE_LOAD), "C");
     reply_code(expect(CORE_FILL), 1);
-    finish_load(second, "B");
-    answered_value(&b, "B", GUARD_FROM_LOAD);
+    finish_load_for(second, "B", &b, GUARD_FROM_LOAD);
     answered_value(&c, "C", GUARD_FROM_LOAD);
 }
 
@@ -82,8 +80,7 @@ TEST(a_thousand_are_deferred_over_two_threads)
     }
     assert_int_equal(stats_of().loads_running, MANY);
     for (int i = 0; i < MANY; i++) {
-        finish_load(loads[i], "v");
-        answered_value(&callers[i], "v", GUARD_FROM_LOAD);
+        finish_load_for(loads[i], "v", &callers[i], GUARD_FROM_LOAD);
     }
     assert_int_equal(stats_of().loads_running, 0);
 }
@@ -135,8 +132,7 @@ TEST(at_its_limit_a_deferred_load_fails_at_once_and_what_it_says_later_is_ignore
     assert_int_equal(stats_of().loads_running, 1);
     sent_nothing();
     still_waits(&b);
-    finish_load(again, "new");
-    answered_value(&b, "new", GUARD_FROM_LOAD);
+    finish_load_for(again, "new", &b, GUARD_FROM_LOAD);
 }
 
 TEST(at_a_late_limit_no_renewal_goes_out_with_the_token_of_the_next_lease)
@@ -185,8 +181,7 @@ TEST(one_that_is_never_finished_gives_its_place_back_at_the_hold_limit, P152)
     assert_true(forget->action.load == load->action.load);
     struct seen *next = expect(CORE_LOAD);
     reply_code(renewal, 1);
-    finish_load(next, "B");
-    answered_value(&b, "B", GUARD_FROM_LOAD);
+    finish_load_for(next, "B", &b, GUARD_FROM_LOAD);
     loaded(load, "much too late");
     sent_nothing();
 }
@@ -203,8 +198,7 @@ TEST(a_deferred_load_whose_lease_is_lost_goes_on_for_its_waiters_until_its_limit
     still_waits(&a);
     sent_nothing();
     pass(1); /* its end says nothing about the source: another round */
-    reply_fresh(expect(CORE_ACQUIRE), "by another");
-    answered_value(&a, "by another", GUARD_FROM_CACHE);
+    reply_fresh_for(expect(CORE_ACQUIRE), "by another", &a, GUARD_FROM_CACHE);
 }
 
 /* ---- nested loads ---- */
@@ -250,13 +244,10 @@ TEST(a_thread_that_stands_still_because_of_a_deferred_load_runs_what_that_one_ne
     reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
     struct seen *nested = expect(CORE_LOAD);
     assert_true(nested->action.lender == blocking->action.load);
-    finish_load(nested, "X");
-    answered_value(&x, "X", GUARD_FROM_LOAD);
-    finish_load(later, "D");
-    answered_value(&d, "D", GUARD_FROM_LOAD);
+    finish_load_for(nested, "X", &x, GUARD_FROM_LOAD);
+    finish_load_for(later, "D", &d, GUARD_FROM_LOAD);
     answered_value(&joined, "D", GUARD_FROM_FLIGHT);
-    finish_load(blocking, "A");
-    answered_value(&a, "A", GUARD_FROM_LOAD);
+    finish_load_for(blocking, "A", &a, GUARD_FROM_LOAD);
 }
 
 /* The loader that stands still on that thread is to be back in time. */
@@ -329,10 +320,8 @@ TEST(a_place_stays_taken_while_a_nested_load_runs_in_it)
     assert_int_equal(stats_of().loads_running, 1);
     reply_kind(lookup_of("b", &b), REPLY_LEASE);
     sent_nothing();
-    finish_load(nested, "X");
-    answered_value(&x, "X", GUARD_FROM_LOAD);
-    finish_load(expect(CORE_LOAD), "B");
-    answered_value(&b, "B", GUARD_FROM_LOAD);
+    finish_load_for(nested, "X", &x, GUARD_FROM_LOAD);
+    finish_load_for(expect(CORE_LOAD), "B", &b, GUARD_FROM_LOAD);
 }
 
 /* ---- the end ---- */

@@ -397,8 +397,7 @@ TEST(it_is_answered_while_it_just_looks_again)
     shared("row");
     answered_value(&before, "row", GUARD_FROM_FLEET);
     still_waits(&after);
-    finish_load(lease(acquire), "newer");
-    answered_value(&after, "newer", GUARD_FROM_LOAD);
+    finish_load_for(lease(acquire), "newer", &after, GUARD_FROM_LOAD);
     assert_null(core_awaits(bench.core, "k", 1, TAG_A, true));
 }
 

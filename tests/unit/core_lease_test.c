@@ -22,8 +22,7 @@ TEST(a_lease_is_renewed_at_a_third_of_its_time_for_as_long_as_the_load_runs)
         assert_int_equal(renew->action.lease_ms, bench.policy.lease_ms);
         reply_code(renew, 1);
     }
-    finish_load(load, "v1");
-    answered_value(&caller, "v1", GUARD_FROM_LOAD);
+    finish_load_for(load, "v1", &caller, GUARD_FROM_LOAD);
     assert_int_equal(stats_of().lease_renewed, 9);
 }
 
@@ -52,8 +51,7 @@ TEST(one_unanswered_renewal_does_not_lose_the_lease, P8)
     sent_nothing();
     pass(750);
     reply_code(expect(CORE_RENEW), 1);
-    finish_load(load, "v1");
-    answered_value(&caller, "v1", GUARD_FROM_LOAD);
+    finish_load_for(load, "v1", &caller, GUARD_FROM_LOAD);
     assert_int_equal(stats_of().lease_lost, 0);
 }
 
@@ -84,8 +82,7 @@ TEST(a_lease_that_arrives_after_its_time_is_not_used, P7)
     reply_kind(acquire, REPLY_LEASE);
     struct seen *again = expect(CORE_ACQUIRE);
     assert_string_equal(again->prev, acquire->token);
-    finish_load(lease(again), "v1");
-    answered_value(&caller, "v1", GUARD_FROM_LOAD);
+    finish_load_for(lease(again), "v1", &caller, GUARD_FROM_LOAD);
 }
 
 TEST(a_lease_that_ran_out_in_the_queue_starts_no_load, P7)
@@ -120,8 +117,7 @@ TEST(a_lost_lease_cancels_the_load_if_more_than_half_of_its_time_is_left)
     /* its failure says nothing about the source: both ask again */
     still_waits(&caller);
     still_waits(&later);
-    finish_load(lease(expect(CORE_ACQUIRE)), "v2");
-    answered_value(&caller, "v2", GUARD_FROM_LOAD);
+    finish_load_for(lease(expect(CORE_ACQUIRE)), "v2", &caller, GUARD_FROM_LOAD);
     answered_value(&later, "v2", GUARD_FROM_FLIGHT);
     sent_nothing();
 }
@@ -135,12 +131,10 @@ TEST(a_lost_lease_lets_a_load_end_that_is_nearly_done)
         reply_code(expect(CORE_RENEW), third < 4);
     }
     sent_nothing();
-    loaded(load, "v1");
-    answered_value(&caller, "v1", GUARD_FROM_LOAD);
+    loaded_for(load, "v1", &caller, GUARD_FROM_LOAD);
     still_waits(&later);
     assert_int_equal(stats_of().fill_late, 1);
-    reply_fresh(expect(CORE_ACQUIRE), "v2");
-    answered_value(&later, "v2", GUARD_FROM_CACHE);
+    reply_fresh_for(expect(CORE_ACQUIRE), "v2", &later, GUARD_FROM_CACHE);
 }
 
 TEST(a_message_of_an_invalidation_asks_whether_the_lease_was_voided)
@@ -170,10 +164,8 @@ TEST(a_lease_lost_in_the_queue_is_asked_for_again)
     struct seen *renew = expect(CORE_RENEW);
     assert_string_equal(renew->key, "k2");
     reply_code(renew, 0);
-    reply_fresh(expect(CORE_ACQUIRE), "v2");
-    answered_value(&second, "v2", GUARD_FROM_CACHE);
-    finish_load(load, "v1");
-    answered_value(&first, "v1", GUARD_FROM_LOAD);
+    reply_fresh_for(expect(CORE_ACQUIRE), "v2", &second, GUARD_FROM_CACHE);
+    finish_load_for(load, "v1", &first, GUARD_FROM_LOAD);
 }
 
 /* ---- limits ---- */
@@ -229,8 +221,7 @@ TEST(a_load_given_up_is_not_a_duplicate_of_the_next_one)
     pass(900);
     expect(CORE_CANCEL);
     reply_code(expect(CORE_RELEASE), 1);
-    finish_load(begin_load("k", &second), "v2");
-    answered_value(&second, "v2", GUARD_FROM_LOAD);
+    finish_load_for(begin_load("k", &second), "v2", &second, GUARD_FROM_LOAD);
     assert_int_equal(stats_of().load_duplicate, 0);
 }
 

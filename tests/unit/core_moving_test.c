@@ -20,8 +20,7 @@ TEST(a_miss_of_a_moving_key_is_loaded_at_once_without_a_lease, P142)
     reply_kind(expect(CORE_ACQUIRE), REPLY_MOVING);
     struct seen *load = expect(CORE_LOAD); /* one for both */
     sent_nothing();
-    loaded(load, "v1");
-    answered_value(&callers[0], "v1", GUARD_FROM_LOAD);
+    loaded_for(load, "v1", &callers[0], GUARD_FROM_LOAD);
     answered_value(&callers[1], "v1", GUARD_FROM_FLIGHT);
     sent_nothing(); /* nothing is stored, and nothing is given back */
     assert_int_equal(stats_of().load_uncached, 1);
@@ -36,8 +35,7 @@ TEST(an_earlier_attempt_is_still_named_once_the_keys_have_moved)
     reply_kind(moving, REPLY_MOVING);
     struct seen *load = expect(CORE_LOAD);
     get("k", &later);
-    loaded(load, "v1");
-    answered_value(&caller, "v1", GUARD_FROM_LOAD);
+    loaded_for(load, "v1", &caller, GUARD_FROM_LOAD);
     assert_string_equal(expect(CORE_ACQUIRE)->prev, lost->token);
 }
 
@@ -169,8 +167,7 @@ TEST(a_waiter_that_needs_a_newer_row_does_not_wait_for_the_keys)
     reply_kind(acquire, REPLY_MOVING);
     struct seen *bare = expect(CORE_LOAD);
     sent_nothing();
-    loaded(bare, "v2");
-    answered_value(&after, "v2", GUARD_FROM_LOAD);
+    loaded_for(bare, "v2", &after, GUARD_FROM_LOAD);
 }
 
 TEST(a_waiter_that_joins_in_a_pause_is_answered_by_the_fill_that_follows_it)
@@ -186,8 +183,7 @@ TEST(a_waiter_that_joins_in_a_pause_is_answered_by_the_fill_that_follows_it)
     reply_code(fill, 1);
     answered_value(&joined, "v1", GUARD_FROM_FLIGHT);
     still_waits(&late); /* it may know of an invalidation that came after the fill */
-    reply_fresh(expect(CORE_ACQUIRE), "v1");
-    answered_value(&late, "v1", GUARD_FROM_CACHE);
+    reply_fresh_for(expect(CORE_ACQUIRE), "v1", &late, GUARD_FROM_CACHE);
 }
 
 /* If the first attempt has stored it, an invalidation may have followed that the second one does not meet. */
@@ -250,8 +246,7 @@ TEST(a_get_that_joins_while_a_release_pauses_looks_up_at_once)
     get("k", &late);
     struct seen *acquire = expect(CORE_ACQUIRE);
     assert_string_equal(acquire->prev, load->token);
-    reply_fresh(acquire, "v1");
-    answered_value(&late, "v1", GUARD_FROM_CACHE);
+    reply_fresh_for(acquire, "v1", &late, GUARD_FROM_CACHE);
     pass(FOR_LONG_MS);
     sent_nothing();
 }
@@ -369,8 +364,7 @@ TEST(while_the_permits_move_loads_start_without)
     assert_string_equal(load->permit, "");
     sent_nothing(); /* nothing ran, nothing is given back */
     assert_int_equal(stats_of().permit_spared, 1);
-    finish_load(load, "v1");
-    answered_value(&caller, "v1", GUARD_FROM_LOAD);
+    finish_load_for(load, "v1", &caller, GUARD_FROM_LOAD);
 }
 
 /* ---- the breaker ---- */
@@ -379,8 +373,7 @@ TEST(moving_keys_are_no_reason_to_leave_redis_alone, P142)
 {
     for (unsigned i = 0; i < 3 * BREAKER_TRIP; i++) {
         reply_kind(lookup_of("k", &caller), REPLY_MOVING);
-        loaded(expect(CORE_LOAD), "v1");
-        answered_value(&caller, "v1", GUARD_FROM_LOAD);
+        loaded_for(expect(CORE_LOAD), "v1", &caller, GUARD_FROM_LOAD);
     }
     assert_false(stats_of().breaker_open);
 }
@@ -391,8 +384,7 @@ TEST(nor_do_they_excuse_commands_without_answer)
         core_replied(bench.core, bench.now_us, 1, &(struct core_reply){.kind = REPLY_UNKNOWN});
         if (i + 1 < BREAKER_TRIP) {
             reply_kind(lookup_of("k", &caller), REPLY_MOVING);
-            loaded(expect(CORE_LOAD), "v1");
-            answered_value(&caller, "v1", GUARD_FROM_LOAD);
+            loaded_for(expect(CORE_LOAD), "v1", &caller, GUARD_FROM_LOAD);
         }
     }
     assert_true(stats_of().breaker_open);
@@ -411,8 +403,7 @@ TEST(a_probe_that_meets_moving_keys_makes_way_for_another_one)
     reply_kind(probe, REPLY_MOVING);
     expect(CORE_LOAD);
     assert_true(stats_of().breaker_open);
-    reply_fresh(lookup_of("third", &callers[2]), "v1");
-    answered_value(&callers[2], "v1", GUARD_FROM_CACHE);
+    reply_fresh_for(lookup_of("third", &callers[2]), "v1", &callers[2], GUARD_FROM_CACHE);
     assert_false(stats_of().breaker_open);
 }
 

@@ -73,8 +73,7 @@ static void is_not_kept(void)
 TEST(what_is_loaded_without_redis_answers_the_next_for_outage_ms)
 {
     go_away();
-    loaded(load_alone(&caller), "row");
-    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    loaded_for(load_alone(&caller), "row", &caller, GUARD_FROM_LOAD);
     is_kept("row");
     pass(SPAN_MS - SPAN_MS / 20 - 1);
     is_kept("row");
@@ -90,8 +89,7 @@ TEST(it_is_as_old_as_the_beginning_of_its_query)
     go_away();
     struct seen *load = load_alone(&caller);
     pass(SPAN_MS - SPAN_MS / 20 - 100);
-    loaded(load, "row");
-    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    loaded_for(load, "row", &caller, GUARD_FROM_LOAD);
     is_kept("row");
     assert_int_equal(third.waiter.result.age_ms, SPAN_MS - SPAN_MS / 20 - 100);
     pass(SPAN_MS / 20 + 100);
@@ -104,8 +102,7 @@ TEST(who_comes_during_the_query_needs_none_of_its_own)
     go_away();
     struct seen *load = load_alone(&caller);
     get("k", &second);
-    loaded(load, "row");
-    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    loaded_for(load, "row", &caller, GUARD_FROM_LOAD);
     answered_value(&second, "row", GUARD_FROM_KEPT);
     sent_nothing();
 }
@@ -128,8 +125,7 @@ static void loads_for(struct core_waiter who)
     guard_value_unref(&caller.waiter.result.value);
     second = (struct caller){.waiter = who};
     get_as_prepared("k", &second, bench.now_us + UINT64_C(10000000));
-    loaded(expect(CORE_LOAD), "newer");
-    answered_value(&second, "newer", GUARD_FROM_LOAD);
+    loaded_for(expect(CORE_LOAD), "newer", &second, GUARD_FROM_LOAD);
 }
 
 TEST(a_get_that_redis_has_answered_loads)
@@ -160,10 +156,8 @@ TEST(a_nested_get_loads)
     get("outer", &caller);
     struct seen *outer = expect(CORE_LOAD);
     get_nested("k", &second, outer, 1000);
-    loaded(expect(CORE_LOAD), "newer");
-    answered_value(&second, "newer", GUARD_FROM_LOAD);
-    loaded(outer, "outer");
-    answered_value(&caller, "outer", GUARD_FROM_LOAD);
+    loaded_for(expect(CORE_LOAD), "newer", &second, GUARD_FROM_LOAD);
+    loaded_for(outer, "outer", &caller, GUARD_FROM_LOAD);
 }
 
 /* A lookup of its own was answered, and then Redis goes. */
@@ -179,8 +173,7 @@ TEST(a_waiter_whose_acquire_was_answered_loads)
     reply_kind(expect(CORE_ACQUIRE), REPLY_UNKNOWN);
     reply_kind(expect(CORE_ACQUIRE), REPLY_UNKNOWN);
     answered_value(&second, "old", GUARD_FROM_KEPT);
-    loaded(expect(CORE_LOAD), "new");
-    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    loaded_for(expect(CORE_LOAD), "new", &caller, GUARD_FROM_LOAD);
 }
 
 TEST(a_deadline_that_comes_while_redis_says_nothing_is_met_with_what_is_kept)
@@ -201,8 +194,7 @@ TEST(an_invalidation_during_the_query_voids_what_it_brings)
     go_away();
     struct seen *load = load_alone(&caller);
     near_invalidation_begins(near, false, "k", 1);
-    loaded(load, "row");
-    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    loaded_for(load, "row", &caller, GUARD_FROM_LOAD);
     is_not_kept();
 }
 
@@ -212,8 +204,7 @@ TEST(a_subscription_that_comes_back_during_the_query_voids_it_too)
     go_away();
     struct seen *load = load_alone(&caller);
     near_subscribed(near, true);
-    loaded(load, "row");
-    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    loaded_for(load, "row", &caller, GUARD_FROM_LOAD);
     is_not_kept();
 }
 
@@ -255,8 +246,7 @@ TEST(its_own_life_bounds_it)
 
 TEST(what_is_loaded_under_a_lease_is_kept_as_well)
 {
-    finish_load(begin_load("k", &caller), "row");
-    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    finish_load_for(begin_load("k", &caller), "row", &caller, GUARD_FROM_LOAD);
     go_away();
     is_kept("row");
 }

@@ -64,8 +64,7 @@ TEST(only_the_starter_is_answered_and_the_others_load_at_once, P149)
     still_waits(&callers[2]);
     struct seen *fill = expect(CORE_FILL);
     struct seen *next = load_of(&callers[1]), *last = load_of(&callers[2]);
-    loaded(last, "of 2");
-    answered_value(&callers[2], "of 2", GUARD_FROM_LOAD);
+    loaded_for(last, "of 2", &callers[2], GUARD_FROM_LOAD);
     still_waits(&callers[1]);
     passed(next, "of 1");
     answered_value(&callers[1], "of 1", GUARD_FROM_LOAD);
@@ -82,8 +81,7 @@ TEST(a_starter_that_has_left_leaves_it_to_nobody)
     passed(load, "of the starter");
     still_waits(&other);
     expect(CORE_FILL);
-    loaded(load_of(&other), "of the other");
-    answered_value(&other, "of the other", GUARD_FROM_LOAD);
+    loaded_for(load_of(&other), "of the other", &other, GUARD_FROM_LOAD);
 }
 
 TEST(a_refresh_in_the_background_answers_nobody)
@@ -99,8 +97,7 @@ TEST(a_refresh_in_the_background_answers_nobody)
     passed(load, "of nobody");
     still_waits(&late);
     assert_true(expect(CORE_FILL)->action.mark);
-    loaded(load_of(&late), "its own");
-    answered_value(&late, "its own", GUARD_FROM_LOAD);
+    loaded_for(load_of(&late), "its own", &late, GUARD_FROM_LOAD);
 }
 
 TEST(an_absent_row_is_passed_as_well)
@@ -186,8 +183,7 @@ TEST(what_comes_back_of_its_fill_answers_nobody)
         get("k", &late);
         reply_kind(fill, KINDS[i]);
         still_waits(&late);
-        loaded(load_of(&late), "its own");
-        answered_value(&late, "its own", GUARD_FROM_LOAD);
+        loaded_for(load_of(&late), "its own", &late, GUARD_FROM_LOAD);
     }
 }
 
@@ -200,8 +196,7 @@ TEST(a_load_that_lost_its_lease_leaves_no_mark)
     expect(CORE_CANCEL);
     passed(load, "row");
     answered_value(&starter, "row", GUARD_FROM_LOAD);
-    loaded(load_of(&other), "its own");
-    answered_value(&other, "its own", GUARD_FROM_LOAD);
+    loaded_for(load_of(&other), "its own", &other, GUARD_FROM_LOAD);
     sent_nothing();
 }
 
@@ -214,8 +209,7 @@ TEST(without_redis_they_load_at_once_as_well)
     get("k", &other);
     passed(load, "of the starter");
     answered_value(&starter, "of the starter", GUARD_FROM_LOAD);
-    loaded(load_of(&other), "of the other");
-    answered_value(&other, "of the other", GUARD_FROM_LOAD);
+    loaded_for(load_of(&other), "of the other", &other, GUARD_FROM_LOAD);
     sent_nothing();
 }
 
@@ -228,11 +222,9 @@ TEST(a_get_whose_lookup_found_the_mark_loads_without_an_acquire)
     get_passing("k", &second);
     struct seen *two = load_of(&second);
     assert_int_equal(stats_of().flights, 2);
-    loaded(two, "of the second");
-    answered_value(&second, "of the second", GUARD_FROM_LOAD);
+    loaded_for(two, "of the second", &second, GUARD_FROM_LOAD);
     still_waits(&first);
-    loaded(one, "of the first");
-    answered_value(&first, "of the first", GUARD_FROM_LOAD);
+    loaded_for(one, "of the first", &first, GUARD_FROM_LOAD);
     sent_nothing();
     assert_int_equal(stats_of().load_uncached, 2);
     assert_int_equal(stats_of().load_duplicate, 0);
@@ -243,10 +235,8 @@ TEST(it_joins_no_load_that_runs_under_a_lease)
     static struct caller waiting, passing;
     struct seen *load = begin_load("k", &waiting);
     get_passing("k", &passing);
-    loaded(load_of(&passing), "its own");
-    answered_value(&passing, "its own", GUARD_FROM_LOAD);
-    finish_load(load, "row");
-    answered_value(&waiting, "row", GUARD_FROM_LOAD);
+    loaded_for(load_of(&passing), "its own", &passing, GUARD_FROM_LOAD);
+    finish_load_for(load, "row", &waiting, GUARD_FROM_LOAD);
     assert_int_equal(stats_of().load_duplicate, 0);
 }
 
@@ -256,10 +246,8 @@ TEST(an_acquire_that_finds_the_mark_parts_its_waiters)
     get("k", &second);
     reply_mark(acquire);
     struct seen *one = load_of(&first), *two = load_of(&second);
-    loaded(two, "of the second");
-    answered_value(&second, "of the second", GUARD_FROM_LOAD);
-    loaded(one, "of the first");
-    answered_value(&first, "of the first", GUARD_FROM_LOAD);
+    loaded_for(two, "of the second", &second, GUARD_FROM_LOAD);
+    loaded_for(one, "of the first", &first, GUARD_FROM_LOAD);
     assert_int_equal(stats_of().hit, 0);
 }
 
@@ -316,8 +304,7 @@ TEST(a_peek_beside_a_refresh_that_finds_it_parts_its_waiters)
     expect(CORE_LOAD);
     get("k", &late);
     reply_mark(expect(CORE_ACQUIRE));
-    loaded(load_of(&late), "its own");
-    answered_value(&late, "its own", GUARD_FROM_LOAD);
+    loaded_for(load_of(&late), "its own", &late, GUARD_FROM_LOAD);
 }
 
 /* ---- its limits ---- */
@@ -376,10 +363,8 @@ TEST(with_no_queue_it_loads_if_a_worker_is_free)
     bench.config.load_queue = 0;
     bench_open();
     fill_with_passing(callers, 3);
-    loaded(load_of(&callers[0]), "a");
-    answered_value(&callers[0], "a", GUARD_FROM_LOAD);
-    loaded(load_of(&callers[1]), "b");
-    answered_value(&callers[1], "b", GUARD_FROM_LOAD);
+    loaded_for(load_of(&callers[0]), "a", &callers[0], GUARD_FROM_LOAD);
+    loaded_for(load_of(&callers[1]), "b", &callers[1], GUARD_FROM_LOAD);
     answered(&callers[2], GUARD_SHED);
 }
 
@@ -389,8 +374,7 @@ TEST(a_failure_of_such_a_load_is_remembered_by_nobody)
     load_fails(load_of(&first), GUARD_FAILURE_UNAVAILABLE);
     answered_from(&first, GUARD_FAILED, GUARD_FROM_LOAD);
     get_passing("k", &second);
-    loaded(load_of(&second), "row");
-    answered_value(&second, "row", GUARD_FROM_LOAD);
+    loaded_for(load_of(&second), "row", &second, GUARD_FROM_LOAD);
     assert_int_equal(stats_of().flights, 0);
 }
 
@@ -412,10 +396,8 @@ TEST(a_nested_one_runs_on_the_thread_of_its_outer_load)
     get_as_prepared("k", &inner, bench.now_us + 1000 * BENCH_MS);
     struct seen *lent = load_of(&inner);
     assert_int_equal(lent->action.lender, load->action.load);
-    loaded(lent, "row");
-    answered_value(&inner, "row", GUARD_FROM_LOAD);
-    finish_load(load, "outer row");
-    answered_value(&outer, "outer row", GUARD_FROM_LOAD);
+    loaded_for(lent, "row", &inner, GUARD_FROM_LOAD);
+    finish_load_for(load, "outer row", &outer, GUARD_FROM_LOAD);
 }
 
 /* Its waiter moves, and the outer load waits in the new flight. */
@@ -430,12 +412,9 @@ TEST(a_nested_waiter_that_parts_is_lent_its_thread)
     struct seen *lent = one->action.lender != 0 ? one : two;
     assert_ptr_equal(lent->action.starter, &inner.waiter);
     assert_int_equal(lent->action.lender, load->action.load);
-    loaded(lent, "of the inner");
-    answered_value(&inner, "of the inner", GUARD_FROM_LOAD);
-    loaded(lent == one ? two : one, "of the first");
-    answered_value(&first, "of the first", GUARD_FROM_LOAD);
-    finish_load(load, "outer row");
-    answered_value(&outer, "outer row", GUARD_FROM_LOAD);
+    loaded_for(lent, "of the inner", &inner, GUARD_FROM_LOAD);
+    loaded_for(lent == one ? two : one, "of the first", &first, GUARD_FROM_LOAD);
+    finish_load_for(load, "outer row", &outer, GUARD_FROM_LOAD);
 }
 
 /* ---- batches ---- */
@@ -459,12 +438,9 @@ TEST(several_keys_that_pass_are_one_query_but_no_key_is_in_it_twice)
     assert_ptr_equal(three->action.starter, &a_again.waiter);
     assert_true(one->action.batch != 0 && one->action.batch == two->action.batch);
     assert_true(three->action.batch != one->action.batch);
-    loaded(three, "of the other");
-    answered_value(&a_again, "of the other", GUARD_FROM_LOAD);
-    loaded(one, "a");
-    answered_value(&a, "a", GUARD_FROM_LOAD);
-    loaded(two, "b");
-    answered_value(&b, "b", GUARD_FROM_LOAD);
+    loaded_for(three, "of the other", &a_again, GUARD_FROM_LOAD);
+    loaded_for(one, "a", &a, GUARD_FROM_LOAD);
+    loaded_for(two, "b", &b, GUARD_FROM_LOAD);
 }
 
 TEST_GROUP(.before = bench_up, .end = bench_close);

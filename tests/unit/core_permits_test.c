@@ -363,8 +363,7 @@ TEST(a_nested_load_holds_its_permit_only_briefly_for_another_process)
     }
     assert_non_null(next);
     assert_in_range(bench.now_us - began_us, 1, 300000);
-    loaded(next, "row");
-    answered_value(&inner, "row", GUARD_FROM_LOAD);
+    loaded_for(next, "row", &inner, GUARD_FROM_LOAD);
     loaded(load, "row");
     expect(CORE_PERMIT_RELEASE);
     guard_value_unref(&outer.waiter.result.value);

@@ -67,8 +67,7 @@ TEST(the_value_of_another_lease_is_only_a_wake_up, P23)
     wait_for("k", &caller, TAG_B);
     pushed("k", TAG_A, "old row");
     still_waits(&caller);
-    reply_fresh(expect(CORE_ACQUIRE), "row");
-    answered_value(&caller, "row", GUARD_FROM_FLEET);
+    reply_fresh_for(expect(CORE_ACQUIRE), "row", &caller, GUARD_FROM_FLEET);
     assert_int_equal(stats_of().push_answered, 0);
 }
 
@@ -107,8 +106,7 @@ TEST(a_waiter_that_joined_after_the_lookup_was_sent_looks_again, P23)
     answered_value(&before, "row", GUARD_FROM_FLEET);
     still_waits(&during);
     still_waits(&after);
-    reply_fresh(expect(CORE_ACQUIRE), "newer row");
-    answered_value(&during, "newer row", GUARD_FROM_FLEET);
+    reply_fresh_for(expect(CORE_ACQUIRE), "newer row", &during, GUARD_FROM_FLEET);
     guard_value_unref(&after.waiter.result.value);
     assert_int_equal(stats_of().push_answered, 1);
 }
@@ -120,8 +118,7 @@ TEST(where_all_joined_too_late_it_is_only_a_wake_up)
     cancel(&before);
     pushed("k", TAG_A, "row");
     still_waits(&after);
-    reply_fresh(expect(CORE_ACQUIRE), "row");
-    answered_value(&after, "row", GUARD_FROM_FLEET);
+    reply_fresh_for(expect(CORE_ACQUIRE), "row", &after, GUARD_FROM_FLEET);
 }
 
 /* Every poll looks again, so a waiter that has come since the last one is served by the next message. */
@@ -148,16 +145,14 @@ TEST(one_that_overtakes_the_busy_reply_is_latched_like_any_message)
     sent_nothing();
     reply_busy_with(acquire, TAG_A);
     still_waits(&caller);
-    reply_fresh(expect(CORE_ACQUIRE), "row");
-    answered_value(&caller, "row", GUARD_FROM_FLEET);
+    reply_fresh_for(expect(CORE_ACQUIRE), "row", &caller, GUARD_FROM_FLEET);
 }
 
 TEST(one_that_is_lost_is_made_good_by_the_poll)
 {
     wait_for("k", &caller, TAG_A);
     pass(50);
-    reply_fresh(expect(CORE_ACQUIRE), "row");
-    answered_value(&caller, "row", GUARD_FROM_FLEET);
+    reply_fresh_for(expect(CORE_ACQUIRE), "row", &caller, GUARD_FROM_FLEET);
     pushed("k", TAG_A, "row"); /* no waiter is left */
     sent_nothing();
 }
@@ -169,8 +164,7 @@ TEST(only_a_flight_that_waits_is_answered_with_it)
     pushed("other", TAG_A, "row");
     still_waits(&caller);
     sent_nothing();
-    finish_load(load, "own row");
-    answered_value(&caller, "own row", GUARD_FROM_LOAD);
+    finish_load_for(load, "own row", &caller, GUARD_FROM_LOAD);
 }
 
 TEST(a_flood_of_them_is_slowed_down_like_any_messages)

@@ -96,8 +96,7 @@ TEST(a_get_that_finds_a_resting_flight_asks_for_itself)
 {
     refresh("k", NULL);
     reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OTHERS, 3000);
-    reply_fresh(lookup_of("k", &caller), "new");
-    answered_value(&caller, "new", GUARD_FROM_CACHE);
+    reply_fresh_for(lookup_of("k", &caller), "new", &caller, GUARD_FROM_CACHE);
     assert_true(core_idle(bench.core));
 }
 
@@ -109,8 +108,7 @@ TEST(a_refresh_finds_no_place_among_the_loads_of_users_and_asks_nothing, P157)
     struct seen *load = begin_load("other", &caller);
     refresh("k", NULL);
     sent_nothing();
-    finish_load(load, "v");
-    answered_value(&caller, "v", GUARD_FROM_LOAD);
+    finish_load_for(load, "v", &caller, GUARD_FROM_LOAD);
 }
 
 TEST(what_a_refresh_gets_and_does_not_need_is_given_back)
@@ -206,8 +204,7 @@ TEST(a_refresh_within_the_soft_limit_answers_with_the_new_value)
     reply_stale_of(lookup_of("k", &caller), REFRESH_OURS, 3000);
     pass(199);
     still_waits(&caller);
-    finish_load(expect(CORE_LOAD), "new");
-    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    finish_load_for(expect(CORE_LOAD), "new", &caller, GUARD_FROM_LOAD);
     assert_int_equal(stats_of().stale_soft, 0);
 }
 
@@ -236,8 +233,7 @@ TEST(the_soft_limit_holds_also_while_another_process_refreshes)
     message("k", false);
     struct seen *again = expect(CORE_ACQUIRE);
     get("k", &late); /* after that lookup */
-    reply_fresh(again, "new");
-    answered_value(&patient, "new", GUARD_FROM_FLEET);
+    reply_fresh_for(again, "new", &patient, GUARD_FROM_FLEET);
     reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OTHERS, 3000);
     pass(200);
     answered_value(&late, "old", GUARD_FROM_STALE);
@@ -292,8 +288,7 @@ TEST(a_value_in_hand_is_not_served_beyond_its_stale_time, P71)
     struct seen *load = expect(CORE_LOAD);
     pass(200);
     still_waits(&caller); /* there is none any more: the hard limit holds */
-    finish_load(load, "new");
-    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    finish_load_for(load, "new", &caller, GUARD_FROM_LOAD);
 }
 
 TEST(an_earlier_deadline_is_an_earlier_soft_limit)
@@ -326,8 +321,7 @@ TEST(a_value_in_hand_never_goes_to_a_waiter_that_came_after_its_lookup)
     pass(200);
     answered_value(&first, "old", GUARD_FROM_STALE);
     still_waits(&second);
-    finish_load(load, "new");
-    answered_value(&second, "new", GUARD_FROM_FLIGHT);
+    finish_load_for(load, "new", &second, GUARD_FROM_FLIGHT);
 }
 
 /* ---- unchanged ---- */
@@ -403,8 +397,7 @@ TEST(a_touch_whose_lease_was_voided_answers_only_waiters_from_before_the_query)
     reply_code(expect(CORE_TOUCH), 0);
     answered_value(&early, "old", GUARD_FROM_LOAD);
     still_waits(&late);
-    reply_fresh(expect(CORE_ACQUIRE), "new");
-    answered_value(&late, "new", GUARD_FROM_CACHE);
+    reply_fresh_for(expect(CORE_ACQUIRE), "new", &late, GUARD_FROM_CACHE);
 }
 
 TEST(an_unanswered_touch_is_repeated_with_its_token)
@@ -422,15 +415,13 @@ TEST(there_is_nothing_to_compare_with_when_nothing_is_cached_or_it_is_not_ours)
 {
     struct seen *load = begin_load("missing", &missing);
     assert_null(load->action.previous);
-    finish_load(load, "v");
-    answered_value(&missing, "v", GUARD_FROM_LOAD);
+    finish_load_for(load, "v", &missing, GUARD_FROM_LOAD);
     reply(
         lookup_of("damaged", &damaged_one),
         (struct core_reply){.kind = REPLY_STALE, .refresher = REFRESH_OURS, .damaged = true, .head = FILLER});
     load = expect(CORE_LOAD);
     assert_null(load->action.previous);
-    finish_load(load, "v");
-    answered_value(&damaged_one, "v", GUARD_FROM_LOAD);
+    finish_load_for(load, "v", &damaged_one, GUARD_FROM_LOAD);
 }
 
 TEST_GROUP(.before = set_up, .end = bench_close);

@@ -66,6 +66,12 @@ static void reign(unsigned shard)
     sent_nothing(); /* it only takes note */
 }
 
+static void reign_and_replay(unsigned shard)
+{
+    reign(shard);
+    pass(REPLAY_SPREAD_MS);
+}
+
 static struct seen *expect_replay(const char *name, bool of_tag)
 {
     struct seen *seen = expect(CORE_INVALIDATE);
@@ -97,8 +103,7 @@ TEST(confirmed_keys_and_tags_are_said_again_to_another_master_and_count_for_no_c
 {
     confirm("k", false);
     confirm("k", true); /* another thing by the same name */
-    reign(0);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(0);
     struct seen *key = expect_replay("k", false), *tag = expect_replay("k", true);
     sent_nothing();
     reply_code(key, 3);
@@ -115,8 +120,7 @@ TEST(a_key_is_said_once_however_often_it_was_invalidated)
         confirm("a", false);
         confirm("b", false);
     }
-    reign(0);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(0);
     expect_replay("a", false);
     expect_replay("b", false);
     sent_nothing();
@@ -136,8 +140,7 @@ TEST(what_was_not_confirmed_is_not_said_again)
     pass(2);
     assert_int_equal(given_up.result.status, GUARD_UNKNOWN);
     reply_code(unknown, 1); /* too late */
-    reign(0);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(0);
     reply_code(expect_replay("k", false), 1);
     nothing_is_replayed();
 }
@@ -150,8 +153,7 @@ TEST(its_age_is_that_at_the_last_answer_of_the_old_master_however_long_the_outag
     pass(1);
     master_answers();
     pass(10 * REPLAY_AGE_MS); /* nothing answers */
-    reign(0);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(0);
     expect_replay("young", false);
     sent_nothing();
 }
@@ -161,8 +163,7 @@ TEST(what_is_just_young_enough_is_said)
     confirm("k", false);
     pass(REPLAY_AGE_MS);
     master_answers();
-    reign(0);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(0);
     expect_replay("k", false);
 }
 
@@ -173,8 +174,7 @@ TEST(commands_without_answer_do_not_show_that_the_old_master_lives)
     static const enum core_reply_kind kinds[] = {REPLY_UNSENT, REPLY_UNKNOWN};
     for (int i = 0; i < 2; i++)
         core_replied(bench.core, bench.now_us, 1, &(struct core_reply){.kind = kinds[i]});
-    reign(0);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(0);
     expect_replay("k", false);
 }
 
@@ -205,8 +205,7 @@ TEST(one_change_voids_a_load_that_began_after_it_once, P137)
     reply_code(expect(CORE_RENEW), 0);
     expect(CORE_CANCEL);
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
-    finish_load(lease(expect(CORE_ACQUIRE)), "v1");
-    answered_value(&caller, "v1", GUARD_FROM_LOAD);
+    finish_load_for(lease(expect(CORE_ACQUIRE)), "v1", &caller, GUARD_FROM_LOAD);
     nothing_is_replayed();
 }
 
@@ -214,8 +213,7 @@ TEST(the_next_change_says_it_once_more_also_what_was_itself_a_replay)
 {
     confirm("k", false);
     for (int change = 0; change < 3; change++) {
-        reign(0);
-        pass(REPLAY_SPREAD_MS);
+        reign_and_replay(0);
         reply_code(expect_replay("k", false), 1);
         pass(REPLAY_AGE_MS / 2 * 3); /* since the caller's */
     }
@@ -234,8 +232,7 @@ TEST(what_the_process_invalidates_itself_meanwhile_needs_no_replay)
 TEST(a_reply_to_a_replay_that_the_process_has_overtaken_is_of_no_matter)
 {
     confirm("k", false);
-    reign(0);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(0);
     struct seen *replay = expect_replay("k", false);
     confirm("k", false);
     reply_kind(replay, REPLY_UNKNOWN);
@@ -246,12 +243,10 @@ TEST(a_reply_to_a_replay_that_the_process_has_overtaken_is_of_no_matter)
 TEST(a_reply_to_a_replay_from_before_the_next_change_confirms_none_after_it, P137)
 {
     confirm("k", false);
-    reign(0);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(0);
     struct seen *before = expect_replay("k", false);
     confirm("k", false);
-    reign(0);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(0);
     struct seen *after = expect_replay("k", false);
     assert_int_not_equal(after->action.op, before->action.op);
     reply_code(before, 1);
@@ -268,8 +263,7 @@ TEST(a_replay_that_the_process_has_overtaken_holds_up_no_other)
 {
     confirm("a", false);
     confirm("b", false);
-    reign(0);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(0);
     struct seen *a = expect_replay("a", false), *b = expect_replay("b", false);
     reply_kind(a, REPLY_REFUSED);
     reply_kind(b, REPLY_REFUSED);
@@ -351,8 +345,7 @@ TEST(one_without_confirmation_is_sent_again_and_until_then_one_at_a_time)
     confirm("a", false);
     confirm("b", false);
     confirm("c", false);
-    reign(0);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(0);
     struct seen *a = expect_replay("a", false), *b = expect_replay("b", false),
                 *c = expect_replay("c", false);
     reply_kind(a, REPLY_UNSENT);
@@ -374,8 +367,7 @@ TEST(a_new_link_ends_the_pause)
 {
     confirm("a", false);
     confirm("b", false);
-    reign(0);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(0);
     reply_kind(expect_replay("a", false), REPLY_UNSENT);
     reply_kind(expect_replay("b", false), REPLY_UNSENT);
     sent_nothing();
@@ -430,8 +422,7 @@ TEST(what_is_past_makes_way_unnoticed)
     confirm("k2", false); /* by then the master is known to have lived on */
     bench.seen_first = bench.seen_count = 0;
     assert_int_equal(stats_of().replay_dropped, 0);
-    reign(0);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(0);
     expect_replay("k", false);
     expect_replay("k2", false);
     sent_nothing();
@@ -461,8 +452,7 @@ static void assert_said_again(bool first_expires, bool then_expires, bool long_b
         pass(REPLAY_AGE_MS + 1);
     master_answers();
     reply_code(send_change_of("k", false, then_expires), 1);
-    reign(0);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(0);
     assert_int_equal(expect_replay("k", false)->action.expires, expires);
 }
 
@@ -480,12 +470,10 @@ TEST(only_what_is_of_the_shard_is_said_again_there)
     confirm("1", false);
     confirm("2", false);
     confirm("1 is its name", true);
-    reign(2);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(2);
     reply_code(expect_replay("2", false), 1);
     nothing_is_replayed();
-    reign(tags_shard);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(tags_shard);
     reply_code(expect_replay("1 is its name", true), 1);
     nothing_is_replayed();
 }
@@ -517,8 +505,7 @@ TEST(a_key_that_has_moved_since_its_master_changed_is_said_again_where_it_is)
         keys_shard = 4;
         confirm("k", false);
         keys_shard = 5;
-        reign(told);
-        pass(REPLAY_SPREAD_MS);
+        reign_and_replay(told);
         struct seen *seen = expect_replay("k", false);
         assert_int_equal(seen->action.op >> CORE_OP_COUNT_BITS & 0xff, 5);
         reply_code(seen, 1);
@@ -536,8 +523,7 @@ TEST(a_key_whose_invalidation_was_led_to_another_master_is_said_again_when_eithe
     keys_shard = 5;
     reply_code(seen, 1);
     keys_shard = 4;
-    reign(5);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(5);
     reply_code(expect_replay("k", false), 1);
     reign(5);
     nothing_is_replayed();
@@ -556,8 +542,7 @@ TEST(invalidations_that_go_to_other_names_have_shards_of_their_own)
     confirm("of a tag", true);
     reign(1);
     nothing_is_replayed();
-    reign(11);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(11);
     reply_code(expect_replay("1", false), 1);
     reign(10 + tags_shard);
     pass(REPLAY_SPREAD_MS);
@@ -571,8 +556,7 @@ TEST(nothing_is_said_after_the_end)
 {
     confirm("a", false);
     confirm("b", false);
-    reign(0);
-    pass(REPLAY_SPREAD_MS);
+    reign_and_replay(0);
     struct seen *a = expect_replay("a", false);
     expect_replay("b", false);
     reply_kind(a, REPLY_UNKNOWN); /* due again */

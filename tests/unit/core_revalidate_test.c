@@ -58,8 +58,7 @@ TEST(a_revalidation_loads_over_the_value_that_is_there)
     struct seen *load = lease_over(expect_revalidation(""), "old");
     still_waits(&caller);
     assert_non_null(load->action.previous); /* the loader may find it unchanged */
-    finish_load(load, "new");
-    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    finish_load_for(load, "new", &caller, GUARD_FROM_LOAD);
     assert_true(caller.waiter.result.stored);
     assert_int_equal(stats_of().refresh_started, 0); /* a request waits for it */
 }
@@ -72,8 +71,7 @@ TEST(a_load_that_runs_elsewhere_is_waited_for_and_does_not_count)
     message("k", false);
     struct seen *load = lease_over(expect_revalidation(OLD_FILLER OLD_LEASE), "of the old lease");
     still_waits(&caller);
-    finish_load(load, "new");
-    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    finish_load_for(load, "new", &caller, GUARD_FROM_LOAD);
 }
 
 TEST(what_a_push_brings_does_not_answer_it, P155)
@@ -87,8 +85,7 @@ TEST(what_a_push_brings_does_not_answer_it, P155)
     value_unref(&value);
     drain();
     still_waits(&caller);
-    finish_load(lease(expect_revalidation(OLD_FILLER OLD_LEASE)), "new");
-    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    finish_load_for(lease(expect_revalidation(OLD_FILLER OLD_LEASE)), "new", &caller, GUARD_FROM_LOAD);
 }
 
 TEST(what_was_loaded_under_a_later_lease_counts)
@@ -100,8 +97,7 @@ TEST(what_was_loaded_under_a_later_lease_counts)
     reply_names_seen(
         again, OLD_LEASE NEW_LEASE); /* another process was quicker, its lease is younger than the request */
     message("k", false);
-    reply_fresh(expect_revalidation(OLD_FILLER OLD_LEASE), "new");
-    answered_value(&caller, "new", GUARD_FROM_FLEET);
+    reply_fresh_for(expect_revalidation(OLD_FILLER OLD_LEASE), "new", &caller, GUARD_FROM_FLEET);
     sent_nothing();
 }
 
@@ -112,11 +108,9 @@ TEST(what_counts_for_an_older_request_does_not_for_one_that_came_since)
     message("k", false);
     struct seen *again = expect_revalidation(OLD_FILLER OLD_LEASE);
     revalidate("k", &younger); /* while the load of the new lease runs, or after it */
-    reply_fresh(again, "new");
-    answered_value(&older, "new", GUARD_FROM_FLEET);
+    reply_fresh_for(again, "new", &older, GUARD_FROM_FLEET);
     still_waits(&younger);
-    finish_load(lease_over(expect_revalidation(""), "new"), "newer");
-    answered_value(&younger, "newer", GUARD_FROM_LOAD);
+    finish_load_for(lease_over(expect_revalidation(""), "new"), "newer", &younger, GUARD_FROM_LOAD);
 }
 
 TEST(one_that_comes_while_a_later_load_runs_is_not_answered_by_it)
@@ -126,11 +120,9 @@ TEST(one_that_comes_while_a_later_load_runs_is_not_answered_by_it)
     revalidate("k", &younger); /* looks at once, and finds another lease */
     reply_names_seen(expect_revalidation(OLD_FILLER OLD_LEASE), OLD_LEASE NEW_LEASE);
     message("k", false);
-    reply_fresh(expect_revalidation(OLD_FILLER OLD_LEASE), "new");
-    answered_value(&older, "new", GUARD_FROM_FLEET);
+    reply_fresh_for(expect_revalidation(OLD_FILLER OLD_LEASE), "new", &older, GUARD_FROM_FLEET);
     still_waits(&younger);
-    finish_load(lease_over(expect_revalidation(""), "new"), "newer");
-    answered_value(&younger, "newer", GUARD_FROM_LOAD);
+    finish_load_for(lease_over(expect_revalidation(""), "new"), "newer", &younger, GUARD_FROM_LOAD);
 }
 
 TEST(one_that_comes_while_the_same_load_runs_has_the_same_names)
@@ -140,8 +132,7 @@ TEST(one_that_comes_while_the_same_load_runs_has_the_same_names)
     revalidate("k", &younger); /* looks at once */
     reply_names_seen(expect_revalidation(OLD_FILLER OLD_LEASE), OLD_FILLER OLD_LEASE);
     message("k", false);
-    reply_fresh(expect_revalidation(OLD_FILLER OLD_LEASE), "new");
-    answered_value(&older, "new", GUARD_FROM_FLEET);
+    reply_fresh_for(expect_revalidation(OLD_FILLER OLD_LEASE), "new", &older, GUARD_FROM_FLEET);
     answered_value(&younger, "new", GUARD_FROM_FLEET);
     sent_nothing();
 }
@@ -152,8 +143,7 @@ TEST(the_next_master_begins_anew)
     reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     core_reign(bench.core, bench.now_us, 0); /* it may have a value that is older than both */
     message("k", false);
-    finish_load(lease_over(expect_revalidation(""), "lost and found"), "new");
-    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    finish_load_for(lease_over(expect_revalidation(""), "lost and found"), "new", &caller, GUARD_FROM_LOAD);
 }
 
 TEST(so_does_a_new_connection)
@@ -163,8 +153,7 @@ TEST(so_does_a_new_connection)
     core_link(bench.core, bench.now_us, 0, false);
     core_link(bench.core, bench.now_us, 0, true);
     message("k", false);
-    finish_load(lease(expect_revalidation("")), "new");
-    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    finish_load_for(lease(expect_revalidation("")), "new", &caller, GUARD_FROM_LOAD);
 }
 
 TEST(an_entry_that_is_damaged_is_loaded_anew)
@@ -175,8 +164,7 @@ TEST(an_entry_that_is_damaged_is_loaded_anew)
     reply(expect_revalidation(""), damaged);
     struct seen *load = expect(CORE_LOAD);
     assert_null(load->action.previous);
-    finish_load(load, "new");
-    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    finish_load_for(load, "new", &caller, GUARD_FROM_LOAD);
 }
 
 TEST(where_a_mark_stands_each_has_a_load_of_its_own_at_once)
@@ -201,8 +189,7 @@ TEST(a_mark_that_does_not_count_is_no_answer)
     struct seen *load = expect(CORE_LOAD);
     still_waits(&caller);
     assert_null(load->action.previous);
-    finish_load(load, "new");
-    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    finish_load_for(load, "new", &caller, GUARD_FROM_LOAD);
 }
 
 TEST(a_failure_that_is_remembered_answers_it)
@@ -231,8 +218,7 @@ TEST(two_of_them_are_one_load, P155)
     revalidate("k", &second); /* the load has not begun */
     struct seen *load = lease_over(acquire, "old");
     sent_nothing();
-    finish_load(load, "new");
-    answered_value(&first, "new", GUARD_FROM_LOAD);
+    finish_load_for(load, "new", &first, GUARD_FROM_LOAD);
     answered_value(&second, "new", GUARD_FROM_FLIGHT);
     assert_int_equal(stats_of().load_started, 1);
 }
@@ -243,11 +229,9 @@ TEST(one_that_comes_after_the_query_wants_another_even_if_the_first_was_stored)
     struct seen *load = lease_over(expect_revalidation(""), "old");
     revalidate("k", &second);
     revalidate("k", &third);
-    finish_load(load, "new");
-    answered_value(&first, "new", GUARD_FROM_LOAD);
+    finish_load_for(load, "new", &first, GUARD_FROM_LOAD);
     still_waits(&second);
-    finish_load(lease_over(expect_revalidation(""), "new"), "newer");
-    answered_value(&second, "newer", GUARD_FROM_LOAD);
+    finish_load_for(lease_over(expect_revalidation(""), "new"), "newer", &second, GUARD_FROM_LOAD);
     answered_value(&third, "newer", GUARD_FROM_FLIGHT);
     assert_int_equal(stats_of().load_started, 2);
 }
@@ -259,11 +243,9 @@ TEST(an_ordinary_request_beside_it_is_answered_by_what_is_there)
     get("k", &ordinary);
     struct seen *lookup = expect(CORE_ACQUIRE);
     assert_int_equal(lookup->action.lookup, LOOKUP_NO_STALE);
-    reply_fresh(lookup, "old");
-    answered_value(&ordinary, "old", GUARD_FROM_CACHE);
+    reply_fresh_for(lookup, "old", &ordinary, GUARD_FROM_CACHE);
     still_waits(&revalidating);
-    finish_load(load, "new");
-    answered_value(&revalidating, "new", GUARD_FROM_LOAD);
+    finish_load_for(load, "new", &revalidating, GUARD_FROM_LOAD);
 }
 
 TEST(the_load_of_an_ordinary_request_of_this_process_does_not_count)
@@ -271,12 +253,11 @@ TEST(the_load_of_an_ordinary_request_of_this_process_does_not_count)
     struct seen *load = begin_load("k", &ordinary);
     revalidate("k", &revalidating);
     reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
-    finish_load(load, "begun before");
-    answered_value(&ordinary, "begun before", GUARD_FROM_LOAD);
+    finish_load_for(load, "begun before", &ordinary, GUARD_FROM_LOAD);
     still_waits(&revalidating);
     message("k", false);
-    finish_load(lease_over(expect_revalidation(OLD_FILLER OLD_LEASE), "begun before"), "new");
-    answered_value(&revalidating, "new", GUARD_FROM_LOAD);
+    finish_load_for(lease_over(expect_revalidation(OLD_FILLER OLD_LEASE), "begun before"), "new",
+                    &revalidating, GUARD_FROM_LOAD);
     assert_int_equal(stats_of().load_duplicate, 0);
 }
 
@@ -293,12 +274,10 @@ TEST(a_process_that_waits_for_no_other_waits_for_itself)
           (struct core_reply){
               .kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = tag, .names_seen = OLD_FILLER OLD_LEASE});
     sent_nothing();
-    finish_load(load, "begun before");
-    answered_value(&ordinary, "begun before", GUARD_FROM_LOAD);
+    finish_load_for(load, "begun before", &ordinary, GUARD_FROM_LOAD);
     message("k", false);
     reply_names_seen(expect_revalidation(OLD_FILLER OLD_LEASE), OLD_LEASE NEW_LEASE); /* another process's */
-    loaded(expect(CORE_LOAD), "new");
-    answered_value(&revalidating, "new", GUARD_FROM_LOAD);
+    loaded_for(expect(CORE_LOAD), "new", &revalidating, GUARD_FROM_LOAD);
     assert_false(revalidating.waiter.result.stored);
     assert_int_equal(stats_of().load_duplicate, 0);
 }
@@ -308,8 +287,7 @@ TEST(without_redis_it_loads)
     bench.config.without_redis = true;
     bench_open();
     revalidate("k", &caller);
-    loaded(expect(CORE_LOAD), "row");
-    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    loaded_for(expect(CORE_LOAD), "row", &caller, GUARD_FROM_LOAD);
 }
 
 TEST(a_failure_without_redis_is_remembered_for_both_kinds)
@@ -397,8 +375,7 @@ TEST(its_soft_limit_gives_it_no_stale_value)
     struct seen *load = lease_over(expect_revalidation(""), "old");
     pass(100);
     still_waits(&caller);
-    finish_load(load, "new");
-    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    finish_load_for(load, "new", &caller, GUARD_FROM_LOAD);
 }
 
 TEST(it_has_a_deadline)
@@ -426,8 +403,7 @@ TEST(without_a_place_it_takes_no_lease_but_what_another_process_loads)
     reply_names_seen(peek, OLD_FILLER OLD_LEASE);
     still_waits(&caller);
     message("k", false);
-    reply_fresh(expect(CORE_ACQUIRE), "new");
-    answered_value(&caller, "new", GUARD_FROM_FLEET);
+    reply_fresh_for(expect(CORE_ACQUIRE), "new", &caller, GUARD_FROM_FLEET);
     revalidate("k", &caller);
     reply_kind(expect(CORE_ACQUIRE), REPLY_FREE);
     answered(&caller, GUARD_SHED);
@@ -439,8 +415,7 @@ TEST(rounds_are_bounded)
     const struct core_reply outdated = {.kind = REPLY_FRESH, .head = OLD_FILLER, .outdated = true};
     for (int round = 0; round < 3; round++)
         reply(expect(CORE_ACQUIRE), outdated);
-    loaded(expect(CORE_LOAD), "row");
-    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    loaded_for(expect(CORE_LOAD), "row", &caller, GUARD_FROM_LOAD);
 }
 
 TEST_GROUP(.before = bench_up, .end = bench_close);

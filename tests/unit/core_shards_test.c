@@ -48,8 +48,7 @@ static void go_without(const char *key)
 {
     static struct caller caller;
     get(key, &caller);
-    loaded(expect(CORE_LOAD), "bare");
-    answered_value(&caller, "bare", GUARD_FROM_LOAD);
+    loaded_for(expect(CORE_LOAD), "bare", &caller, GUARD_FROM_LOAD);
 }
 
 static struct seen *load_with_lease(const char *key, struct caller *caller)
@@ -69,8 +68,7 @@ static void open_breaker_of(const char *key)
         struct seen *seen = next_seen();
         for (; seen->action.kind == CORE_ACQUIRE; seen = next_seen(), i++)
             reply_kind(seen, REPLY_UNSENT);
-        loaded(seen, "bare");
-        answered_value(&caller, "bare", GUARD_FROM_LOAD);
+        loaded_for(seen, "bare", &caller, GUARD_FROM_LOAD);
     }
     go_without(key);
 }

@@ -62,8 +62,7 @@ TEST(a_question_about_tags_that_is_not_answered_is_not_held_against_the_master_o
         get(key, &caller);
         reply(expect(CORE_ACQUIRE), doubt);
         reply(expect(CORE_ACQUIRE), doubt);
-        loaded(expect(CORE_LOAD), "row");
-        answered_value(&caller, "row", GUARD_FROM_LOAD);
+        loaded_for(expect(CORE_LOAD), "row", &caller, GUARD_FROM_LOAD);
     }
     assert_false(stats_of().breaker_open);
     assert_int_equal(stats_of().breaker_opened, 0);
@@ -134,8 +133,7 @@ TEST(where_the_clock_was_not_read_the_value_is_answered_and_the_lease_given_back
 
 TEST(without_tags_no_clock_is_needed)
 {
-    finish_load(begin_load("k", &caller), "row");
-    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    finish_load_for(begin_load("k", &caller), "row", &caller, GUARD_FROM_LOAD);
 }
 
 /* ---- entries ---- */

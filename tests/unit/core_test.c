@@ -32,11 +32,9 @@ TEST(who_joins_after_the_lookup_was_sent_gets_a_lookup_of_its_own)
     struct seen *acquire = lookup_of("k", &first);
     get("k", &second);
     sent_nothing();
-    reply_fresh(acquire, "old");
-    answered_value(&first, "old", GUARD_FROM_CACHE);
+    reply_fresh_for(acquire, "old", &first, GUARD_FROM_CACHE);
     still_waits(&second);
-    reply_fresh(expect(CORE_ACQUIRE), "new");
-    answered_value(&second, "new", GUARD_FROM_CACHE);
+    reply_fresh_for(expect(CORE_ACQUIRE), "new", &second, GUARD_FROM_CACHE);
 }
 
 TEST(an_absent_entry_is_an_answer)
@@ -68,8 +66,7 @@ TEST(two_keys_never_share_a_flight, P16)
     reply_fresh(second, "of k2");
     still_waits(&one);
     answered_value(&two, "of k2", GUARD_FROM_CACHE);
-    reply_fresh(first, "of k1");
-    answered_value(&one, "of k1", GUARD_FROM_CACHE);
+    reply_fresh_for(first, "of k1", &one, GUARD_FROM_CACHE);
 }
 
 /* ---- load and fill ---- */
@@ -186,8 +183,7 @@ TEST(a_value_that_is_too_big_is_answered_and_marked)
 {
     bench.config.max_value_bytes = 3;
     bench_open();
-    loaded(begin_load("k", &caller), "four");
-    answered_value(&caller, "four", GUARD_FROM_LOAD);
+    loaded_for(begin_load("k", &caller), "four", &caller, GUARD_FROM_LOAD);
     assert_false(caller.waiter.result.stored);
     struct seen *release = expect(CORE_RELEASE);
     assert_true(release->action.too_big);
@@ -199,8 +195,7 @@ TEST(a_value_that_is_too_big_is_answered_and_marked)
 TEST(a_too_big_mark_leads_to_a_load_without_a_lease, P33)
 {
     reply(lookup_of("k", &caller), (struct core_reply){.kind = REPLY_FAILED, .too_big = true});
-    loaded(expect(CORE_LOAD), "big");
-    answered_value(&caller, "big", GUARD_FROM_LOAD);
+    loaded_for(expect(CORE_LOAD), "big", &caller, GUARD_FROM_LOAD);
     sent_nothing();
     assert_int_equal(stats_of().load_uncached, 1);
 }
@@ -237,8 +232,7 @@ TEST(a_fill_without_answer_is_given_up_and_its_lease_superseded)
     answered_value(&before_query, "v1", GUARD_FROM_LOAD);
     struct seen *acquire = expect(CORE_ACQUIRE);
     assert_string_equal(acquire->prev, fill->token);
-    reply_fresh(acquire, "v1");
-    answered_value(&after_query, "v1", GUARD_FROM_CACHE);
+    reply_fresh_for(acquire, "v1", &after_query, GUARD_FROM_CACHE);
 }
 
 TEST(a_rejected_fill_answers_only_who_joined_before_the_query, P19)
@@ -250,8 +244,7 @@ TEST(a_rejected_fill_answers_only_who_joined_before_the_query, P19)
     assert_false(before_query.waiter.result.stored);
     answered_value(&before_query, "old", GUARD_FROM_LOAD);
     still_waits(&after_query);
-    finish_load(lease(expect(CORE_ACQUIRE)), "new");
-    answered_value(&after_query, "new", GUARD_FROM_LOAD);
+    finish_load_for(lease(expect(CORE_ACQUIRE)), "new", &after_query, GUARD_FROM_LOAD);
     assert_int_equal(stats_of().fill_late, 1);
 }
 
@@ -265,8 +258,7 @@ TEST(an_accepted_fill_answers_who_joined_before_it_was_sent_and_no_later_one, P1
     answered_value(&leader, "v1", GUARD_FROM_LOAD);
     answered_value(&after_query, "v1", GUARD_FROM_FLIGHT);
     still_waits(&after_fill);
-    reply_fresh(expect(CORE_ACQUIRE), "v1");
-    answered_value(&after_fill, "v1", GUARD_FROM_CACHE);
+    reply_fresh_for(expect(CORE_ACQUIRE), "v1", &after_fill, GUARD_FROM_CACHE);
 }
 
 TEST(a_store_that_redis_refuses_leaves_nothing_behind)
@@ -301,8 +293,7 @@ TEST(after_three_rounds_a_waiter_gets_a_load_without_a_lease, P44)
             load = lease(expect(CORE_ACQUIRE));
     }
     load = expect(CORE_LOAD); /* no acquire before it */
-    loaded(load, "v1");
-    answered_value(&patient, "v1", GUARD_FROM_LOAD);
+    loaded_for(load, "v1", &patient, GUARD_FROM_LOAD);
     sent_nothing();
     assert_int_equal(stats_of().load_uncached, 1);
 }
@@ -370,8 +361,7 @@ TEST(a_value_that_went_during_its_refresh_is_waited_for, P47)
     get("k", &third);
     still_waits(&second);
     sent_nothing(); /* no second load, no further peek */
-    finish_load(load, "new");
-    answered_value(&second, "new", GUARD_FROM_FLIGHT);
+    finish_load_for(load, "new", &second, GUARD_FROM_FLIGHT);
     answered_value(&third, "new", GUARD_FROM_FLIGHT);
 }
 
@@ -419,8 +409,7 @@ TEST(a_damaged_entry_is_named_and_replaced_under_the_lease)
     acquire = expect(CORE_ACQUIRE);
     assert_memory_equal(acquire->refused, head, TOKEN_UUID_BYTES);
     assert_int_equal(strlen(acquire->refused), TOKEN_UUID_BYTES);
-    finish_load(lease(acquire), "sound");
-    answered_value(&caller, "sound", GUARD_FROM_LOAD);
+    finish_load_for(lease(acquire), "sound", &caller, GUARD_FROM_LOAD);
     assert_int_equal(stats_of().entry_rejected, 1);
 }
 
@@ -432,8 +421,7 @@ TEST(a_damaged_stale_entry_that_comes_with_the_lease_is_never_answered)
                                                        .damaged = true,
                                                        .head = "this-is-not-the-head-of-an-entry-0123"});
     still_waits(&caller);
-    finish_load(expect(CORE_LOAD), "sound");
-    answered_value(&caller, "sound", GUARD_FROM_LOAD);
+    finish_load_for(expect(CORE_LOAD), "sound", &caller, GUARD_FROM_LOAD);
 }
 
 TEST(entries_that_are_damaged_again_and_again_end_in_a_load_without_a_lease)
@@ -444,8 +432,7 @@ TEST(entries_that_are_damaged_again_and_again_end_in_a_load_without_a_lease)
         head[0]++;
         reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_FRESH, .damaged = true, .head = head});
     }
-    loaded(expect(CORE_LOAD), "v1");
-    answered_value(&caller, "v1", GUARD_FROM_LOAD);
+    loaded_for(expect(CORE_LOAD), "v1", &caller, GUARD_FROM_LOAD);
 }
 
 /* ---- waiting for another process ---- */
@@ -455,8 +442,7 @@ TEST(who_joins_while_the_flight_waits_is_collapsed_across_the_fleet_too)
     reply_busy(lookup_of("k", &early), 3000);
     get("k", &late);
     message("k", false);
-    reply_fresh(expect(CORE_ACQUIRE), "v1");
-    answered_value(&early, "v1", GUARD_FROM_FLEET);
+    reply_fresh_for(expect(CORE_ACQUIRE), "v1", &early, GUARD_FROM_FLEET);
     answered_value(&late, "v1", GUARD_FROM_FLEET);
 }
 
@@ -467,8 +453,7 @@ TEST(a_busy_key_is_asked_for_again_when_the_message_comes, P27)
     message("other", false);
     sent_nothing();
     message("k", false);
-    reply_fresh(expect(CORE_ACQUIRE), "v1");
-    answered_value(&caller, "v1", GUARD_FROM_FLEET);
+    reply_fresh_for(expect(CORE_ACQUIRE), "v1", &caller, GUARD_FROM_FLEET);
     assert_int_equal(stats_of().collapsed_fleet, 1);
     assert_int_equal(stats_of().wake_messages, 2);
 }
@@ -506,8 +491,7 @@ TEST(the_poll_does_not_wait_long_beyond_the_end_of_the_lease)
     reply_busy(lookup_of("k", &caller), 2);
     pass(7);
     reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
-    finish_load(expect(CORE_LOAD), "v1");
-    answered_value(&caller, "v1", GUARD_FROM_LOAD);
+    finish_load_for(expect(CORE_LOAD), "v1", &caller, GUARD_FROM_LOAD);
 }
 
 TEST(a_resync_makes_all_who_wait_look_again_spread_over_a_tenth_of_a_second, P24)
@@ -604,15 +588,13 @@ TEST(two_unanswered_acquires_lead_to_a_load_without_redis)
     /* joined after the query: asks again, and removes what the second attempt may have left */
     struct seen *acquire = expect(CORE_ACQUIRE);
     assert_string_equal(acquire->prev, second->token);
-    reply_fresh(acquire, "v2");
-    answered_value(&later, "v2", GUARD_FROM_CACHE);
+    reply_fresh_for(acquire, "v2", &later, GUARD_FROM_CACHE);
 }
 
 TEST(an_error_of_redis_leads_to_a_load_at_once)
 {
     reply_kind(lookup_of("k", &caller), REPLY_REFUSED);
-    loaded(expect(CORE_LOAD), "v1");
-    answered_value(&caller, "v1", GUARD_FROM_LOAD);
+    loaded_for(expect(CORE_LOAD), "v1", &caller, GUARD_FROM_LOAD);
     sent_nothing();
 }
 
@@ -621,11 +603,9 @@ static void open_the_breaker(void)
 {
     reply_kind(lookup_of("opener", &caller), REPLY_UNSENT);
     reply_kind(expect(CORE_ACQUIRE), REPLY_UNSENT);
-    loaded(expect(CORE_LOAD), "x");
-    answered_value(&caller, "x", GUARD_FROM_LOAD);
+    loaded_for(expect(CORE_LOAD), "x", &caller, GUARD_FROM_LOAD);
     reply_kind(lookup_of("opener", &caller), REPLY_UNSENT);
-    loaded(expect(CORE_LOAD), "x");
-    answered_value(&caller, "x", GUARD_FROM_LOAD);
+    loaded_for(expect(CORE_LOAD), "x", &caller, GUARD_FROM_LOAD);
     assert_true(stats_of().breaker_open);
     assert_int_equal(stats_of().breaker_opened, 1);
 }
@@ -634,18 +614,15 @@ TEST(an_open_breaker_lets_nothing_wait_for_redis_until_one_probe_is_answered, P5
 {
     open_the_breaker();
     get("k", &caller);
-    loaded(expect(CORE_LOAD), "v1");
-    answered_value(&caller, "v1", GUARD_FROM_LOAD);
+    loaded_for(expect(CORE_LOAD), "v1", &caller, GUARD_FROM_LOAD);
     pass(400);
     struct seen *acquire = lookup_of("k", &probe);
     get("k2", &between);
     loaded(expect(CORE_LOAD), "v2"); /* one probe at a time */
     answered_value(&between, "v2", GUARD_FROM_LOAD);
-    reply_fresh(acquire, "v1");
-    answered_value(&probe, "v1", GUARD_FROM_CACHE);
+    reply_fresh_for(acquire, "v1", &probe, GUARD_FROM_CACHE);
     assert_false(stats_of().breaker_open);
-    reply_fresh(lookup_of("k3", &after), "v3");
-    answered_value(&after, "v3", GUARD_FROM_CACHE);
+    reply_fresh_for(lookup_of("k3", &after), "v3", &after, GUARD_FROM_CACHE);
 }
 
 TEST(without_redis_a_failure_is_remembered_in_the_process)
@@ -666,8 +643,7 @@ TEST(without_redis_a_failure_is_remembered_in_the_process)
     sent_nothing();
     pass(601);
     get("k", &third);
-    loaded(expect(CORE_LOAD), "v1");
-    answered_value(&third, "v1", GUARD_FROM_LOAD);
+    loaded_for(expect(CORE_LOAD), "v1", &third, GUARD_FROM_LOAD);
 }
 
 TEST(an_invalidation_ends_what_the_process_remembers_of_a_failure)
@@ -682,8 +658,7 @@ TEST(an_invalidation_ends_what_the_process_remembers_of_a_failure)
     message("k", true);
     assert_true(core_idle(bench.core));
     get("k", &second);
-    loaded(expect(CORE_LOAD), "v1");
-    answered_value(&second, "v1", GUARD_FROM_LOAD);
+    loaded_for(expect(CORE_LOAD), "v1", &second, GUARD_FROM_LOAD);
 }
 
 /* ---- the bulkhead ---- */
@@ -726,14 +701,12 @@ TEST(without_a_place_a_get_only_looks_and_is_shed_if_it_would_have_to_load)
     struct seen *load = begin_load("k", &loader);
     struct seen *peek = lookup_of("k2", &hit);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
-    reply_fresh(peek, "v2");
-    answered_value(&hit, "v2", GUARD_FROM_CACHE);
+    reply_fresh_for(peek, "v2", &hit, GUARD_FROM_CACHE);
     reply_kind(lookup_of("k3", &cold), REPLY_FREE);
     answered(&cold, GUARD_SHED);
     assert_int_equal(cold.waiter.result.retry_ms, 1000);
     assert_int_equal(stats_of().shed, 1);
-    finish_load(load, "v1");
-    answered_value(&loader, "v1", GUARD_FROM_LOAD);
+    finish_load_for(load, "v1", &loader, GUARD_FROM_LOAD);
 }
 
 TEST(a_place_that_came_free_during_the_peek_is_used)
@@ -744,11 +717,9 @@ TEST(a_place_that_came_free_during_the_peek_is_used)
     static struct caller second;
     struct seen *load = begin_load("k", &loader);
     struct seen *peek = lookup_of("k2", &second);
-    finish_load(load, "v1");
-    answered_value(&loader, "v1", GUARD_FROM_LOAD);
+    finish_load_for(load, "v1", &loader, GUARD_FROM_LOAD);
     reply_kind(peek, REPLY_FREE);
-    finish_load(lease(expect(CORE_ACQUIRE)), "v2");
-    answered_value(&second, "v2", GUARD_FROM_LOAD);
+    finish_load_for(lease(expect(CORE_ACQUIRE)), "v2", &second, GUARD_FROM_LOAD);
 }
 
 TEST(a_lease_that_a_peek_cannot_have_got_is_given_back)
@@ -761,8 +732,7 @@ TEST(a_lease_that_a_peek_cannot_have_got_is_given_back)
     reply_kind(lookup_of("k2", &second), REPLY_LEASE);
     answered(&second, GUARD_SHED);
     reply_code(expect(CORE_RELEASE), 1);
-    finish_load(load, "v1");
-    answered_value(&loader, "v1", GUARD_FROM_LOAD);
+    finish_load_for(load, "v1", &loader, GUARD_FROM_LOAD);
 }
 
 TEST(without_redis_and_without_a_place_a_get_is_shed_at_once)
@@ -777,8 +747,7 @@ TEST(without_redis_and_without_a_place_a_get_is_shed_at_once)
     get("k2", &second);
     answered(&second, GUARD_SHED);
     sent_nothing();
-    loaded(load, "v1");
-    answered_value(&loader, "v1", GUARD_FROM_LOAD);
+    loaded_for(load, "v1", &loader, GUARD_FROM_LOAD);
 }
 
 TEST(the_waiter_limit_refuses_and_leaves_the_table_unchanged, P28)
@@ -795,8 +764,7 @@ TEST(the_waiter_limit_refuses_and_leaves_the_table_unchanged, P28)
     cancel(&two);
     get("k3", &three);
     assert_int_equal(three.accepted, GUARD_OK);
-    reply_fresh(acquire, "v");
-    answered_value(&one, "v", GUARD_FROM_CACHE);
+    reply_fresh_for(acquire, "v", &one, GUARD_FROM_CACHE);
 }
 
 /* ---- deadlines and cancels ---- */
@@ -911,8 +879,7 @@ TEST(a_queued_lease_that_nobody_waits_for_any_more_is_given_back)
     struct seen *release = expect(CORE_RELEASE); /* not when a worker comes free: others wait for it */
     assert_string_equal(release->token, acquire->token);
     reply_code(release, 1);
-    finish_load(load, "v1");
-    answered_value(&first, "v1", GUARD_FROM_LOAD);
+    finish_load_for(load, "v1", &first, GUARD_FROM_LOAD);
     sent_nothing();
 }
 
@@ -925,8 +892,7 @@ TEST(a_join_behind_a_release_asks_again)
     assert_string_equal(acquire->prev, release->token);
     reply_kind(release, REPLY_UNKNOWN); /* no matter: prev does it */
     sent_nothing();
-    reply_fresh(acquire, "v");
-    answered_value(&second, "v", GUARD_FROM_CACHE);
+    reply_fresh_for(acquire, "v", &second, GUARD_FROM_CACHE);
 }
 
 /* ---- modes ---- */
@@ -939,8 +905,7 @@ TEST(in_local_mode_a_busy_key_is_loaded_at_once_and_once)
     get("k", &two);
     reply_busy(acquire, 3000);
     struct seen *load = expect(CORE_LOAD);
-    loaded(load, "v1");
-    answered_value(&one, "v1", GUARD_FROM_LOAD);
+    loaded_for(load, "v1", &one, GUARD_FROM_LOAD);
     answered_value(&two, "v1", GUARD_FROM_FLIGHT);
     sent_nothing();
 }
@@ -957,8 +922,7 @@ TEST(in_off_mode_every_miss_loads)
     struct seen *bare = expect(CORE_LOAD);
     load_fails(bare, GUARD_FAILURE_UNAVAILABLE);
     answered_from(&two, GUARD_FAILED, GUARD_FROM_LOAD);
-    finish_load(leased, "v1");
-    answered_value(&one, "v1", GUARD_FROM_LOAD);
+    finish_load_for(leased, "v1", &one, GUARD_FROM_LOAD);
     sent_nothing();
 }
 
@@ -1005,8 +969,7 @@ TEST(one_flight_may_send_more_commands_than_its_count_can_hold)
     core_replied(bench.core, bench.now_us, last.action.op - 1, &(struct core_reply){.kind = REPLY_FREE});
     drain();
     still_waits(&caller); /* not the reply to the last command */
-    reply_fresh(&last, "v1");
-    answered_value(&caller, "v1", GUARD_FROM_FLEET);
+    reply_fresh_for(&last, "v1", &caller, GUARD_FROM_FLEET);
     first->over = true;
 }
 

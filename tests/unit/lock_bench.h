@@ -192,6 +192,13 @@ static inline void ask_as(struct caller *caller, const char *name, enum guard_lo
     ask(caller);
 }
 
+static inline void ask_for_names(struct caller *caller, const char *const *names, struct lock_owner *owner)
+{
+    prepare(caller, names);
+    caller->request.lock_owner = owner;
+    ask(caller);
+}
+
 static inline void ask_for(struct caller *caller, const char *name)
 {
     ask_as(caller, name, GUARD_LOCK_FAIR, NULL);
@@ -411,12 +418,31 @@ static inline struct seen *wait_for(struct caller *caller, const char *name, uin
     return take;
 }
 
-/* Given back, and confirmed. */
-static inline void give_back(struct caller *caller)
+/* Its renewal comes at a third of its lease, and is answered. */
+static inline void renew(enum lock_reply_kind kind)
+{
+    pass(BENCH_LEASE_MS / 3);
+    reply_kind(expect(LOCK_RENEW), kind);
+}
+
+/* Given back, which is told before the provider knows, or without its being asked. */
+static inline void give_at_once(struct caller *caller, enum guard_lock_status status)
 {
     give(caller);
-    reply_kind(expect(LOCK_GIVE), LOCK_DONE);
-    was_given(caller, GUARD_LOCK_OK);
+    was_given(caller, status);
+}
+
+static inline void give_answered(struct caller *caller, enum lock_reply_kind kind,
+                                 enum guard_lock_status status)
+{
+    give(caller);
+    reply_kind(expect(LOCK_GIVE), kind);
+    was_given(caller, status);
+}
+
+static inline void give_back(struct caller *caller)
+{
+    give_answered(caller, LOCK_DONE, GUARD_LOCK_OK);
 }
 
 /* ---- the end ---- */

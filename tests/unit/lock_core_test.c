@@ -61,13 +61,10 @@ TEST(permits_are_renewed_lost_and_given_back_like_any_other_hold, P116)
 {
     ask_as(&caller, "a", GUARD_LOCK_PERMITS, NULL);
     grant(expect(LOCK_TAKE), 1);
-    pass(THIRD_MS);
-    reply_kind(expect(LOCK_RENEW), LOCK_DONE);
-    pass(THIRD_MS);
-    reply_kind(expect(LOCK_RENEW), LOCK_NOT_HELD);
+    renew(LOCK_DONE);
+    renew(LOCK_NOT_HELD);
     is_lost(&caller);
-    give(&caller);
-    was_given(&caller, GUARD_LOCK_LOST);
+    give_at_once(&caller, GUARD_LOCK_LOST);
     sent_nothing();
 }
 
@@ -295,8 +292,7 @@ TEST(a_hold_is_renewed_at_a_third_of_its_lease, P109)
 TEST(a_renewal_without_an_answer_is_sent_again_after_a_twelfth_and_loses_nothing, P109)
 {
     hold_name(&caller, "a");
-    pass(THIRD_MS);
-    reply_kind(expect(LOCK_RENEW), LOCK_UNANSWERED);
+    renew(LOCK_UNANSWERED);
     assert_int_equal(pass_to_next(), BENCH_LEASE_MS / 12);
     reply_kind(expect(LOCK_RENEW), LOCK_UNSENT);
     assert_int_equal(pass_to_next(), BENCH_LEASE_MS / 12);
@@ -362,14 +358,12 @@ TEST(a_renewal_that_is_read_after_its_own_validity_revives_nothing, P109)
 TEST(a_hold_that_the_provider_does_not_know_is_lost)
 {
     hold_name(&caller, "a");
-    pass(THIRD_MS);
-    reply_kind(expect(LOCK_RENEW), LOCK_NOT_HELD);
+    renew(LOCK_NOT_HELD);
     is_lost(&caller);
     assert_int_equal(stats_of().lost, 1);
     pass(BENCH_LEASE_MS);
     sent_nothing();
-    give(&caller);
-    was_given(&caller, GUARD_LOCK_LOST);
+    give_at_once(&caller, GUARD_LOCK_LOST);
     sent_nothing();
 }
 
@@ -401,8 +395,7 @@ TEST(a_hold_with_hold_ms_is_not_renewed_beyond_that)
     caller.request.hold_ms = THIRD_MS + 10;
     ask(&caller);
     grant(expect(LOCK_TAKE), 1);
-    pass(THIRD_MS);
-    reply_kind(expect(LOCK_RENEW), LOCK_DONE);
+    renew(LOCK_DONE);
     pass(VALID_MS - VALID_MS / 6 - 2);
     sent_nothing();
     assert_int_equal(caller.losses, 0);
@@ -641,16 +634,13 @@ TEST(a_hold_that_is_given_back_in_time_after_lost_was_told_was_held_all_along)
     expect(LOCK_RENEW);
     pass(VALID_MS - THIRD_MS - 100);
     is_lost(&caller);
-    give(&caller);
-    reply_kind(expect(LOCK_GIVE), LOCK_DONE);
-    was_given(&caller, GUARD_LOCK_OK);
+    give_answered(&caller, LOCK_DONE, GUARD_LOCK_OK);
 }
 
 TEST(a_lost_hold_is_given_back_at_the_provider_when_its_validity_ends_though_it_is_still_out)
 {
     struct seen *take = hold_name(&caller, "a");
-    pass(THIRD_MS);
-    reply_kind(expect(LOCK_RENEW), LOCK_UNANSWERED);
+    renew(LOCK_UNANSWERED);
     while (caller.losses == 0) {
         pass_to_next();
         if (caller.losses == 0)
@@ -661,8 +651,7 @@ TEST(a_lost_hold_is_given_back_at_the_provider_when_its_validity_ends_though_it_
     assert_string_equal(give_of->token, take->token);
     reply_kind(give_of, LOCK_DONE);
     assert_true(lock_core_idle(bench.core));
-    give(&caller);
-    was_given(&caller, GUARD_LOCK_LOST);
+    give_at_once(&caller, GUARD_LOCK_LOST);
 }
 
 TEST(lost_is_never_told_for_a_hold_that_was_given_back, P111)
@@ -696,8 +685,7 @@ TEST(a_process_that_was_stopped_past_its_lease_hears_of_it_at_once)
     tick();
     is_lost(&caller);
     reply_kind(expect(LOCK_GIVE), LOCK_NOT_HELD);
-    give(&caller);
-    was_given(&caller, GUARD_LOCK_LOST);
+    give_at_once(&caller, GUARD_LOCK_LOST);
 }
 
 TEST_GROUP(.before = bench_up, .after = bench_close);

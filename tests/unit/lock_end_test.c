@@ -12,9 +12,7 @@ static struct lock_owner *owner;
 
 static void ask_owned(void)
 {
-    prepare(&caller, NAMES("a"));
-    caller.request.lock_owner = owner;
-    ask(&caller);
+    ask_for_names(&caller, NAMES("a"), owner);
 }
 
 static void queued(void)
@@ -73,9 +71,7 @@ static void latched(void)
 
 static void several(void)
 {
-    prepare(&caller, NAMES("a", "b"));
-    caller.request.lock_owner = owner;
-    ask(&caller);
+    ask_for_names(&caller, NAMES("a", "b"), owner);
     refuse(expect(LOCK_TAKE), 1, 0);
 }
 
@@ -374,8 +370,7 @@ TEST(a_core_that_is_freed_forgets_what_is_not_given_back_yet)
     hold_name(&caller, "a");
     wait_for(&ahead, "b", 1);
     close_core();
-    give(&caller);
-    was_given(&caller, GUARD_LOCK_LOST);
+    give_at_once(&caller, GUARD_LOCK_LOST);
     assert_false(lock_core_idle(bench.core));
     lock_core_free(&bench.core);
     assert_null(bench.core);

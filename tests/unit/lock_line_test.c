@@ -157,8 +157,7 @@ TEST(after_a_resync_every_waiter_asks_within_100_ms, P112)
     hold_name(&holder, "h");
     wait_for(&first, "a", 0);
     wait_for(&together, "a", 5);
-    prepare(&alone, NAMES("b", "c"));
-    ask(&alone);
+    ask_for_names(&alone, NAMES("b", "c"), NULL);
     refuse(expect(LOCK_TAKE), 5, 0);
     ask_for(&asking, "d");
     struct seen *take = expect(LOCK_TAKE);

@@ -16,8 +16,7 @@ static bool up_in_order(void)
 
 TEST(several_names_are_taken_by_one_action_with_a_number_for_each_in_the_order_of_the_request)
 {
-    prepare(&a, NAMES("x", "b", "ba"));
-    ask(&a);
+    ask_for_names(&a, NAMES("x", "b", "ba"), NULL);
     struct seen *take = expect(LOCK_TAKE);
     assert_int_equal(take->action.count, 3);
     struct lock_reply granted = {.kind = LOCK_GRANTED};
@@ -38,23 +37,18 @@ TEST(several_names_are_taken_by_one_action_with_a_number_for_each_in_the_order_o
 
 TEST(a_hold_that_has_lost_one_name_protects_the_others_until_it_is_given_back)
 {
-    prepare(&a, NAMES("a", "b"));
-    ask(&a);
+    ask_for_names(&a, NAMES("a", "b"), NULL);
     grant(expect(LOCK_TAKE), 1);
-    pass(BENCH_LEASE_MS / 3);
-    reply_kind(expect(LOCK_RENEW), LOCK_NOT_HELD);
+    renew(LOCK_NOT_HELD);
     is_lost(&a);
     pass(1000);
     sent_nothing();
-    give(&a);
-    reply_kind(expect(LOCK_GIVE), LOCK_NOT_HELD);
-    was_given(&a, GUARD_LOCK_LOST);
+    give_answered(&a, LOCK_NOT_HELD, GUARD_LOCK_LOST);
 }
 
 TEST(a_request_for_several_names_is_asked_again_by_a_hint_to_all_of_any)
 {
-    prepare(&a, NAMES("a", "b"));
-    ask(&a);
+    ask_for_names(&a, NAMES("a", "b"), NULL);
     refuse(expect(LOCK_TAKE), 2, 0);
     told_all("b");
     refuse(expect(LOCK_TAKE), 2, 0);
@@ -64,8 +58,7 @@ TEST(a_request_for_several_names_is_asked_again_by_a_hint_to_all_of_any)
 
 TEST(a_request_for_several_names_renews_its_places_by_itself)
 {
-    prepare(&a, NAMES("a", "b"));
-    ask(&a);
+    ask_for_names(&a, NAMES("a", "b"), NULL);
     refuse(expect(LOCK_TAKE), 2, 0);
     pass(1000);
     refuse(expect(LOCK_TAKE), 2, 0);
@@ -78,8 +71,7 @@ TEST_GROUP(.before = bench_up, .after = bench_close);
 
 TEST(names_are_taken_in_the_order_of_their_bytes, P117)
 {
-    prepare(&a, NAMES("x", "ba", "b"));
-    ask(&a);
+    ask_for_names(&a, NAMES("x", "ba", "b"), NULL);
     static const char *const order[] = {"b", "ba", "x"};
     for (unsigned i = 0; i < 3; i++) {
         struct seen *take = expect(LOCK_TAKE);
@@ -97,8 +89,7 @@ TEST(names_are_taken_in_the_order_of_their_bytes, P117)
 
 TEST(what_is_held_already_is_renewed_while_the_next_is_waited_for)
 {
-    prepare(&a, NAMES("a", "b"));
-    ask(&a);
+    ask_for_names(&a, NAMES("a", "b"), NULL);
     grant(expect(LOCK_TAKE), 1);
     refuse(expect(LOCK_TAKE), 1, 0);
     unsigned renewals = 0;
@@ -132,8 +123,7 @@ TEST(a_request_that_gives_up_gives_back_what_it_has_in_reverse, P117)
 
 TEST(a_hold_of_several_names_is_given_back_in_reverse_and_told_once_all_are)
 {
-    prepare(&a, NAMES("a", "b"));
-    ask(&a);
+    ask_for_names(&a, NAMES("a", "b"), NULL);
     grant(expect(LOCK_TAKE), 1);
     grant(expect(LOCK_TAKE), 2);
     give(&a);
@@ -148,8 +138,7 @@ TEST(a_hold_of_several_names_is_given_back_in_reverse_and_told_once_all_are)
 
 TEST(a_hold_of_which_one_name_is_lost_is_lost_whatever_is_not_known_of_another)
 {
-    prepare(&a, NAMES("a", "b"));
-    ask(&a);
+    ask_for_names(&a, NAMES("a", "b"), NULL);
     grant(expect(LOCK_TAKE), 1);
     grant(expect(LOCK_TAKE), 2);
     give(&a);
@@ -164,8 +153,7 @@ TEST(a_hold_of_which_one_name_is_lost_is_lost_whatever_is_not_known_of_another)
 
 TEST(a_request_that_loses_an_earlier_name_begins_again)
 {
-    prepare(&a, NAMES("a", "b"));
-    ask(&a);
+    ask_for_names(&a, NAMES("a", "b"), NULL);
     struct seen *first = expect(LOCK_TAKE);
     grant(first, 1);
     struct seen *second = expect(LOCK_TAKE);
@@ -186,8 +174,7 @@ TEST(a_request_that_loses_an_earlier_name_begins_again)
 
 TEST(a_hold_is_lost_with_any_of_its_names_and_valid_as_long_as_the_first_that_ends)
 {
-    prepare(&a, NAMES("a", "b"));
-    ask(&a);
+    ask_for_names(&a, NAMES("a", "b"), NULL);
     struct seen *first = expect(LOCK_TAKE);
     grant(first, 1);
     uint64_t valid_us = lock_core_next_us(bench.core);
@@ -198,9 +185,7 @@ TEST(a_hold_is_lost_with_any_of_its_names_and_valid_as_long_as_the_first_that_en
     assert_true(a.hold.valid_until_us < bench.now_us + (BENCH_LEASE_MS - 1000) * (uint64_t)BENCH_MS);
     dropped(first);
     is_lost(&a);
-    give(&a);
-    reply_kind(expect(LOCK_GIVE), LOCK_DONE);
-    was_given(&a, GUARD_LOCK_LOST);
+    give_answered(&a, LOCK_DONE, GUARD_LOCK_LOST);
 }
 
 TEST(a_request_for_names_that_its_owner_asks_for_keeps_what_it_has_and_queues_behind)
@@ -208,9 +193,7 @@ TEST(a_request_for_names_that_its_owner_asks_for_keeps_what_it_has_and_queues_be
     struct lock_owner *owner = lock_core_owner_new(bench.core);
     ask_as(&a, "b", GUARD_LOCK_FAIR, owner);
     struct seen *of_b = expect(LOCK_TAKE);
-    prepare(&b, NAMES("a", "b"));
-    b.request.lock_owner = owner;
-    ask(&b);
+    ask_for_names(&b, NAMES("a", "b"), owner);
     grant(expect(LOCK_TAKE), 1);
     sent_nothing();
     still_waits(&b);

@@ -47,10 +47,8 @@ TEST(the_name_is_free_once_all_are_given_back_in_any_order, P115)
     hold_as(&a, GUARD_LOCK_FAIR);
     ask_as(&b, "a", GUARD_LOCK_MUTEX, owner);
     ask_as(&c, "a", GUARD_LOCK_WRITE, owner);
-    give(&a);
-    was_given(&a, GUARD_LOCK_OK);
-    give(&c);
-    was_given(&c, GUARD_LOCK_OK);
+    give_at_once(&a, GUARD_LOCK_OK);
+    give_at_once(&c, GUARD_LOCK_OK);
     sent_nothing();
     holds(&b);
     give_back(&b);
@@ -114,10 +112,8 @@ TEST(a_hold_is_renewed_for_as_long_as_one_of_its_owner_wants_it)
     b.request.lock_owner = owner;
     b.request.hold_ms = 1000;
     ask(&b);
-    pass(BENCH_LEASE_MS / 3);
-    reply_kind(expect(LOCK_RENEW), LOCK_DONE);
-    give(&a);
-    was_given(&a, GUARD_LOCK_OK);
+    renew(LOCK_DONE);
+    give_at_once(&a, GUARD_LOCK_OK);
     pass(BENCH_LEASE_MS / 3 * 2);
     sent_nothing();
     pass(BENCH_LEASE_MS / 3);
@@ -150,29 +146,24 @@ TEST(all_holds_of_a_claim_that_is_lost_are_lost)
 {
     hold_as(&a, GUARD_LOCK_FAIR);
     ask_as(&b, "a", GUARD_LOCK_FAIR, owner);
-    pass(BENCH_LEASE_MS / 3);
-    reply_kind(expect(LOCK_RENEW), LOCK_NOT_HELD);
+    renew(LOCK_NOT_HELD);
     is_lost(&a);
     is_lost(&b);
-    give(&a);
-    was_given(&a, GUARD_LOCK_LOST);
-    give(&b);
-    was_given(&b, GUARD_LOCK_LOST);
+    give_at_once(&a, GUARD_LOCK_LOST);
+    give_at_once(&b, GUARD_LOCK_LOST);
     sent_nothing();
 }
 
 TEST(an_owner_that_asks_for_what_it_has_lost_asks_the_provider)
 {
     struct seen *take = hold_as(&a, GUARD_LOCK_FAIR);
-    pass(BENCH_LEASE_MS / 3);
-    reply_kind(expect(LOCK_RENEW), LOCK_NOT_HELD);
+    renew(LOCK_NOT_HELD);
     ask_as(&b, "a", GUARD_LOCK_FAIR, owner);
     struct seen *anew = expect(LOCK_TAKE);
     assert_string_not_equal(anew->token, take->token);
     grant(anew, 8);
     holds(&b);
-    give(&a);
-    was_given(&a, GUARD_LOCK_LOST);
+    give_at_once(&a, GUARD_LOCK_LOST);
     holds(&b);
     give_back(&b);
 }
@@ -189,9 +180,7 @@ TEST(an_owner_that_was_stopped_past_its_warning_does_not_enter_again_what_it_is_
 
 static void ask_for_both(void)
 {
-    prepare(&b, NAMES("a", "b"));
-    b.request.lock_owner = owner;
-    ask(&b);
+    ask_for_names(&b, NAMES("a", "b"), owner);
 }
 
 /* Also if its renewal is under way. */
@@ -237,8 +226,7 @@ TEST(one_of_several_holds_that_is_given_back_after_they_ran_out_is_lost)
     hold_as(&a, GUARD_LOCK_FAIR);
     ask_as(&b, "a", GUARD_LOCK_FAIR, owner);
     stand_still(BENCH_LEASE_MS);
-    give(&a);
-    was_given(&a, GUARD_LOCK_LOST);
+    give_at_once(&a, GUARD_LOCK_LOST);
     tick();
     is_lost(&b);
 }
@@ -374,9 +362,7 @@ TEST(ten_thousand_requests_of_one_owner_for_one_name_give_up_one_after_the_other
 TEST(a_request_that_is_partly_covered_asks_for_the_rest)
 {
     hold_as(&a, GUARD_LOCK_FAIR);
-    prepare(&b, NAMES("b", "a", "c"));
-    b.request.lock_owner = owner;
-    ask(&b);
+    ask_for_names(&b, NAMES("b", "a", "c"), owner);
     struct seen *take = expect(LOCK_TAKE);
     assert_int_equal(take->action.count, 2);
     assert_string_equal(take->names[0], "b");
@@ -386,8 +372,7 @@ TEST(a_request_that_is_partly_covered_asks_for_the_rest)
     assert_int_equal(b.request.result.fence[0], 20);
     assert_int_equal(b.request.result.fence[1], 7);
     assert_int_equal(b.request.result.fence[2], 21);
-    give(&a);
-    was_given(&a, GUARD_LOCK_OK);
+    give_at_once(&a, GUARD_LOCK_OK);
     sent_nothing();
     give(&b);
     reply_kind(expect(LOCK_GIVE), LOCK_DONE);
@@ -399,12 +384,9 @@ TEST(a_request_that_is_partly_covered_asks_for_the_rest)
 TEST(what_a_request_shares_is_kept_for_it_while_it_waits_for_the_rest)
 {
     struct seen *held = hold_as(&a, GUARD_LOCK_FAIR);
-    prepare(&b, NAMES("a", "b"));
-    b.request.lock_owner = owner;
-    ask(&b);
+    ask_for_names(&b, NAMES("a", "b"), owner);
     struct seen *take = expect(LOCK_TAKE);
-    give(&a);
-    was_given(&a, GUARD_LOCK_OK);
+    give_at_once(&a, GUARD_LOCK_OK);
     sent_nothing();
     cancel(&b);
     reply_kind(take, LOCK_UNSENT);
@@ -415,9 +397,7 @@ TEST(what_a_request_shares_is_kept_for_it_while_it_waits_for_the_rest)
 TEST(a_request_that_loses_what_it_shares_while_it_waits_asks_for_all_anew)
 {
     struct seen *held = hold_as(&a, GUARD_LOCK_FAIR);
-    prepare(&b, NAMES("a", "b"));
-    b.request.lock_owner = owner;
-    ask(&b);
+    ask_for_names(&b, NAMES("a", "b"), owner);
     struct seen *take = expect(LOCK_TAKE);
     refuse(take, 1, 0);
     dropped(held);
@@ -428,8 +408,7 @@ TEST(a_request_that_loses_what_it_shares_while_it_waits_asks_for_all_anew)
     assert_int_equal(anew->action.count, 2);
     grant(anew, 30);
     holds(&b);
-    give(&a);
-    was_given(&a, GUARD_LOCK_LOST);
+    give_at_once(&a, GUARD_LOCK_LOST);
 }
 
 /* ---- the end of an owner ---- */
@@ -448,8 +427,7 @@ TEST(an_owner_that_is_freed_gives_back_what_it_holds_and_cancels_what_it_waits_f
     assert_string_equal(expect(LOCK_GIVE)->names[0], "b");
     assert_string_equal(expect(LOCK_GIVE)->names[0], "a");
     sent_nothing();
-    give(&a);
-    was_given(&a, GUARD_LOCK_LOST);
+    give_at_once(&a, GUARD_LOCK_LOST);
 }
 
 TEST(permits_of_an_owner_that_is_freed_are_given_back_too)
