@@ -7,8 +7,9 @@
 #
 # It begins with tests/fuzz/corpus/TARGET/ and what is in TARGET.base64, an input a line: what reached code that no other
 # input did. To write that anew after a long run:
-#   FOLDER/fuzz TARGET -merge=1 NEW FOLDER/reached/TARGET FOLDER/corpus/TARGET
-#   for file in NEW/*; do base64 -w0 "$file" && echo; done >tests/fuzz/corpus/TARGET.base64
+#   cp tests/fuzz/corpus/TARGET/* NEW
+#   FOLDER/fuzz TARGET -set_cover_merge=1 -use_counters=0 NEW FOLDER/reached/TARGET FOLDER/corpus/TARGET
+#   for file in those that it added to NEW; do base64 -w0 "$file" && echo; done >tests/fuzz/corpus/TARGET.base64
 set -u
 
 folder=$1
