@@ -5,7 +5,6 @@
  * The program under test is `stampede` beside $CATALOGD. A server of tests/support answers it, well or badly;
  * scenarios start their own.
  */
-#include "guard/guard.h"
 #include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/base/proc.h"
@@ -13,7 +12,6 @@
 #include "tests/support/files.h"
 #include "tests/support/fleet.h"
 #include "tests/support/herd_server.h"
-#include "tests/support/sockets.h"
 #include "tests/support/test.h"
 
 #include <hiredis/hiredis.h>
@@ -25,10 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <termios.h>
 #include <unistd.h>
 
 enum { LIMIT_MS = 90000, OUTPUT_BYTES = 65536, ARGUMENTS_MAX = 40, PIDS_MAX = 256 };
@@ -153,28 +148,6 @@ static void expect_all_gone(const pid_t *pids, size_t count)
 
 /* ---- words ---- */
 
-TEST(help_names_every_option_with_its_default_and_every_word_of_a_scenario)
-{
-    expect_status(TOOL("--help"), HELD);
-    expect_said("--rate N");
-    expect_said("(default 1000)");
-    expect_said("Exit status: 0 everything held; 1 something did not; 2 wrong options");
-    expect_status(TOOL("demo", "--help"), HELD);
-    expect_said("--requests N");
-    static const char *const commands[] = {"scenario", "report", "compare", "demo", "serve"};
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        char example[64];
-        snprintf(example, sizeof example, "  stampede %s ", commands[i]);
-        expect_status(TOOL(commands[i], "--help"), HELD);
-        expect_said("\nExamples:\n");
-        expect_said(strcmp(commands[i], "serve") == 0 ? "  stampede serve\n" : example);
-    }
-    expect_status(TOOL("scenario", "--help"), HELD);
-    expect_said("rate N [per second] [for TIME]");
-    expect_said("link redis|postgres FAULT");
-    expect_said("loads per expiry");
-}
-
 TEST(wrong_options_are_refused_one_by_one)
 {
     expect_status(
@@ -248,47 +221,6 @@ TEST(a_target_that_is_not_there_or_not_http_is_told)
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/garbage"), "--burst", "5"), DID_NOT_HOLD);
     expect_said("rubbish");
     expect_said("failed = 0: 5 of 5 (100%)");
-}
-
-/* civetweb is such a server. */
-TEST(a_target_that_hangs_up_on_options_is_tested_and_the_report_says_what_it_was_asked_before)
-{
-    expect_status(TOOL("--url", url_of(HERD_SERVER_STRICT, "/ok"), "--burst", "5"), HELD);
-    expect_said("hung up on OPTIONS *: one request of the run was sent before it");
-}
-
-/* What follows a 101 is no HTTP: nobody waits for it. */
-TEST(an_answer_in_another_protocol_is_told_at_once)
-{
-    uint64_t begin_us = clock_us();
-    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/switching"), "--burst", "5", "--limit", "80s"),
-                  DID_NOT_HOLD);
-    expect_said("rubbish");
-    expect_said("failed = 0: 5 of 5 (100%)");
-    assert_in_range(clock_us() - begin_us, 0, 40000000);
-}
-
-TEST(a_run_that_was_served_nothing_shows_nothing)
-{
-    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/mistyped"), "--burst", "5"), DID_NOT_HOLD);
-    expect_said("failed = 0: not known: nothing was served: no answer is below 400");
-    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/mistyped"), "--url",
-                       url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "6"),
-                  HELD);
-    expect_status(
-        TOOL("--url", url_of(HERD_SERVER_HTTP, "/mistyped"), "--burst", "5", "--expect", "status 404 = 100%"),
-        HELD);
-}
-
-TEST(too_few_descriptors_are_told_before_anything_starts)
-{
-    /* root may raise its limits, unless it has lost that right */
-    const char *limited = geteuid() == 0 ? "setpriv --bounding-set=-sys_resource" : "";
-    expect_status(run_shell(NULL, "ulimit -n 100; exec %s '%s' --url %s --burst 5000", limited, program,
-                            url_of(HERD_SERVER_HTTP, "/ok")),
-                  NOT_RUN);
-    expect_said("open files");
-    expect_said("prlimit");
 }
 
 TEST(a_run_against_any_service_is_judged_and_kept)
@@ -393,14 +325,6 @@ TEST(a_log_is_asked_again)
                                                      "replay /nowhere\n")),
         BAD_USAGE);
     expect_said("both.scenario: either burst or rate or replay");
-}
-
-TEST(it_says_which_version_it_is)
-{
-    expect_status(TOOL("--version"), HELD);
-    expect_said("stampede " GUARD_VERSION "\n");
-    expect_status(TOOL("compare", "--version"), HELD);
-    expect_said("stampede " GUARD_VERSION "\n");
 }
 
 TEST(secrets_of_the_command_line_are_in_no_report)
@@ -539,38 +463,6 @@ TEST(ended_in_the_middle_it_reports_and_leaves_nothing)
     report_clear(&report);
 }
 
-/* A listener that accepts nobody: but for its backlog, connections are never there. */
-static int listen_silently(int backlog, char url[static 64])
-{
-    uint16_t port;
-    int listener = socket_listen(0, backlog, &port);
-    snprintf(url, 64, "http://127.0.0.1:%u/", (unsigned)port);
-    return listener;
-}
-
-TEST(a_short_listen_queue_is_named_as_the_cause_of_time_outs)
-{
-    char url[64];
-    int listener = listen_silently(5, url);
-    expect_status(TOOL("--url", url, "--rate", "100", "--for", "300ms", "--limit", "300ms"), DID_NOT_HOLD);
-    expect_said("! The listen queue of 127.0.0.1:");
-    expect_said(" has 5 places: it overflowed ");
-    close(listener);
-}
-
-TEST(ended_while_it_connects_it_ends_at_once)
-{
-    char url[64];
-    int listener = listen_silently(1, url);
-    pid_t pid = start((const char *const[]){"--url", url, "--burst", "50", NULL});
-    wait_until_said("A stampede on");
-    uint64_t begin_us = clock_us();
-    kill(pid, SIGINT);
-    expect_status(finish(pid), ENDED_EARLY);
-    assert_in_range(clock_us() - begin_us, 0, 9000000); /* connecting may last 10 s */
-    close(listener);
-}
-
 /* The second one may come when it has ended already: then it is as above. */
 TEST(a_second_wish_ends_it_at_once_and_leaves_nothing_either)
 {
@@ -584,17 +476,6 @@ TEST(a_second_wish_ends_it_at_once_and_leaves_nothing_either)
     int status = finish(pid);
     if (status != ENDED_EARLY && status != 1000 + SIGINT)
         fail_msg("exit status %d:\n%s", status, output);
-    expect_all_gone(pids, count);
-}
-
-TEST(killed_it_leaves_nothing)
-{
-    pid_t pids[PIDS_MAX];
-    pid_t pid = start((const char *const[]){"scenario", write_file("long.scenario", long_scenario), NULL});
-    wait_until_said("under way");
-    size_t count = proc_family(pid, pids, PIDS_MAX);
-    kill(pid, SIGKILL);
-    expect_status(finish(pid), 1000 + SIGKILL);
     expect_all_gone(pids, count);
 }
 
@@ -708,33 +589,6 @@ TEST(a_terminal_shows_the_run_as_it_goes_and_keeps_a_line_of_it)
     assert_string_equal(screen[0], "A stampede on /ok");
     assert_non_null(strstr(screen[1], " s  due 200  answered 200  failed 0  5xx 0"));
     assert_string_equal(screen[2], "A stampede on /ok"); /* the report */
-}
-
-TEST(a_terminal_is_looked_at_anew_when_its_size_changes)
-{
-    const struct winsize narrow = {.ws_row = 40, .ws_col = 45};
-    ON_TERMINAL(NULL, "--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "100", "--for", "60s");
-    terminal_read(&terminal, LIVE_LINE);
-    assert_int_equal(ioctl(terminal.fd, TIOCSWINSZ, &narrow), 0);
-    terminal_read(&terminal, "\r    3.");
-    kill(terminal.pid, SIGINT);
-    assert_int_equal(terminal_end(&terminal), ENDED_EARLY);
-    const char *last = strstr(terminal.typed, "\r    3.");
-    assert_int_equal(strcspn(last + 1, "\033"), 44); /* one column is free */
-}
-
-TEST(a_terminal_is_as_it_was_after_an_interrupt)
-{
-    struct termios before, after;
-    ON_TERMINAL(NULL, "--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "100", "--for", "60s");
-    assert_int_equal(tcgetattr(terminal.fd, &before), 0);
-    terminal_read(&terminal, LIVE_LINE);
-    assert_int_equal(write(terminal.fd, "\003", 1), 1);
-    terminal_read(&terminal, "interrupted");
-    assert_int_equal(tcgetattr(terminal.fd, &after), 0);
-    assert_memory_equal(&before, &after, sizeof before);
-    assert_int_equal(terminal_end(&terminal), ENDED_EARLY);
-    show_on_screen(terminal.typed);
 }
 
 TEST(what_is_no_terminal_or_wants_none_gets_plain_lines)
@@ -901,17 +755,6 @@ TEST(that_nobody_fails_stays_expected_beside_other_expectations, P104)
     expect_said("failed = 0: 0 of 5");
 }
 
-TEST(a_percentile_of_too_few_answers_does_not_hold, P105)
-{
-    const char *url = url_of(HERD_SERVER_HTTP, "/ok");
-    expect_status(TOOL("--url", url, "--burst", "5", "--expect", "p99.99 <= 60s"), DID_NOT_HOLD);
-    expect_said("p99.99 <= 60s: not known: it takes 10000 answers, and there are 5");
-    expect_status(TOOL("--url", url, "--burst", "5", "--expect", "p50 <= 60s", "--expect", "max <= 60s"),
-                  HELD);
-    expect_status(TOOL("--url", url, "--burst", "99", "--expect", "p99 <= 60s"), DID_NOT_HOLD);
-    expect_status(TOOL("--url", url, "--burst", "100", "--expect", "p99 <= 60s"), HELD);
-}
-
 static bool set_up(void)
 {
     const char *service = getenv("CATALOGD");
@@ -973,81 +816,6 @@ TEST(the_example_for_ones_own_service_holds_for_ours_and_deletes_one_key, P102)
     expect_status(run_own_service("KEY=no-such-key"), DID_NOT_HOLD);
     expect_said("del 'no-such-key' said 0, not 1");
     assert_int_equal(fleet_redis_number("EXISTS", "somebody-elses"), 1);
-}
-
-/* Versions that are in no body are not fresh. */
-TEST(stale_answers_are_not_known_where_no_answer_has_a_version, P106)
-{
-    static const char write[] = "every 50ms keys 1-3 sql \"SELECT {key} + 100\"";
-    const char *url = url_of(HERD_SERVER_HTTP, "/key/{1-3}");
-    expect_status(TOOL("--url", url, "--rate", "300", "--for", "1s", "--database", fleet.postgres.url,
-                       "--write", write, "--version-after", "\"verison\":", "--expect", "stale answers = 0"),
-                  DID_NOT_HOLD);
-    expect_said("stale answers = 0: not known: no answer has the version of a key that was written before");
-    expect_status(TOOL("--url", url, "--rate", "300", "--for", "4s", "--database", fleet.postgres.url,
-                       "--write", write, "--version-after", "\"version\": ", "--expect", "stale answers > 0"),
-                  HELD);
-}
-
-/* ---- clients with literals ---- */
-
-/* Twenty rows, four of them twice, by statements that `psql` sends as they are written, like most scripts. */
-#define LITERALS(where)                                                                                      \
-    "1ms run \"for id in $(seq 20) 3 5 7 9; do "                                                             \
-    "echo \\\"SELECT name /* for it''s $id */ FROM products WHERE id = $id AND 'x' <> '' " where ";\\\"; "   \
-    "done | psql -qX -v ON_ERROR_STOP=1 \\\"$DATABASE_URL\\\"\""
-
-/* Lines that were broken are whole again. */
-static void join_output(void)
-{
-    char *to = output;
-    for (const char *from = output; *from != '\0'; from += *from != '\0') {
-        size_t blanks = strspn(from, " \n");
-        *to++ = blanks > 0 ? ' ' : *from;
-        from += blanks > 0 ? blanks - 1 : 0;
-    }
-    *to = '\0';
-}
-
-static int run_with_literals(const char *when, const char *queries, const char *expect)
-{
-    char count[160];
-    snprintf(count, sizeof count, "log:%s", fleet.postgres.log_path);
-    int status = TOOL("--url", url_of(HERD_SERVER_HTTP, "/key/{each:1-20}"), "--rate", "100", "--for",
-                      "500ms", "--database", fleet.postgres.url, "--count", count, "--queries", queries,
-                      "--ttl", "60s", "--at", when, "--expect", expect);
-    join_output();
-    return status;
-}
-
-TEST(literals_are_the_keys_of_loads, P101)
-{
-    expect_status(run_with_literals(LITERALS(""), "FROM products", "loads per expiry <= 1.2"), HELD);
-    expect_said("loads per expiry <= 1.2: 1.20");
-    expect_said("queries 24");
-    expect_status(run_with_literals(LITERALS(""), "FROM products", "loads per expiry <= 1.1"), DID_NOT_HOLD);
-    expect_said("loads per expiry <= 1.1: 1.20");
-}
-
-/* An instant in each statement would make every load an expiry of its own. */
-TEST(where_statements_differ_in_more_than_the_key_the_figure_is_withheld, P101)
-{
-    const char *when = LITERALS("AND '$(date +%N)' <> ''");
-    expect_status(run_with_literals(when, "FROM products", "loads per expiry <= 100"), DID_NOT_HOLD);
-    expect_said("loads per expiry <= 100: not known: more different statements than URLs");
-    if (strstr(output, "loads per expiry ") != strstr(output, "loads per expiry <="))
-        fail_msg("the figure is shown:\n%s", output);
-    expect_status(run_with_literals(when, "FROM products", "loads = 24"), HELD);
-}
-
-TEST(a_text_that_is_in_no_statement_holds_nothing, P103)
-{
-    expect_status(run_with_literals(LITERALS(""), "FROM prodcuts", "loads <= 3"), DID_NOT_HOLD);
-    expect_said("loads <= 3: not known: no load was seen");
-    expect_said(
-        "no statement has \"FROM prodcuts\" in it; the most frequent query is 24 x \"SELECT name FROM");
-    expect_status(run_with_literals(LITERALS(""), "FROM prodcuts", "loads = 0"), HELD);
-    expect_said("no statement has \"FROM prodcuts\"");
 }
 
 TEST_GROUP(.up = services_up, .down = services_down, .after = fleet_end);
