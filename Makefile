@@ -124,7 +124,7 @@ LINK = $(CC) -pie -Wl,--as-needed $(HARDENING_LINK) $(SANITIZE) $(CFLAGS) $(LDFL
 # What the library needs, and what all of it does.
 GOALS := $(or $(MAKECMDGOALS),all)
 NEEDS := $(if $(filter-out install-lib uninstall,$(GOALS)),build,library)
-PACKAGES := libuv hiredis $(if $(filter build,$(NEEDS)),libmicrohttpd jansson libpq libsystemd cmocka)
+PACKAGES := hiredis $(if $(filter build,$(NEEDS)),libuv libmicrohttpd jansson libpq libsystemd cmocka)
 
 # The compiler and the libraries are asked once per variant, after the packages are there; make reads the
 # answer and starts over.

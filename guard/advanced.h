@@ -13,19 +13,15 @@
 /*
  * ---- loops ----
  *
- * For a host with an event loop: libuv here, any other by host.h and adapters/. The loop has a Redis connection of
- * its own. A hit is looked up over it and answered without a second thread; the rest goes to the guard's thread, and
- * its answer comes back on this loop.
+ * For a host with an event loop: a header of adapters/ attaches the guard to it (libuv, libevent, libev, yours). The
+ * loop has a Redis connection of its own. A hit is looked up over it and answered without a second thread; the rest
+ * goes to the guard's thread, and its answer comes back on this loop.
  *
  * Attach, detach and name a loop only on the thread that runs it; only guard_load_defer() names it on a load thread.
  * A detached loop may be named until guard_close(), because a loader cannot know: requests are CLOSING then. That
- * takes some 50 bytes. If guard_loop_attach() fails, run the loop once more before you close it: libuv closes handles
- * only then.
+ * takes some 50 bytes.
  */
-struct uv_loop_s; /* libuv's uv_loop_t */
 
-GUARD_API enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop,
-                                              struct guard_loop **out, struct guard_error *error);
 /* Answers with CLOSING what still waits here, closes the loop's handles, then calls `detached`: run the loop until
  * then. Leaves NULL. */
 GUARD_API void guard_loop_detach(struct guard_loop **loop, void (*detached)(void *context), void *context);

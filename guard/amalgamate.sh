@@ -7,7 +7,7 @@
 # their own, are left out, and so is what was taken out of this folder: locks/redlock/, or all of locks/. TLS to Redis is
 # in it, but asleep: -DGUARD_WITH_TLS, then link with -lssl -lcrypto, too.
 #
-#     cc -std=c11 -D_GNU_SOURCE -fvisibility=hidden -c guard.c        # link with -lhiredis -luv -pthread
+#     cc -std=c11 -D_GNU_SOURCE -fvisibility=hidden -c guard.c        # link with -lhiredis -pthread
 set -eu
 
 out=${1:?the folder is missing: amalgamate.sh FOLDER}

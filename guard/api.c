@@ -5,7 +5,6 @@
 #include "base/blocking.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/uv_host.h"
 #include "core/near.h"
 #include "guard.h"
 #include "host.h"
@@ -177,19 +176,6 @@ static enum guard_status attach(struct guard *guard, struct guard_host *host, st
     pthread_mutex_unlock(&guard->mutex);
     *out = name;
     return GUARD_OK;
-}
-
-enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop, struct guard_loop **out,
-                                    struct guard_error *error)
-{
-    if (is_forked(guard))
-        return check_failed(error, GUARD_INVALID, "guard_loop_attach: " FORKED_TEXT);
-    struct guard_host *host = uv_host_attach(loop);
-    if (host != NULL && attach(guard, host, out) == GUARD_OK)
-        return GUARD_OK;
-    if (host != NULL)
-        host_close(host, NULL, NULL);
-    return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach: no memory or descriptor to be had");
 }
 
 static const char *wrong_host(const struct guard_host *host)

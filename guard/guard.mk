@@ -8,7 +8,7 @@
 #     server: server.o $(GUARD_LIB)
 #             $(CC) $(LDFLAGS) -o $@ $^ $(GUARD_LIBS)
 #
-# Needs a C11 compiler, libuv, hiredis, and the headers of uthash and xxhash 0.8 (Debian: libuv1-dev libhiredis-dev uthash-dev
+# Needs a C11 compiler, hiredis, and the headers of uthash and xxhash 0.8 (Debian: libhiredis-dev uthash-dev
 # libxxhash-dev). Your CC, AR, OBJCOPY, CPPFLAGS and CFLAGS are used; everything made goes into GUARD_BUILD. Nothing is
 # installed, no target of yours is taken, and the first target of your Makefile stays the default one.
 #
@@ -37,7 +37,7 @@ GUARD_LIB := $(GUARD_BUILD)/libstampede-guard.a
 GUARD_SHARED := $(GUARD_BUILD)/libstampede-guard.so.$(GUARD_VERSION)
 GUARD_PLUGINS = $(GUARD_LOCKS_WITH:%=$(GUARD_BUILD)/plugins/%.so)
 GUARD_PARTS := $(GUARD_BUILD)/libguard_parts.a
-GUARD_LIBS = $(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS) -lhiredis -luv -pthread
+GUARD_LIBS = $(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS) -lhiredis -pthread
 
 OBJCOPY ?= $(shell $(CC) -print-prog-name=objcopy)
 
@@ -95,7 +95,7 @@ GUARD_SHARED_OBJECTS := $(GUARD_SHARED_OBJECTS:$(GUARD_BUILD)/locks/provider.o=$
 guard_link = $(CC) -shared -Wl,--version-script,$@.exports,-z,defs,-z,nodelete $(GUARD_SHARED_LINK) $(CFLAGS) $(LDFLAGS)
 $(GUARD_SHARED): $(GUARD_SHARED_OBJECTS)
 	echo 'STAMPEDE_GUARD_$(GUARD_ABI) { global: guard_*; local: *; };' >$@.exports
-	$(guard_link) -Wl,-soname,$(GUARD_SONAME) -o $@ $^ $(GUARD_TLS_LIBS) -lhiredis -luv -pthread
+	$(guard_link) -Wl,-soname,$(GUARD_SONAME) -o $@ $^ $(GUARD_TLS_LIBS) -lhiredis -pthread
 
 $(GUARD_PLUGINS): $(GUARD_BUILD)/plugins/%.so: $(GUARD_BUILD)/plugins/%.o $(GUARD_PARTS)
 	echo '{ global: guard_lock_plugin; local: *; };' >$@.exports

@@ -2,8 +2,8 @@
 /*
  * host.h - the guard on any event loop: the five functions that an adapter writes. See guard.h for all else.
  *
- * libuv has guard_loop_attach() in guard.h. adapters/ has libevent, libev and one for loops of your own: begin with
- * that for another loop. An adapter's struct begins with `struct guard_host`; it sets the five, and attaches it:
+ * adapters/ has libuv, libevent, libev and one for loops of your own: begin with that for another loop. An adapter's
+ * struct begins with `struct guard_host`; it sets the five, and attaches it:
  *
  *     the guard asks for                       the adapter's       which then calls, on the loop's thread
  *     a descriptor to be watched               watch               the watch's ready(), again and again
@@ -68,7 +68,7 @@ struct guard_host {
 };
 
 /*
- * guard_loop_attach() for the loop of this host: before the loop runs, or on its thread. If it fails the host stays
+ * Attaches the guard to the loop of this host: before the loop runs, or on its thread. If it fails the host stays
  * the caller's: give back what it has of the loop before the loop runs on, because a timer or a turn may have been
  * asked for. INVALID: one of the five is missing, or it is attached already. NO_MEMORY, also if `host` is NULL: pass
  * on what calloc() gave you.

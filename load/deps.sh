@@ -34,12 +34,12 @@ library_needs='
 gcc               gcc
 libc6-dev         /usr/include/stdlib.h
 pkgconf           pkg-config
-libuv1-dev        /usr/include/uv.h                     libuv 1.44
 libhiredis-dev    /usr/include/hiredis/hiredis.h        hiredis 0.14
 uthash-dev        /usr/include/uthash.h
 libxxhash-dev     /usr/include/xxhash.h                 libxxhash 0.8
 '
 build_needs=$library_needs'
+libuv1-dev        /usr/include/uv.h                     libuv 1.44
 libmicrohttpd-dev /usr/include/microhttpd.h             libmicrohttpd 0.9.75
 libjansson-dev    /usr/include/jansson.h                jansson 2.14
 libpq-dev         /usr/include/postgresql/libpq-fe.h    libpq 15

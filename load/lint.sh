@@ -54,7 +54,7 @@ guard/guard.h    guard/advanced.h
 guard/locks.h    guard/guard.h
 guard/host.h     guard/guard.h
 guard/adapters   guard/guard.h guard/host.h
-guard/base       guard/guard.h guard/host.h
+guard/base       guard/guard.h guard/host.h guard/adapters
 guard/core       guard/guard.h guard/base
 guard/redis      guard/guard.h guard/host.h guard/base
 guard/wire       guard/guard.h guard/base guard/core guard/redis
@@ -71,7 +71,7 @@ app/fleetlock    app/common app/base guard/guard.h guard/locks.h
 app/pg           app/common app/base
 app/catalog      app/common app/base app/pg guard/guard.h
 app/write        app/common app/base app/pg app/catalog guard/guard.h
-app/http         app/common app/base app/pg app/catalog app/write guard/guard.h
+app/http         app/common app/base app/pg app/catalog app/write guard/guard.h guard/adapters
 app/view         app/common app/base app/pg app/catalog app/write app/http guard/guard.h
 app/ops          app/common app/base app/pg app/catalog app/write app/http app/view guard/guard.h
 app/check        app/common app/base app/pg app/catalog app/write app/http app/ops guard/guard.h
@@ -92,8 +92,8 @@ ROOMS
 
 # What redis/ shows to the rest of guard/.
 face=' guard/redis/redis.h guard/redis/subscription.h '
-# Of guard/ only this module includes libuv.
-adapter='guard/base/uv_host'
+# Of guard/ only this header includes libuv.
+adapter='guard/adapters/libuv'
 # Made by the build out of scripts, statements and pages.
 made='guard_scripts.h guard_lock_scripts.h app_statements.h page_template.h view_page.h ground_page.h'
 

@@ -8,6 +8,7 @@
 #include "app/base/log.h"
 #include "app/common/random.h"
 #include "app/http/listener.h"
+#include "guard/adapters/libuv.h"
 
 #include <assert.h>
 #include <poll.h>

@@ -17,7 +17,7 @@
 #ifndef GUARD_ADAPTER_EPOLL_H
 #define GUARD_ADAPTER_EPOLL_H
 
-#include "host.h"
+#include "../host.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -74,9 +74,10 @@ static inline void guard_epoll_free(struct guard_epoll *self)
     free(self);
 }
 
-static inline void guard_epoll_ready(struct guard_epoll *self)
+/* Waits itself, for who has nothing else to watch. */
+static inline void guard_epoll_wait(struct guard_epoll *self, int wait_ms)
 {
-    self->count = epoll_wait(self->fd, self->events, 16, 0);
+    self->count = epoll_wait(self->fd, self->events, 16, wait_ms);
     for (int i = 0; i < self->count; i++) {
         struct guard_watch *watch = (struct guard_watch *)self->events[i].data.ptr;
         uint32_t what = self->events[i].events;
@@ -86,6 +87,11 @@ static inline void guard_epoll_ready(struct guard_epoll *self)
             watch->ready(watch->context, ready | (what & EPOLLERR ? GUARD_HOST_BROKEN : 0));
     }
     self->count = 0;
+}
+
+static inline void guard_epoll_ready(struct guard_epoll *self)
+{
+    guard_epoll_wait(self, 0);
 }
 
 static inline int guard_epoll_before_wait(struct guard_epoll *self, int wait_ms)

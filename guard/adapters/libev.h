@@ -14,7 +14,7 @@
 #ifndef GUARD_ADAPTER_LIBEV_H
 #define GUARD_ADAPTER_LIBEV_H
 
-#include "host.h"
+#include "../host.h"
 #include <errno.h>
 #include <ev.h>
 #include <fcntl.h>

@@ -14,7 +14,7 @@
 #ifndef GUARD_ADAPTER_LIBEVENT_H
 #define GUARD_ADAPTER_LIBEVENT_H
 
-#include "host.h"
+#include "../host.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <event2/event_struct.h>

@@ -3,7 +3,7 @@
  * base/host.h - the event loop that the guard lives on, its own or a host's, as the guard uses it: many timers, turns
  * and wakes, while an adapter has one of each. What an adapter is stands in ../host.h.
  *
- *     redis/ wire/ run/                            host.c                        an adapter (uv_host.c)
+ *     redis/ wire/ run/                            host.c                        an adapter (adapters/)
  *
  *     host_watch() ------------------------------------------------------------> watch
  *     host_timer_set(), of many   -->  the earliest                        ----> timer

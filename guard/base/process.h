@@ -7,7 +7,7 @@
  *              since musl gives 128 KiB, which a loader, a log function or a name service of the host need not be
  *              content with.
  * Descriptors  None of the guard's is 0, 1 or 2. A host may have closed those: what it or a library prints would go
- *              into a connection to Redis, and libuv aborts when it closes one of them.
+ *              into a connection to Redis, and a host that reads 0 would read from it.
  * Forks        A guard that was opened at another count of forks belongs to another process: its threads and
  *              connections are not here, and a mutex of it may be locked for ever. Costs no system call. What only
  *              _Fork() or clone(2) makes is not seen.

@@ -7,6 +7,7 @@
  * The guard sits on h2o's own loop. A hit is looked up and answered there. A request may end before its answer comes,
  * because the client left: then it cancels, and `asked`, which the guard still has, outlives it.
  */
+#include "adapters/libuv.h"
 #include "files.h"
 #include <h2o.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "../base/clock.h"
 #include "../base/key.h"
 #include "../base/process.h"
-#include "../base/uv_host.h"
+#include "../base/own_host.h"
 #include "lock_check.h"
 #include "lock_state.h"
 #include <stdio.h>
@@ -79,7 +79,7 @@ static void *run_locks(void *context)
 {
     struct guard_locks *locks = context;
     blocking_callback_begins(); /* for good */
-    uv_host_run(locks->host);
+    own_host_run(locks->host);
     return NULL;
 }
 
@@ -133,10 +133,10 @@ static void undo_lock_start(struct guard_locks *locks)
         locks->provider->close(locks->provider, lock_thread_on_provider_closed, locks);
     else
         lock_thread_ends(locks);
-    uv_host_run(locks->host);
+    own_host_run(locks->host);
     if (locks->core != NULL)
         lock_core_free(&locks->core);
-    uv_host_free(&locks->host);
+    own_host_free(&locks->host);
 }
 
 static enum guard_status start_locks(struct guard_locks *locks, struct guard_error *error)
@@ -144,7 +144,7 @@ static enum guard_status start_locks(struct guard_locks *locks, struct guard_err
     struct guard_error failed = {.status = GUARD_NO_MEMORY};
     check_failed(&failed, GUARD_NO_MEMORY,
                  "guard_locks_open: no memory, thread, randomness or descriptor to be had");
-    locks->host = uv_host_open();
+    locks->host = own_host_open();
     if (locks->host != NULL) {
         prepare_lock_callbacks(locks);
         locks->provider = open_provider(locks, &failed);
@@ -168,7 +168,7 @@ static void stop_locks(struct guard_locks *locks, uint32_t drain_ms)
     pthread_mutex_unlock(&locks->mutex);
     pthread_join(locks->thread, NULL);
     lock_core_free(&locks->core);
-    uv_host_free(&locks->host);
+    own_host_free(&locks->host);
 }
 
 /* ---- from open to close ---- */

@@ -5,7 +5,7 @@
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "../base/process.h"
-#include "../base/uv_host.h"
+#include "../base/own_host.h"
 #include "../core/near.h"
 #include "../redis/subscription.h"
 #include "cache.h"
@@ -141,7 +141,7 @@ static void *run(void *context)
 {
     struct guard *guard = context;
     blocking_callback_begins(); /* for good */
-    uv_host_run(guard->host);
+    own_host_run(guard->host);
     return NULL;
 }
 
@@ -161,7 +161,7 @@ static bool clear(struct guard *guard)
     core_free(&guard->core);
     shadow_close(&guard->shadow);
     clear_free(guard);
-    uv_host_free(&guard->host);
+    own_host_free(&guard->host);
     return true;
 }
 
@@ -186,7 +186,7 @@ enum guard_status life_start(struct guard *guard, const struct redis_url *url, s
     uint64_t now_us = clock_now_us();
     const struct redis_topology_hooks hooks = {guard, on_reign_ended};
     struct guard_error why = {GUARD_NO_MEMORY, "guard_open: no memory, thread or descriptor to be had"};
-    guard->host = uv_host_open();
+    guard->host = own_host_open();
     if (guard->host == NULL)
         return check_failed(error, why.status, "%s", why.text);
     prepare_callbacks(guard);
@@ -197,7 +197,7 @@ enum guard_status life_start(struct guard *guard, const struct redis_url *url, s
     if (guard->topology != NULL && open_parts(guard) && thread_begin(&guard->thread, run, guard) == 0)
         return GUARD_OK;
     thread_close_everything(guard);
-    uv_host_run(guard->host);
+    own_host_run(guard->host);
     clear(guard);
     return check_failed(error, why.status, "%s", why.text);
 }

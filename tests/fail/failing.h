@@ -44,7 +44,7 @@ enum failing {
     FAIL_RECV,           /* ECONNRESET */
     FAIL_RECV_SIGNAL,    /* EINTR */
     FAIL_DESCRIPTOR,     /* eventfd, epoll_create1, pipe2: EMFILE */
-    FAIL_WATCH,          /* epoll_ctl() with which libuv tries a new descriptor: ENOSPC */
+    FAIL_WATCH,          /* epoll_ctl() of a new descriptor, with which libuv tries it: ENOSPC */
     FAIL_THREAD,         /* pthread_create: EAGAIN */
     FAIL_RANDOM,         /* getrandom: ENOSYS */
     FAIL_RANDOM_SIGNAL,  /* EINTR */
@@ -269,16 +269,16 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
     __typeof__(&name) next = NULL;                                                                           \
     *(void **)&next = dlsym(RTLD_NEXT, #name)
 
-/* uv_loop_init() leaks the descriptor of its epoll when it cannot have a pipe or the eventfd, which comes last:
- * those two do not fail. */
-static _Thread_local bool loop_begins;
+/* uv_loop_init() leaks the descriptor of its epoll when it cannot have the pipe or the eventfd that come after it, in
+ * this order: those two do not fail. */
+static _Thread_local bool loop_begins, loop_has_pipe;
 
 VISIBLE int eventfd(unsigned count, int flags);
 VISIBLE int eventfd(unsigned count, int flags)
 {
     NEXT(eventfd);
-    bool spared = loop_begins;
-    loop_begins = false;
+    bool spared = loop_begins && loop_has_pipe;
+    loop_begins = loop_has_pipe = false;
     return !spared && fails_with(FAIL_DESCRIPTOR, EMFILE) ? -1 : next(count, flags);
 }
 
@@ -292,6 +292,7 @@ VISIBLE int epoll_create1(int flags)
 VISIBLE int pipe2(int fds[2], int flags)
 {
     NEXT(pipe2);
+    loop_has_pipe = loop_begins;
     return !loop_begins && fails_with(FAIL_DESCRIPTOR, EMFILE) ? -1 : next(fds, flags);
 }
 
@@ -304,7 +305,8 @@ VISIBLE int accept4(int fd, __SOCKADDR_ARG address, socklen_t *restrict bytes, i
 VISIBLE int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
     NEXT(epoll_ctl);
-    bool trial = operation == EPOLL_CTL_ADD && event->data.fd == -1; /* of uv_poll_init() */
+    bool trial =
+        operation == EPOLL_CTL_ADD && event->data.fd != fd; /* libuv has accepted what it names itself */
     bool failed = trial && fails_with(FAIL_WATCH, ENOSPC);
     return failed ? -1 : next(epoll, operation, fd, event);
 }

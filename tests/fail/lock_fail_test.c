@@ -238,11 +238,6 @@ TEST(any_allocation_for_several_masters_may_fail)
     sweep(FAIL_MEMORY, lock_once, GUARD_LOCKS_REDLOCK);
 }
 
-TEST(any_allocation_of_libuv_may_fail)
-{
-    sweep(FAIL_LIBRARY_MEMORY, lock_in_every_way, GUARD_LOCKS_REDIS);
-}
-
 TEST(any_socket_or_connect_may_fail)
 {
     sweep(FAIL_SOCKET, lock_in_every_way, GUARD_LOCKS_REDIS);

@@ -148,7 +148,7 @@ TEST(one_file_does_the_work_of_the_folder, P100)
         "objcopy --localize-hidden guard.o; "
         "nm --defined-only --extern-only guard.o >symbols; grep -q ' T guard_open$' symbols; "
         "if grep ' [A-Z] ' symbols | grep -v ' T guard_'; then exit 1; fi; "
-        "cc -o main main.c guard.o -lhiredis -luv -pthread; "
+        "cc -o main main.c guard.o -lhiredis -pthread; "
         "if ./main rediss://127.0.0.1:1 2>said; then exit 1; fi; grep -q 'with -DGUARD_WITH_TLS' said"));
     snprintf(command, sizeof command, "test \"$(one/main %s)\" = 'hello user:7'", redis.url);
     assert_true(shell(command));
@@ -190,7 +190,7 @@ TEST(a_host_may_use_any_name_for_itself)
                          "GUARD_CONFIG_DEFAULTS; return guard_open(&config, &guard, 0) != GUARD_OK || "
                          "guard_close(&guard, 0) != GUARD_OK || redis_open() + value_new() != 3; }\n");
     assert_true(
-        shell("cc -o host host.c guard/example/build/libstampede-guard.a -lhiredis -luv -pthread; ./host"));
+        shell("cc -o host host.c guard/example/build/libstampede-guard.a -lhiredis -pthread; ./host"));
 }
 
 /* Nothing of the guard but what locks stand on. */
@@ -202,7 +202,7 @@ TEST(locks_may_be_copied_alone, P127)
     assert_true(shell(
         "mkdir -p alone/guard/wire/scripts; cd alone; cp -r ../guard/guard.mk ../guard/guard.h "
         "../guard/advanced.h ../guard/host.h ../guard/locks.h "
-        "../guard/base ../guard/redis ../guard/locks guard; cp ../guard/wire/scripts/embed.sh "
+        "../guard/adapters ../guard/base ../guard/redis ../guard/locks guard; cp ../guard/wire/scripts/embed.sh "
         "guard/wire/scripts; "
         "cp ../guard/example/nightly.c .; "
         "printf 'GUARD_LOCKS_WITH =\nGUARD_TLS =\ninclude guard/guard.mk\nCPPFLAGS += -Iguard\nnightly: "
@@ -361,7 +361,7 @@ TEST(every_recipe_of_the_cookbook_prints_what_it_shows, P147)
               "while read -r name needs; do "
               "cc -std=gnu11 -Wall -Wextra -Werror -I../guard -isystem /usr/include/postgresql "
               "-o $name $name.c ../guard/example/build/libstampede-guard.a @../guard/example/build/libs "
-              "-lmicrohttpd -lpq; done <list"));
+              "-lmicrohttpd -lpq -luv; done <list"));
     snprintf(command, sizeof command,
              "cd recipes; while read -r name needs; do "
              "database=; [ $needs = 0 ] || database='%s'; "

@@ -6,7 +6,7 @@
  */
 #include "guard/base/clock.h"
 #include "guard/base/host.h"
-#include "guard/base/uv_host.h"
+#include "tests/support/uv_host.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -29,6 +29,7 @@ static void note_rang(struct guard_host *host);
 static struct scene {
     struct loop_rig rig;
     struct guard_host *host;
+    struct guard_host_state host_state;
     struct guard_host_state state, refused;
     bool refuses; /* the host that an adapter makes */
     uint64_t rang_us;
@@ -80,7 +81,7 @@ static enum guard_status attach_scene(void)
     struct guard_loop *unused = NULL;
     if (strcmp(rig_kind->name, "libuv") != 0)
         return rig_kind->attach(&scene.rig, NULL, &unused, NULL);
-    scene.host = uv_host_attach(&scene.rig.uv.loop);
+    scene.host = uv_host_attach(&scene.rig.uv.loop, &scene.host_state);
     return scene.host != NULL ? GUARD_OK : GUARD_NO_MEMORY;
 }
 

@@ -4,13 +4,13 @@
  * their limits and at the end; and loads that are abandoned.
  */
 #include "guard/adapters/epoll.h"
+#include "guard/adapters/libuv.h"
 #include "guard/example/queries.c"
 #include "guard/run/state.h"
 #include "guard_rig.h"
 
 #include <malloc.h>
 #include <semaphore.h>
-#include <uv.h>
 
 enum { HANDLES = 1100 };
 

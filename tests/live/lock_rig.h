@@ -21,9 +21,9 @@
 
 #include "guard/base/clock.h"
 #include "guard/base/key.h"
-#include "guard/base/uv_host.h"
 #include "guard/locks/provider.h"
 #include "tests/support/test.h"
+#include "tests/support/uv_host.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -92,6 +92,7 @@ struct rig_side {
 static struct {
     uv_loop_t loop;
     struct guard_host *host;
+    struct guard_host_state host_state;
     uv_timer_t tick, pause;
     uint64_t wait_began_us;
     bool pause_over;
@@ -161,7 +162,7 @@ static inline void rig_start(void)
     assert_int_equal(uv_loop_close(&rig.loop), 0);
     rig.descriptor_count = rig_count_descriptors();
     assert_int_equal(uv_loop_init(&rig.loop), 0);
-    rig.host = uv_host_attach(&rig.loop);
+    rig.host = uv_host_attach(&rig.loop, &rig.host_state);
     assert_non_null(rig.host);
     uv_timer_init(&rig.loop, &rig.tick);
     uv_timer_init(&rig.loop, &rig.pause);

@@ -13,12 +13,12 @@
 #include "guard/adapters/epoll.h"
 #include "guard/adapters/libev.h"
 #include "guard/adapters/libevent.h"
+#include "guard/adapters/libuv.h"
 #include "tests/support/test.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <uv.h>
 
 struct loop_rig {
     void (*woken)(void *context); /* on the thread of the loop, after loop_rig_wake() */

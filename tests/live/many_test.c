@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* many_test.c - many keys in one call: one query, few round trips. */
+#include "guard/adapters/libuv.h"
 #include "guard_rig.h"
-
-#include <uv.h>
 
 enum { KEYS = 50, MOST_KEYS = GUARD_MANY_MAX, KEY_BYTES = 32 };
 

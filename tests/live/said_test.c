@@ -3,12 +3,12 @@
  * said_test.c - the lines of a guard: to stderr by default, of loaders that break their contract, of calls with a wrong
  * argument, and in the child of a fork.
  */
+#include "guard/adapters/libuv.h"
 #include "guard_rig.h"
 #include "load/base/net.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <uv.h>
 
 enum { HEARD_BYTES = 65536, CHILD_LIMIT_S = 60, FORKS = 40, CONNECTIONS = 3 };
 

@@ -6,9 +6,9 @@
  * readers, each on a loop and a thread of its own, that share the topology of the rig's: what they may not read is a
  * number older than one that a new master had confirmed when they began to ask.
  */
-#include "guard/base/uv_host.h"
 #include "tests/support/redis_rig.h"
 #include "tests/support/stack_sentinel.h"
+#include "tests/support/uv_host.h"
 #include <hiredis/hiredis.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -75,6 +75,7 @@ struct reader {
     pthread_t thread;
     uv_loop_t loop;
     struct guard_host *host;
+    struct guard_host_state host_state;
     struct redis_config config;
     struct redis *redis;
     uv_timer_t pulse;
@@ -172,7 +173,7 @@ static void start_readers(void)
         reader->config.hooks = (struct redis_hooks){.context = NULL};
         reader->config.jitter_seed = i;
         assert_int_equal(uv_loop_init(&reader->loop), 0);
-        reader->host = uv_host_attach(&reader->loop);
+        reader->host = uv_host_attach(&reader->loop, &reader->host_state);
         assert_non_null(reader->host);
         reader->redis = redis_open(reader->host, &reader->config);
         assert_non_null(reader->redis);

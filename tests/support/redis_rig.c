@@ -2,8 +2,8 @@
 /* redis_rig.c - a loop with one Redis connection, for tests. */
 #include "tests/support/redis_rig.h"
 #include "guard/base/clock.h"
-#include "guard/base/uv_host.h"
 #include "guard/wire/scripts.h"
+#include "tests/support/uv_host.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +59,7 @@ void rig_prepare(const char *url)
     memset(&rig, 0, sizeof rig);
     rig.descriptor_count = count_descriptors();
     assert_int_equal(uv_loop_init(&rig.loop), 0);
-    rig.host = uv_host_attach(&rig.loop);
+    rig.host = uv_host_attach(&rig.loop, &rig.host_state);
     assert_non_null(rig.host);
     uv_timer_init(&rig.loop, &rig.tick);
     if (!redis_url_read(url, &parsed, &error))

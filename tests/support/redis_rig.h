@@ -19,6 +19,7 @@ enum { RIG_WAIT_MS = 40000, RIG_TICK_MS = 20, RIG_LIMIT_MS = 20000, RIG_TOLD_MAX
 extern struct rig {
     uv_loop_t loop;
     struct guard_host *host; /* NULL: finished, or not begun */
+    struct guard_host_state host_state;
     uv_timer_t tick;
     uint64_t wait_began_us;
     struct redis_topology *topology; /* of the url; NULL: closed */

@@ -2,7 +2,7 @@
 /* host_test.c - many timers, soons and wakes on a loop that offers one of each. */
 #include "guard/base/clock.h"
 #include "guard/base/host.h"
-#include "guard/base/uv_host.h"
+#include "guard/base/own_host.h"
 #include "tests/support/test.h"
 #include <stdio.h>
 #include <string.h>
@@ -268,7 +268,7 @@ TEST(only_those_that_were_sent_run_and_each_once)
 
 TEST_GROUP(.before = forget_what_was_said);
 
-/* ---- on libuv; what all adapters promise is in live/adapters_test ---- */
+/* ---- on a loop of its own; what all adapters promise is in live/adapters_test ---- */
 
 static void end_host(void *context)
 {
@@ -279,14 +279,14 @@ static void end_host(void *context)
 
 TEST(a_loop_of_its_own_runs_until_the_host_is_closed)
 {
-    struct note note = {.letter = 'e', .host = uv_host_open()};
+    struct note note = {.letter = 'e', .host = own_host_open()};
     struct host_soon ending = {.run = end_host, .context = &note};
 
     said[0] = '\0';
     assert_non_null(note.host);
     host_soon(note.host, &ending);
-    uv_host_run(note.host);
+    own_host_run(note.host);
     assert_string_equal(said, "e");
-    uv_host_free(&note.host);
+    own_host_free(&note.host);
     assert_null(note.host);
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_place_test.c - what a connection learns of a place that a watcher keeps: where, whether still, and of whose reign. */
-#include "guard/base/uv_host.h"
 #include "guard/redis/place.h"
 #include "tests/support/test.h"
+#include "tests/support/uv_host.h"
 #include <stdio.h>
 #include <string.h>
 #include <uv.h>
 
 static uv_loop_t loop;
 static struct guard_host *host;
+static struct guard_host_state host_state;
 static struct redis_place place;
 static struct host_wake watcher;
 static struct redis_member member;
@@ -29,7 +30,7 @@ static void on_wish(void *context)
 static bool open_place(void)
 {
     assert_int_equal(uv_loop_init(&loop), 0);
-    host = uv_host_attach(&loop);
+    host = uv_host_attach(&loop, &host_state);
     host_wake_init(host, &watcher, on_wish, NULL);
     redis_place_init(&place, NULL, NULL, NULL);
     redis_place_watch(&place, &watcher);

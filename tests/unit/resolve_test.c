@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* resolve_test.c - hosts become addresses: digits at once, names on threads that nothing waits for. */
 #include "guard/base/resolve.h"
-#include "guard/base/uv_host.h"
 #include "tests/support/test.h"
+#include "tests/support/uv_host.h"
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -65,6 +65,7 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t *thread, con
 struct scene {
     uv_loop_t loop;
     struct guard_host *host;
+    struct guard_host_state host_state;
     struct resolve *resolve;
     unsigned done, addresses;
     bool problem;
@@ -91,7 +92,7 @@ static bool begin_scene(void)
     atomic_store(&held, false);
     if (uv_loop_init(&scene->loop) != 0)
         return false;
-    scene->host = uv_host_attach(&scene->loop);
+    scene->host = uv_host_attach(&scene->loop, &scene->host_state);
     return scene->host != NULL;
 }
 

@@ -90,7 +90,7 @@ part_guard() {
         make -C third_party/guard/example
         sh third_party/guard/amalgamate.sh one
         cc -std=c11 -fvisibility=hidden -c -o one.o one/guard.c
-        cc -Ithird_party/guard -o one.bin server.c one.o -lhiredis -luv -pthread
+        cc -Ithird_party/guard -o one.bin server.c one.o -lhiredis -pthread
         test "$(./one.bin redis://127.0.0.1:1)" = "hello user:7"'
     status=$?
     remove_root "$root"
