@@ -291,27 +291,40 @@ static void lease_load_in_vain(struct flight *flight)
         flight_settle(flight);
 }
 
-/* Why a load has brought nothing. */
+/* How a load has ended. */
 enum load_ending {
-    ENDED_BY_ITSELF,
-    ENDED_UNWANTED,  /* it was told to stop, and not because of its time */
-    ENDED_CUT_SHORT, /* the outer load had no more time */
+    ENDED_WITH_ANSWER,
+    ENDED_OUT_OF_MEMORY,
+    ENDED_WITH_MATES, /* its query failed as one: each half of it may do better */
+    ENDED_BY_ITSELF,  /* failed */
+    ENDED_UNWANTED,   /* it was told to stop, and not because of its time */
+    ENDED_CUT_SHORT,  /* the outer load had no more time */
     ENDED_AT_LIMIT,
 };
 
-static enum load_ending ending_of(const struct load *load, bool unwanted)
+static enum load_ending ending_of(const struct load *load, const struct core_loaded *loaded)
 {
-    if (unwanted || load->unwanted)
+    if (loaded->outcome == LOAD_NO_MEMORY)
+        return ENDED_OUT_OF_MEMORY;
+    if (loaded->outcome != LOAD_FAILED)
+        return ENDED_WITH_ANSWER;
+    if (loaded->unwanted || load->unwanted)
         return ENDED_UNWANTED;
-    if (!load->cancelled)
-        return ENDED_BY_ITSELF;
-    return load->cut_short ? ENDED_CUT_SHORT : ENDED_AT_LIMIT;
+    if (load->cancelled)
+        return load->cut_short ? ENDED_CUT_SHORT : ENDED_AT_LIMIT;
+    return loaded->as_one && load->had_mates ? ENDED_WITH_MATES : ENDED_BY_ITSELF;
 }
 
 static void lease_load_brought_nothing(struct flight *flight, enum load_ending ending,
                                        enum guard_failure failure)
 {
     switch (ending) {
+    case ENDED_WITH_ANSWER:
+        break;
+    case ENDED_OUT_OF_MEMORY:
+        lease_out_of_memory(flight);
+        break;
+    case ENDED_WITH_MATES:
     case ENDED_BY_ITSELF:
         lease_load_failed(flight, failure);
         break;
@@ -375,10 +388,11 @@ static void lease_fail_halves(const struct flight *flight, enum guard_failure fa
 /* At its limit a deferred load is ended, whether it has been told to stop before or not. */
 static void lease_end_deferred(struct flight *flight)
 {
+    const struct core_loaded late = {.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_TIMEOUT};
     loads_cancel(flight->core, flight->load, false);
-    enum load_ending ending = ending_of(flight->load, false);
+    enum load_ending ending = ending_of(flight->load, &late);
     loads_abandon(flight);
-    lease_load_brought_nothing(flight, ending, GUARD_FAILURE_TIMEOUT);
+    lease_load_brought_nothing(flight, ending, late.failure);
 }
 
 void lease_deferred(struct flight *flight)
@@ -607,35 +621,9 @@ static void lease_load_succeeded(struct flight *flight, enum guard_how how)
         lease_release(flight, GUARD_FAILURE_NONE, too_big);
 }
 
-void lease_load_ended(struct flight *flight, const struct core_loaded *loaded)
+static void lease_take_answer(struct flight *flight, const struct core_loaded *loaded)
 {
-    struct core *core = flight->core;
-    enum load_ending ending = ending_of(flight->load, loaded->unwanted);
-    bool halves = loaded->as_one && flight->load->had_mates && ending == ENDED_BY_ITSELF;
-    bool no_memory = loaded->outcome == LOAD_NO_MEMORY || (halves && !halves_begin(flight->load));
-    bool last = loads_is_alone(flight->load);
-    uint64_t half = loads_half(flight->load);
-    loads_free(core, flight->load);
-    flight->load = NULL;
     assert(loaded->outcome != LOAD_UNCHANGED || flight->previous != NULL);
-    if (halves && !no_memory) {
-        if (!is_hopeless(flight, last)) {
-            lease_ask_by_halves(flight, half);
-            return;
-        }
-        lease_fail_halves(flight, loaded->failure);
-    }
-    if (flight->halves != NULL && loaded->outcome != LOAD_FAILED && !no_memory)
-        flight->halves->succeeded = true;
-    halves_leave(flight);
-    if (no_memory) {
-        lease_out_of_memory(flight);
-        return;
-    }
-    if (loaded->outcome == LOAD_FAILED) {
-        lease_load_brought_nothing(flight, ending, loaded->failure);
-        return;
-    }
     flight->absent = loaded->outcome == LOAD_ABSENT;
     flight->unchanged = loaded->outcome == LOAD_UNCHANGED;
     struct value *value = flight->unchanged ? flight->previous : loaded->value;
@@ -650,6 +638,30 @@ void lease_load_ended(struct flight *flight, const struct core_loaded *loaded)
         pass_loaded(flight, loaded->keep);
     else
         lease_load_succeeded(flight, how);
+}
+
+void lease_load_ended(struct flight *flight, const struct core_loaded *loaded)
+{
+    enum load_ending ending = ending_of(flight->load, loaded);
+    if (ending == ENDED_WITH_MATES && !halves_begin(flight->load))
+        ending = ENDED_OUT_OF_MEMORY;
+    bool last = loads_is_alone(flight->load);
+    uint64_t half = loads_half(flight->load);
+    loads_free(flight->core, flight->load);
+    flight->load = NULL;
+    if (ending == ENDED_WITH_MATES && !is_hopeless(flight, last)) {
+        lease_ask_by_halves(flight, half);
+        return;
+    }
+    if (ending == ENDED_WITH_MATES)
+        lease_fail_halves(flight, loaded->failure);
+    if (flight->halves != NULL && ending == ENDED_WITH_ANSWER)
+        flight->halves->succeeded = true;
+    halves_leave(flight);
+    if (ending == ENDED_WITH_ANSWER)
+        lease_take_answer(flight, loaded);
+    else
+        lease_load_brought_nothing(flight, ending, loaded->failure);
 }
 
 /* ---- renewed ---- */

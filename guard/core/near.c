@@ -430,7 +430,7 @@ static bool near_next_is_of_use(const struct shard *shard, const struct near_loo
                             lookup->sent_us < next->as_of_us + (uint64_t)spare_ms * 1000);
 }
 
-/* Nothing is made of it yet. Under the mutex. */
+/* What is not there, if others are to leave for it. Nothing is made of it yet. Under the mutex. */
 static bool near_lets_in(struct shard *shard, const struct near_lookup *lookup, uint32_t spare_ms,
                          size_t bytes)
 {
@@ -438,25 +438,30 @@ static bool near_lets_in(struct shard *shard, const struct near_lookup *lookup, 
            ++shard->seldom % SELDOM == 0;
 }
 
-/* Looks before something is made of it. False: there is nothing to put in, for what is there is of the same load and
- * has moved on to when it is known to be right now; or others are not to leave for it. */
-static bool near_is_wanted(const struct near_lookup *lookup, const struct place *place, uint64_t until_us,
-                           uint32_t spare_ms, const struct near_entry *entry)
+/* What is there of the same load is known to be right by now. False: it is of another one. Under the mutex. */
+static bool near_move_on(const struct near_lookup *lookup, const struct place *place, struct item *item,
+                         uint64_t until_us, const struct near_entry *entry)
+{
+    if (entry->load == 0 || item->load != entry->load || item->as_of_us > entry->as_of_us ||
+        lookup->token != near_token_of(place) || near_tag_dropped(lookup->near, item))
+        return false;
+    near_set_times(item, until_us, entry);
+    item->visited = true;
+    return true;
+}
+
+/* A look before something is made of it. True: there is nothing to put in. */
+static bool near_settle(const struct near_lookup *lookup, const struct place *place, uint64_t until_us,
+                        uint32_t spare_ms, const struct near_entry *entry)
 {
     struct shard *shard = place->shard;
-    bool wanted = true;
     pthread_mutex_lock(&shard->mutex);
     struct item *item = near_find(place, lookup->key, lookup->key_bytes);
-    if (item == NULL) {
-        wanted = near_lets_in(shard, lookup, spare_ms, near_bytes_of(entry, lookup->key_bytes));
-    } else if (entry->load != 0 && item->load == entry->load && item->as_of_us <= entry->as_of_us &&
-               lookup->token == near_token_of(place) && !near_tag_dropped(lookup->near, item)) {
-        near_set_times(item, until_us, entry);
-        item->visited = true;
-        wanted = false;
-    }
+    bool settled = item != NULL
+                       ? near_move_on(lookup, place, item, until_us, entry)
+                       : !near_lets_in(shard, lookup, spare_ms, near_bytes_of(entry, lookup->key_bytes));
     pthread_mutex_unlock(&shard->mutex);
-    return wanted;
+    return settled;
 }
 
 static bool near_fits(const struct shard *shard, const struct near_entry *entry, size_t key_bytes)
@@ -473,7 +478,7 @@ static void near_put_for(const struct near_lookup *lookup, uint64_t until_us, ui
     struct shard *shard = place.shard;
     struct item *item = NULL, *gone = NULL, *old = NULL;
     if (lookup->token == NEAR_TOKEN_NONE || !near_fits(shard, entry, lookup->key_bytes) ||
-        !near_is_wanted(lookup, &place, until_us, spare_ms, entry) ||
+        near_settle(lookup, &place, until_us, spare_ms, entry) ||
         (item = near_new_item(lookup->key, lookup->key_bytes, until_us, entry)) == NULL)
         return;
     near_note_tags(near, item, entry);
