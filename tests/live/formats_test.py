@@ -13,6 +13,7 @@ def junit(path):
         failed = [case for case in cases if case.find("failure") is not None]
         broken = [case for case in cases if case.find("error") is not None]
         assert int(suite.get("tests")) == len(cases)
+        assert float(suite.get("time")) > 0 and not any(case.get("time") for case in cases)
         assert int(suite.get("failures")) == len(failed) and int(suite.get("errors")) == len(broken)
         print("suite", suite.get("name"), len(cases), len(failed), len(broken))
         for case in failed:
