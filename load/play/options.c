@@ -4,6 +4,7 @@
 
 #include "app/common/spelling.h"
 #include "load/base/number.h"
+#include "load/play/replay.h"
 
 #include <assert.h>
 #include <getopt.h>
@@ -351,12 +352,11 @@ static void complain_of_whole(void *context, unsigned line, const char *text)
 static void finish_run(struct reading *reading)
 {
     struct scenario *scenario = reading->options.scenario;
-    const char *slash = strrchr(scenario->replay_path, '/');
     scenario_complete(scenario, complain_of_whole, reading);
     snprintf(scenario->name, sizeof scenario->name, "%s", reading->name != NULL ? reading->name : "run");
     if (scenario->title[0] == '\0' && scenario->replay_path[0] != '\0')
         snprintf(scenario->title, sizeof scenario->title, "A replay of %.120s",
-                 slash != NULL ? slash + 1 : scenario->replay_path);
+                 replay_name(scenario->replay_path));
     if (scenario->title[0] == '\0')
         snprintf(scenario->title, sizeof scenario->title, "A stampede on %.120s",
                  scenario->work.url_count > 0 ? scenario->work.urls[0].path : "nothing");

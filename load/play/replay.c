@@ -114,23 +114,35 @@ static bool read_line(struct reading *reading, const char *line)
     return true;
 }
 
+/* The program that unpacks it, by how it begins; NULL: no line of a log begins so. */
+static const char *reader_of_compressed(FILE *file)
+{
+    int first = getc(file);
+    ungetc(first, file);
+    return first == 0x1f ? "zcat" : first == 0x28 ? "zstdcat" : first == 0xfd ? "xzcat" : NULL;
+}
+
 static bool read_file(struct reading *reading, char *why)
 {
     char *line = NULL;
     size_t room = 0;
     ssize_t count;
-    bool good = true;
-    FILE *file = fopen(reading->replay->path, "re");
+    FILE *file = strcmp(reading->replay->path, "-") == 0 ? stdin : fopen(reading->replay->path, "re");
     if (file == NULL) {
         snprintf(why, WORK_WHY_BYTES, "%.150s: cannot be read: %s", reading->replay->path, strerror(errno));
         return false;
     }
+    const char *cat = reader_of_compressed(file);
+    bool good = cat == NULL;
+    if (!good)
+        snprintf(why, WORK_WHY_BYTES, "%.150s is compressed: %s FILE | stampede ... --replay -",
+                 reading->replay->path, cat);
     while (good && (count = getline(&line, &room, file)) != -1) {
         while (count > 0 && (line[count - 1] == '\n' || line[count - 1] == '\r'))
             line[--count] = '\0';
         good = read_line(reading, line);
     }
-    if (!good)
+    if (!good && cat == NULL)
         snprintf(why, WORK_WHY_BYTES, "%.150s: too many requests, or no memory for them",
                  reading->replay->path);
     if (good && ferror(file)) {
@@ -138,7 +150,8 @@ static bool read_file(struct reading *reading, char *why)
         good = false;
     }
     free(line);
-    fclose(file);
+    if (file != stdin)
+        fclose(file);
     return good;
 }
 
@@ -214,11 +227,16 @@ static void add_count(char *text, const char *what, size_t count)
         snprintf(text + used, WORK_WHY_BYTES - used, "%s%zu %s", used > 0 ? ", " : "", count, what);
 }
 
+const char *replay_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return strcmp(path, "-") == 0 ? "standard input" : slash != NULL ? slash + 1 : path;
+}
+
 static void describe(const struct reading *reading, const struct work_script *script, char *note)
 {
     const struct replay *replay = reading->replay;
     char left_out[WORK_WHY_BYTES] = "", speed[32] = "";
-    const char *slash = strrchr(replay->path, '/');
     add_count(left_out, strcmp(replay->method, "GET") == 0 ? "neither GET nor HEAD" : "of another method",
               reading->other_methods);
     add_count(left_out, "unreadable", reading->unreadable);
@@ -227,8 +245,8 @@ static void describe(const struct reading *reading, const struct work_script *sc
     if (replay->speed < 1 || replay->speed > 1)
         snprintf(speed, sizeof speed, " at %.3g times its speed", replay->speed);
     snprintf(note, WORK_WHY_BYTES, "replay of %.60s%s: %zu of %zu lines, %zu different requests%s%.90s",
-             slash != NULL ? slash + 1 : replay->path, speed, script->line_count, reading->line_count,
-             script->request_count, left_out[0] != '\0' ? "; left out: " : "", left_out);
+             replay_name(replay->path), speed, script->line_count, reading->line_count, script->request_count,
+             left_out[0] != '\0' ? "; left out: " : "", left_out);
 }
 
 static bool refuse_empty(const struct reading *reading, char *why)

@@ -20,11 +20,14 @@
 #include "load/herd/work.h"
 
 struct replay {
-    const char *path;
+    const char *path;   /* "-": the standard input */
     const char *method; /* the only one that is wanted; "GET": HEAD, too */
     double speed;       /* 2: in half the time */
     uint32_t span_ms;   /* only so much of it, at that speed; 0: all */
 };
+
+/* The path's last part; "-" is the standard input. */
+const char *replay_name(const char *path);
 
 /* *out is yours: replay_free(). `note` is what it is, and what was left out. */
 bool replay_read(const struct replay *replay, struct work_script **out, char note[static WORK_WHY_BYTES],

@@ -503,10 +503,12 @@ static const struct directive directives[] = {
      NUMBER(work.connection_count, 1, WORK_CONNECTIONS_MAX),
      .goes_with = RATE | REPLAY},
     {{"replay", "FILE [speed N] [for TIME] [over N [connections]]",
-      "or: the requests of an access log (combined or JSON lines), at their distances in time; speed 2: in "
+      "or: the requests of an access log (combined or JSON lines; - is the standard input), at their "
+      "distances in time; speed 2: in "
       "half the time; for TIME: only so much of it. GET and HEAD, or those of the \"method\""},
      {"replay", "FILE",
-      "or: the requests of an access log (combined or JSON lines) at their distances in time; with --target. "
+      "or: the requests of an access log (combined or JSON lines; - is the standard input) at their "
+      "distances in time; with --target. "
       "GET and HEAD, or those of --method"},
      .take = take_replay,
      .at = AT(replay_path),
