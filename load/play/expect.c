@@ -25,8 +25,8 @@ static const struct trait {
     {{"requests", NULL, "all of them"}, EXPECT_REQUESTS, COUNT, OF_REQUESTS},
     {{"answered per second", NULL, "over the whole run; only with a rate"}, EXPECT_RATE, COUNT, 0},
     {{"failed", NULL,
-      "no answer although the client stayed, or a 5xx. Not known where there were 4xx and no answer "
-      "below 400, unless a 4xx is expected too"},
+      "no answer although the client stayed, or a 5xx. Not known where no answer was a 2xx or 304 but some "
+      "a redirect or a 4xx, unless that is expected too"},
      EXPECT_FAILED,
      SHARE,
      OF_REQUESTS},

@@ -67,14 +67,14 @@ struct expect {
     uint32_t from_ms, to_ms;
     char variant[EXPECT_VARIANT_BYTES]; /* "": in each */
     bool is_default;                    /* added by scenario_complete() */
-    bool takes_4xx;                     /* failed: a 4xx is expected */
+    bool takes_unserved;                /* failed: a redirect or a 4xx is expected */
 };
 
 /* Takes all words that are left. */
 bool expect_parse(struct words *words, struct expect *out, char why[static EXPECT_WHY_BYTES]);
 
-/* It wants answers with a 4xx. */
-bool expect_wants_4xx(const struct expect *expect);
+/* It wants redirects, or answers with a 4xx. */
+bool expect_wants_unserved(const struct expect *expect);
 
 /* How the index-th figure is written and what it means; NULL: there are no more. */
 const struct words_help *expect_word(size_t index);

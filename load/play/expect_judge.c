@@ -73,15 +73,15 @@ static bool is_counted(const struct expect *expect, const struct record *record)
 static void measure_requests(const struct expect *expect, const struct expect_source *source,
                              struct figure *out)
 {
-    uint64_t client_errors = 0, served = 0, named = 0;
+    uint64_t refused = 0, served = 0, named = 0;
     for (size_t i = 0; i < source->records->count; i++) {
         const struct record *record = &source->records->at[i];
         if (!is_in_window(expect, source->begin_us, record->due_us) || !is_of_part(expect, record))
             continue;
         out->total++;
         out->count += is_counted(expect, record);
-        client_errors += has_status(record, 4);
-        served += record->outcome == RECORD_ANSWERED && record->status < 400;
+        served += record->outcome == RECORD_ANSWERED && result_status_serves(record->status);
+        refused += record->outcome == RECORD_ANSWERED && record->status < 500;
         named += record->outcome == RECORD_ANSWERED && record->cache != RECORD_CACHE_NONE;
     }
     out->kind = expect->figure == EXPECT_REQUESTS ? NUMBER : SHARE;
@@ -92,8 +92,9 @@ static void measure_requests(const struct expect *expect, const struct expect_so
         out->unknown = "no such request was made";
     else if (expect->figure == EXPECT_CACHE && expect->number != RECORD_CACHE_NONE && named == 0)
         out->unknown = "no answer has a Cache-Status";
-    else if (expect->figure == EXPECT_FAILED && client_errors > 0 && served == 0 && !expect->takes_4xx)
-        out->unknown = "nothing was served: no answer is below 400; where a 4xx is right, expect that status";
+    else if (expect->figure == EXPECT_FAILED && refused > 0 && served == 0 && !expect->takes_unserved)
+        out->unknown =
+            "nothing was served: no answer is a 2xx or 304; where another is right, expect that status";
 }
 
 /* p99 of five answers is the slowest of them, whatever the hundredth would have been. */
@@ -328,10 +329,11 @@ static bool holds(enum expect_operator operator, double value, double wanted)
     return false;
 }
 
-bool expect_wants_4xx(const struct expect *expect)
+bool expect_wants_unserved(const struct expect *expect)
 {
-    bool is_4xx = expect->number == 4 || (expect->number >= 400 && expect->number < 500);
-    return expect->figure == EXPECT_STATUS && is_4xx && !holds(expect->operator, 0, expect->wanted);
+    unsigned class = expect->number < 100 ? expect->number : expect->number / 100;
+    return expect->figure == EXPECT_STATUS && (class == 3 || class == 4) &&
+           !holds(expect->operator, 0, expect->wanted);
 }
 
 /* It holds where there is nothing, and nowhere else. */

@@ -59,14 +59,14 @@ static void expect_no_failure(struct scenario *scenario)
 
 void scenario_complete(struct scenario *scenario, scenario_complain *complain, void *context)
 {
-    bool wants_4xx = false;
+    bool wants_unserved = false;
     scenario_settle(scenario, complain, context);
     if (!scenario_says_failed(scenario, ""))
         expect_no_failure(scenario);
     for (size_t i = 0; i < scenario->expect_count; i++)
-        wants_4xx = wants_4xx || expect_wants_4xx(&scenario->expects[i]);
+        wants_unserved = wants_unserved || expect_wants_unserved(&scenario->expects[i]);
     for (size_t i = 0; i < scenario->expect_count; i++)
-        scenario->expects[i].takes_4xx = wants_4xx;
+        scenario->expects[i].takes_unserved = wants_unserved;
 }
 
 enum scenario_verb scenario_opposite(enum scenario_verb verb)

@@ -152,25 +152,31 @@ bool headline_doubts_times(const struct result *result)
 }
 
 /* "status 404 = 100%" held: that is what was asked for. */
-static bool wants_4xx(const struct result *result)
+static bool wants_unserved(const struct result *result)
 {
-    static const char begin[] = "status 4";
+    static const char begin[] = "status ";
     for (size_t i = 0; i < result->check_count; i++) {
-        if (result->checks[i].held && strncmp(result->checks[i].text, begin, sizeof begin - 1) == 0)
+        const char *text = result->checks[i].text;
+        if (result->checks[i].held && strncmp(text, begin, sizeof begin - 1) == 0 &&
+            (text[sizeof begin - 1] == '3' || text[sizeof begin - 1] == '4'))
             return true;
     }
     return false;
 }
 
 /* expect_judge.c, too, does not know then what failed. */
-static bool served_nothing(const struct result *result)
+static void say_unserved(const struct result *result, char *text, size_t bytes)
 {
-    uint64_t served = 0, refused = 0;
-    if (wants_4xx(result))
-        return false;
-    for (size_t status = 100; status < 500; status++)
-        *(status < 400 ? &served : &refused) += result->statuses[status];
-    return served == 0 && refused > 0;
+    uint64_t served = 0, redirects = 0, refused = 0;
+    char one[TEXT_NUMBER_BYTES], other[TEXT_NUMBER_BYTES];
+    for (unsigned status = 100; status < 500; status++)
+        *(result_status_serves(status) ? &served
+          : status < 400               ? &redirects
+                                       : &refused) += result->statuses[status];
+    if (served == 0 && redirects + refused > 0 && !wants_unserved(result))
+        snprintf(text, bytes,
+                 "nothing was served: %s answers are redirects, %s are 4xx, and none is a 2xx or 304",
+                 text_count(one, redirects), text_count(other, refused));
 }
 
 /* The index-th of a result; "": it has no such one. */
@@ -187,8 +193,8 @@ static void caveat_of(const struct result *result, size_t index, char text[stati
     if (index == 2 && headline_doubts_times(result))
         snprintf(text, bytes, "the generator was the bottleneck, believe no latency: %.*s",
                  (int)sizeof result->strain.verdict - 1, result->strain.verdict);
-    if (index == 3 && served_nothing(result))
-        snprintf(text, bytes, "nothing was served: no answer is below 400");
+    if (index == 3)
+        say_unserved(result, text, bytes);
     if (index == 4)
         snprintf(text, bytes, "%s", result->connecting);
 }

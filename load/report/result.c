@@ -45,6 +45,11 @@ bool result_record_failed(const struct record *record)
     return record->outcome == RECORD_ANSWERED ? record->status >= 500 : is_failure(record->outcome);
 }
 
+bool result_status_serves(unsigned status)
+{
+    return (status >= 200 && status < 300) || status == 304;
+}
+
 uint64_t result_failed(const struct result *result)
 {
     uint64_t failed = result->statuses[0];

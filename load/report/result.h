@@ -244,6 +244,8 @@ uint64_t result_rank(uint64_t count, uint32_t per_10000);
 bool result_supports(uint64_t count, uint32_t per_10000);
 /* No answer, or 5xx; neither hung up as told nor left under way by an interrupted run. */
 uint64_t result_failed(const struct result *result);
+/* A 2xx, or a 304. A redirect, a 4xx or a 5xx brings nobody what was asked for. */
+bool result_status_serves(unsigned status);
 /* Of its kind. */
 bool result_sample_is_first(const struct result *result, size_t index);
 bool result_record_failed(const struct record *record);

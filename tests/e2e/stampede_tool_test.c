@@ -223,6 +223,14 @@ TEST(a_target_that_is_not_there_or_not_http_is_told)
     expect_said("failed = 0: 5 of 5 (100%)");
 }
 
+TEST(a_run_that_was_served_nothing_shows_nothing)
+{
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/mistyped"), "--burst", "5"), DID_NOT_HOLD);
+    expect_said("failed = 0: not known: nothing was served: no answer is a 2xx or 304");
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/status/302"), "--burst", "5"), DID_NOT_HOLD);
+    expect_said("! Nothing was served: 5 answers are redirects, 0 are 4xx");
+}
+
 TEST(a_run_against_any_service_is_judged_and_kept)
 {
     struct report report = {.result_count = 0};
@@ -320,6 +328,12 @@ TEST(a_log_is_asked_again)
     expect_said("a speed is a number from 0.001 to 1000, like 2 or 2x, not \"fast\"");
     expect_status(TOOL("--target", target, "--replay", "/nowhere"), BAD_USAGE);
     expect_said("/nowhere: cannot be read: No such file or directory");
+    expect_status(run_shell(NULL, "exec '%s' --target %s --replay - < %s", program, target, log), HELD);
+    expect_said("A replay of standard input");
+    expect_status(run_shell(NULL, "gzip < %s > %s.gz; exec '%s' --target %s --replay %s.gz", log, log,
+                            program, target, log),
+                  BAD_USAGE);
+    expect_said("access.log.gz is compressed: zcat FILE | stampede ... --replay -");
     expect_status(
         TOOL("scenario", write_file("both.scenario", "target 127.0.0.1:1\nrate 5 per second for 1s\n"
                                                      "replay /nowhere\n")),

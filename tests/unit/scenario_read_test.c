@@ -241,17 +241,18 @@ TEST(that_nobody_fails_is_expected_unless_a_line_is_about_it, P104)
     assert_false(scenario_says_failed(outcome.scenario, "fleet"));
     assert_false(outcome.scenario->expects[0].is_default);
     assert_true(outcome.scenario->expects[1].is_default);
-    assert_false(outcome.scenario->expects[1].takes_4xx);
+    assert_false(outcome.scenario->expects[1].takes_unserved);
     static const struct {
         const char *line;
-        bool takes_4xx;
+        bool takes_unserved;
     } statuses[] = {{"status 404 = 100%", true}, {"status 4xx >= 10%", true}, {"status 404 > 0", true},
-                    {"status 404 = 0", false},   {"status 404 <= 9", false},  {"status 200 = 100%", false}};
+                    {"status 302 = 100%", true}, {"status 3xx > 5", true},    {"status 404 = 0", false},
+                    {"status 404 <= 9", false},  {"status 200 = 100%", false}};
     for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
         char text[120];
         snprintf(text, sizeof text, "stack 1\nask /x\nexpect %s\n", statuses[i].line);
         read_good(text);
-        assert_int_equal(outcome.scenario->expects[1].takes_4xx, statuses[i].takes_4xx);
+        assert_int_equal(outcome.scenario->expects[1].takes_unserved, statuses[i].takes_unserved);
     }
 }
 
