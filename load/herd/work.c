@@ -2,6 +2,8 @@
 /* work.c - see work.h; texts are read in work_parse.c. */
 #include "load/herd/work.h"
 
+#include "load/base/number.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -259,6 +261,32 @@ struct work_choice work_choose(struct work_chooser *chooser)
     choice.target =
         (uint8_t)(url->target != -1 ? (uint64_t)url->target : chooser->turn++ % chooser->work->target_count);
     return choice;
+}
+
+/* Of the words that these bytes consist of. */
+static bool last_number(const char *text, size_t bytes, uint32_t *number)
+{
+    bool is_found = false;
+    for (size_t at = 0, length; at < bytes; at += length + 1) {
+        const char *word = text + at;
+        uint64_t value;
+        length = strcspn(word, "/=&?.;");
+        if (!number_scan(&word, UINT32_MAX, &value) || word != text + at + length)
+            continue;
+        *number = (uint32_t)value;
+        is_found = true;
+    }
+    return is_found;
+}
+
+bool work_row(const struct work_url *url, uint32_t key, uint32_t *row)
+{
+    *row = key;
+    if (url->keys != WORK_NO_KEY && url->keys != WORK_SCRIPT)
+        return true;
+    const char *path = url->keys == WORK_SCRIPT ? url->script->requests[key].path : url->path;
+    size_t bytes = strcspn(path, "?");
+    return last_number(path, bytes, row) || last_number(path + bytes, strlen(path + bytes), row);
 }
 
 size_t work_path(const struct work_url *url, uint32_t key, char path[static WORK_PATH_BYTES])

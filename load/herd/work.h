@@ -160,6 +160,12 @@ void work_chooser_init(struct work_chooser *chooser, const struct work *work, ui
                        uint32_t generator_count);
 struct work_choice work_choose(struct work_chooser *chooser);
 
+/*
+ * Which row a request is about, as `write` names them: its key or, where the path has none, the last whole number among
+ * the segments of the path or, without any, among the values of its query. False: there is no number.
+ */
+bool work_row(const struct work_url *url, uint32_t key, uint32_t *row);
+
 /* The path with its key, NUL-terminated; its length. It fits: work_check() saw to that. */
 size_t work_path(const struct work_url *url, uint32_t key, char path[static WORK_PATH_BYTES]);
 

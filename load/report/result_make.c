@@ -119,12 +119,15 @@ static size_t count_before(const struct result_write *writes, size_t count, uint
 }
 
 /* The newest version that the answer must have; 0: not known. */
-static uint32_t version_due(const struct record *record, const struct result_write *writes, size_t count)
+static uint32_t version_due(const struct work *work, const struct record *record,
+                            const struct result_write *writes, size_t count)
 {
-    if (record->outcome != RECORD_ANSWERED || record->version == 0)
+    uint32_t row = record->key;
+    if (record->outcome != RECORD_ANSWERED || record->version == 0 ||
+        (record->url < work->url_count && !work_row(&work->urls[record->url], record->key, &row)))
         return 0;
-    size_t before = count_before(writes, count, record->key, record->due_us + record->sent_us);
-    return before > 0 && writes[before - 1].key == record->key ? writes[before - 1].version : 0;
+    size_t before = count_before(writes, count, row, record->due_us + record->sent_us);
+    return before > 0 && writes[before - 1].key == row ? writes[before - 1].version : 0;
 }
 
 static bool count_stale(const struct result_source *source, struct result *out)
@@ -140,7 +143,7 @@ static bool count_stale(const struct result_source *source, struct result *out)
     carry_versions(writes, source->write_count);
     for (size_t i = 0; i < source->records->count; i++) {
         const struct record *record = &source->records->at[i];
-        uint32_t due = version_due(record, writes, source->write_count);
+        uint32_t due = version_due(source->work, record, writes, source->write_count);
         out->has_writes = out->has_writes || due > 0;
         out->stale_answers += due > record->version;
     }

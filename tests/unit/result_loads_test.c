@@ -364,3 +364,24 @@ TEST(an_answer_older_than_a_finished_write_is_stale, P106)
     made_run_finish(run);
     assert_false(run->result->has_writes); /* no version, no figure */
 }
+
+TEST(a_request_without_a_key_of_its_own_is_about_the_number_in_its_path)
+{
+    static const struct result_write writes[] = {{.key = 20, .version = 4, .over_us = MADE_BEGIN_US + 100}};
+    char why[WORK_WHY_BYTES];
+    struct made_run *run = made_run_begin(WORK_BURST, 3);
+    run->work.url_count = 0;
+    assert_true(work_url_add(&run->work, "/item/20", why) && work_url_add(&run->work, "/item/{20-20}", why) &&
+                work_url_add(&run->work, "/items", why));
+    for (uint16_t i = 0; i < 3; i++) {
+        run->at[i].url = i;
+        run->at[i].key = i == 1 ? 20 : 0;
+        run->at[i].version = 3;
+        run->at[i].sent_us = 500;
+    }
+    run->source.writes = writes;
+    run->source.write_count = 1;
+    made_run_finish(run);
+    assert_true(run->result->has_writes);
+    assert_int_equal(run->result->stale_answers, 2);
+}

@@ -268,6 +268,31 @@ TEST(the_number_takes_the_place_of_the_braces)
     assert_string_equal(path, "/a");
 }
 
+TEST(a_request_is_about_its_key_or_the_last_whole_number_of_its_path)
+{
+    static const struct {
+        const char *path;
+        bool has_row;
+        uint32_t row;
+    } paths[] = {
+        {"/item/20", true, 20},         {"/item/20?page=3", true, 20}, {"/shops/3/items/20.json", true, 20},
+        {"/items?id=20&x=y", true, 20}, {"/item/{1-9}", true, 7},      {"/item/iphone-15", false, 0},
+        {"/item/0x20", false, 0},       {"/item/", false, 0},          {"/item/99999999999", false, 0},
+    };
+    struct work_script_request logged = {.path = (char[]){"/item/20"}};
+    const struct work_script script = {.requests = &logged, .request_count = 1};
+    const struct work_url replayed = {.keys = WORK_SCRIPT, .script = &script};
+    uint32_t row;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        work_start();
+        add_url(paths[i].path);
+        assert_int_equal(work_row(&work.urls[0], 7, &row), paths[i].has_row);
+        assert_true(!paths[i].has_row || row == paths[i].row);
+    }
+    assert_true(work_row(&replayed, 0, &row));
+    assert_int_equal(row, 20);
+}
+
 /* ---- the whole ---- */
 
 static void work_right(void)
