@@ -352,7 +352,7 @@ static int compare(const struct options *options)
     if (!report_read(&earlier, options->files[0], why) || !report_read(&now, options->files[1], why))
         fprintf(stderr, "stampede: %s\n", why);
     else if (match_names(&now, &earlier, options))
-        status = report_compare(&now, &earlier, stdout) ? SCENARIO_HELD : SCENARIO_DID_NOT_HOLD;
+        status = (int)report_compare(&now, &earlier, options->allows_different, stdout);
     report_clear(&earlier);
     report_clear(&now);
     return status;
@@ -363,7 +363,9 @@ static int compare(const struct options *options)
 static int run(const struct options *options)
 {
     struct places places;
-    struct scenario_outputs outputs = {.baseline_path = options->baseline, .command = command_line};
+    struct scenario_outputs outputs = {.baseline_path = options->baseline,
+                                       .allows_different = options->allows_different,
+                                       .command = command_line};
     place_outputs(options, options->scenario->name, false, &places, &outputs);
     return make_folders(options, false) ? (int)scenario_run(options->scenario, &outputs) : SCENARIO_NOT_RUN;
 }

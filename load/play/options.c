@@ -105,6 +105,13 @@ static void take_set(struct reading *reading, const struct flag *flag, char *val
         {"quiet", NULL, "nothing on stderr while it runs, but what fails"}, SWITCH(options.is_quiet)         \
     }
 
+/* Of every command that compares. */
+#define DIFFERENT_FLAG                                                                                       \
+    {                                                                                                        \
+        {"allow-different", NULL, "compares runs of other settings, too; without it the exit status is 2"},  \
+            SWITCH(options.allows_different)                                                                 \
+    }
+
 /* Beside what scenario_option() has. */
 static const struct flag run_flags[] = {
     {{"name", "TEXT", "of the result, by which reports are compared (default run)"}, TEXT(name)},
@@ -113,6 +120,7 @@ static const struct flag run_flags[] = {
     OUTPUT_FLAGS,
     {{"baseline", "FILE", "an earlier run's JSON; if anything became worse the exit status is 1"},
      TEXT(options.baseline)},
+    DIFFERENT_FLAG,
     QUIET_FLAG,
 };
 
@@ -132,6 +140,7 @@ static const struct flag compare_flags[] = {
       "compares the result that NOW.json calls NOW with the one that EARLIER.json calls EARLIER; may be "
       "repeated"},
      .take = take_set},
+    DIFFERENT_FLAG,
 };
 
 static const struct flag report_flags[] = {
@@ -185,7 +194,8 @@ static const struct command {
     [OPTIONS_COMPARE] =
         {"compare", FLAGS(compare_flags), 2, 2, "write: stampede compare EARLIER.json NOW.json",
          "stampede compare EARLIER.json NOW.json [OPTIONS]\n\nResults of the same name are compared. Exit "
-         "status 1: something became worse.\n\n",
+         "status 1: something became worse; 2: they had other settings, or nothing\n"
+         "could be judged.\n\n",
          "  stampede compare monday.json now.json\n"
          "  stampede compare varnish.json ours.json --as fleet=run\n"},
     [OPTIONS_DEMO] = {"demo", FLAGS(demo_flags), 0, 0, "only options are expected here",

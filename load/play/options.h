@@ -46,6 +46,7 @@ struct options {
     const char *outputs[FORMATS]; /* into argv; of `scenario` folders; NULL: not wanted */
     const char *out;              /* a folder for all of them; NULL: none */
     const char *baseline;
+    bool allows_different;              /* compares runs of other settings, too */
     bool shows_table;                   /* of demo */
     bool is_quiet;                      /* nothing on stderr but what went wrong */
     uint32_t scale, requests, delay_ms; /* of demo and serve */

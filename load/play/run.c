@@ -8,6 +8,7 @@
 #include "load/herd/burst.h"
 #include "load/herd/herd.h"
 #include "load/play/live.h"
+#include "load/play/settings.h"
 #include "load/play/timeline.h"
 
 #include <inttypes.h>
@@ -54,27 +55,6 @@ struct run {
     char herd_note[WORK_WHY_BYTES];
     bool is_partial;
 };
-
-/* ---- words about it ---- */
-
-static void describe(const struct work *work, char *text, size_t text_bytes)
-{
-    const char *connections = work->keeps_alive ? "" : ", a connection each";
-    const char *plural = work->target_count == 1 ? "" : "s";
-    if (work_script(work) != NULL)
-        snprintf(text, text_bytes, "%" PRIu64 " requests as in a log, over %.4g s, %zu target%s%s",
-                 work_request_count(work), work->duration_ms / 1e3, work->target_count, plural, connections);
-    else if (work->shape == WORK_BURST && work->round_count > 1)
-        snprintf(text, text_bytes, "%" PRIu32 " requests at one instant, %" PRIu32 " times, %zu target%s%s",
-                 work->connection_count, work->round_count, work->target_count, plural, connections);
-    else if (work->shape == WORK_BURST)
-        snprintf(text, text_bytes, "%" PRIu32 " requests at one instant, %zu target%s%s",
-                 work->connection_count, work->target_count, plural, connections);
-    else
-        snprintf(text, text_bytes, "%" PRIu32 " requests a second for %.4g s%s, %zu target%s%s",
-                 work->per_second, work->duration_ms / 1e3, work->is_poisson ? " at random instants" : "",
-                 work->target_count, plural, connections);
-}
 
 /* The barrier is a few milliseconds ahead when it is named. */
 static void show(struct run *run, const struct herd_progress *progress, uint64_t loads)
@@ -395,13 +375,14 @@ static struct result *make_result(struct run *run)
                                    .begin_us = run->begin_us,
                                    .wall_s = (uint64_t)run->wall_s,
                                    .is_partial = run->is_partial};
-    describe(run->work, what, sizeof what);
+    settings_describe(run->work, what);
     timeline_faults(run->timeline, &source.fault_from_us, &source.fault_until_us);
     find_ttl(run, &source.ttl_ms, &source.jitter_percent);
     if (result == NULL || !result_make(&source, result)) {
         free(result);
         return NULL;
     }
+    result->setting_count = settings_list(run->scenario, run->work, result->settings);
     if (run->herd_note[0] != '\0')
         result_mark(result, RESULT_NOTE, 0, 0, run->herd_note);
     if (run->scenario->script != NULL)

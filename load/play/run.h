@@ -36,7 +36,7 @@ enum run_end run_once(struct servers *servers, const char *variant, const char *
 enum scenario_end {
     SCENARIO_HELD = 0,
     SCENARIO_DID_NOT_HOLD = 1, /* or, compared with a baseline, became worse */
-    SCENARIO_BAD_USAGE = 2,    /* the baseline has no result of the name that this run will have */
+    SCENARIO_BAD_USAGE = 2,    /* the baseline has no result of this run's name, or one of other settings */
     SCENARIO_NOT_RUN = 3,      /* servers, target, generators; or the report could not be written */
     SCENARIO_ENDED_EARLY = 130 /* Ctrl-C; what there was until then is reported */
 };
@@ -45,8 +45,9 @@ enum scenario_end {
 struct scenario_outputs {
     const char *paths[FORMATS];
     const char *baseline_path;
-    bool is_brief;       /* a few lines, and where the page is; otherwise the whole table */
-    const char *command; /* how to have it again; "" */
+    bool allows_different; /* the baseline may be of other settings */
+    bool is_brief;         /* a few lines, and where the page is; otherwise the whole table */
+    const char *command;   /* how to have it again; "" */
 };
 
 /* Says on stdout what was written. False: not everything was, and each reason is on stderr. */

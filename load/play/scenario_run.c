@@ -5,6 +5,7 @@
 #include "load/base/progress.h"
 #include "load/play/run.h"
 #include "load/play/servers.h"
+#include "load/play/settings.h"
 #include "load/report/format.h"
 
 #include <inttypes.h>
@@ -100,24 +101,31 @@ static bool can_write(const char *path)
 }
 
 /* Nobody shall measure for an hour and then hear that there is nothing to compare it with. */
-static enum scenario_end check_baseline(const struct scenario *scenario, const char *path)
+static enum scenario_end check_baseline(const struct scenario *scenario,
+                                        const struct scenario_outputs *outputs)
 {
+    static struct result planned; /* large */
     char why[RESULT_WHY_BYTES];
-    const char *name = scenario->variant_count > 0 ? scenario->variants[0] : scenario->name;
+    const char *path = outputs->baseline_path;
     if (!report_read(&baseline, path, why)) {
         fprintf(stderr, "stampede: %s\n", why);
         return SCENARIO_NOT_RUN;
     }
-    for (size_t i = 0; i < scenario->variant_count; i++) {
-        if (report_find(&baseline, scenario->variants[i]) != NULL)
-            return SCENARIO_HELD;
+    const struct result *earlier = report_find(&baseline, scenario->name);
+    if (earlier == NULL) {
+        fprintf(stderr,
+                "stampede: --baseline %s: it has no result called \"%s\", it has: %s; give this run one "
+                "of these names\n",
+                path, scenario->name, report_names(&baseline, why));
+        return SCENARIO_BAD_USAGE;
     }
-    if (report_find(&baseline, name) != NULL)
+    planned.setting_count = settings_list(scenario, &scenario->work, planned.settings);
+    if (outputs->allows_different || report_print_differences(&planned, earlier, stderr) == 0)
         return SCENARIO_HELD;
     fprintf(stderr,
-            "stampede: --baseline %s: it has no result called \"%s\", it has: %s; give this run one "
-            "of these names\n",
-            path, name, report_names(&baseline, why));
+            "stampede: --baseline %s: not comparable: it had other settings; --allow-different compares all "
+            "the same\n",
+            path);
     return SCENARIO_BAD_USAGE;
 }
 
@@ -128,7 +136,7 @@ static enum scenario_end check_outputs(const struct scenario *scenario,
         if (!can_write(outputs->paths[i]))
             return SCENARIO_NOT_RUN;
     }
-    return outputs->baseline_path != NULL ? check_baseline(scenario, outputs->baseline_path) : SCENARIO_HELD;
+    return outputs->baseline_path != NULL ? check_baseline(scenario, outputs) : SCENARIO_HELD;
 }
 
 bool scenario_write_report(const struct report *report, const struct scenario_outputs *outputs)
@@ -165,7 +173,7 @@ static enum scenario_end compare(const struct report *report, const struct scena
     if (outputs->baseline_path == NULL)
         return SCENARIO_HELD;
     printf("\n");
-    return report_compare(report, &baseline, stdout) ? SCENARIO_HELD : SCENARIO_DID_NOT_HOLD;
+    return (enum scenario_end)report_compare(report, &baseline, outputs->allows_different, stdout);
 }
 
 /* The report is shown in any case; what went wrong first decides. */

@@ -43,6 +43,7 @@ enum {
     RESULT_CURVE_MAX = 256, /* points of the distribution */
     RESULT_MARKS_MAX = 512,
     RESULT_CHECKS_MAX = 64,
+    RESULT_SETTINGS_MAX = 10,
     RESULT_HOT_MAX = 10,
     RESULT_STATUSES = 600,
     RESULT_CLASSES = 6, /* 1xx to 5xx; [0]: those of 600 and more */
@@ -116,6 +117,12 @@ struct result_check {
     bool held;
 };
 
+/* What a run was set to, which its figures depend on. */
+struct result_setting {
+    char name[16]; /* "requests" */
+    char value[2 * RESULT_TEXT_BYTES];
+};
+
 struct result_hot {
     char key[WITNESS_KEY_BYTES];
     uint64_t loads;
@@ -187,6 +194,8 @@ struct result {
     size_t mark_count, marks_left_out;
     struct result_check checks[RESULT_CHECKS_MAX];
     size_t check_count;
+    struct result_setting settings[RESULT_SETTINGS_MAX]; /* after result_make() */
+    size_t setting_count;
 };
 
 /* A write whose new version must be seen by every request that is sent after over_us. CLOCK_MONOTONIC. */
@@ -286,9 +295,14 @@ bool report_read(struct report *report, const char *path, char why[static RESULT
 struct result *report_find(const struct report *report, const char *name);
 /* "off, local, fleet", cut to fit; "no result". Returns `text`. */
 const char *report_names(const struct report *report, char text[static RESULT_WHY_BYTES]);
+/* Each setting that is not the same, as "name: earlier -> now". How many there are. */
+size_t report_print_differences(const struct result *now, const struct result *earlier, FILE *out);
+/* The exit status, too. */
+enum report_verdict { REPORT_NOT_WORSE = 0, REPORT_WORSE = 1, REPORT_NOT_COMPARABLE = 2 };
 /* One line per figure that both have (results are matched by name), with the ratio; what the noise of one run can
- * explain is not called a change. True: nothing that matters became worse. False also if no name matches. */
-bool report_compare(const struct report *now, const struct report *earlier, FILE *out);
+ * explain is not called a change. Runs of other settings are compared only if that is allowed. */
+enum report_verdict report_compare(const struct report *now, const struct report *earlier,
+                                   bool allows_different, FILE *out);
 
 /* ---- noise: result_noise.c ---- */
 

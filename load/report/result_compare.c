@@ -17,8 +17,8 @@
  *     throughput  answers per second if the same was offered: a change is more than 10 %.
  *
  * The largest latency, the times to connect and to the first byte, the peak of sampled queries and Redis commands per
- * request are only shown. Times are not judged if a run was interrupted or held up by its own generator; nothing but the
- * checks is if the two asked for different things.
+ * request are only shown. Times are not judged if a run was interrupted or held up by its own generator. Runs of other
+ * settings are not comparable, and neither are two of which nothing could be judged: that is no "no change".
  */
 #include "load/report/result.h"
 #include "load/report/result_fields.h"
@@ -38,8 +38,8 @@ enum verdict { SAME, NOISE, BETTER, WORSE, NOT_JUDGED, SHOWN };
 struct comparison {
     FILE *out;
     const struct result *now, *earlier;
-    bool judges_counts, judges_times;
-    size_t worse_count, better_count;
+    bool allows_different, judges_times;
+    size_t judged_count, worse_count, better_count, different_count;
 };
 
 /* ---- lines ---- */
@@ -57,6 +57,7 @@ static void print_line(struct comparison *comparison, const char *label, const c
     if (verdict != SHOWN)
         fprintf(comparison->out, "  %-16s  %s", interval, words[verdict]);
     fputc('\n', comparison->out);
+    comparison->judged_count += verdict != NOT_JUDGED && verdict != SHOWN;
     comparison->worse_count += verdict == WORSE;
     comparison->better_count += verdict == BETTER;
 }
@@ -73,11 +74,8 @@ struct count {
     uint64_t events, chances, perfect_count;
 };
 
-static enum verdict judge_counts(const struct comparison *comparison, const struct count *now,
-                                 const struct count *earlier)
+static enum verdict judge_counts(const struct count *now, const struct count *earlier)
 {
-    if (!comparison->judges_counts)
-        return NOT_JUDGED;
     double mine = (double)now->events / (double)now->chances;
     double theirs = (double)earlier->events / (double)earlier->chances;
     bool mine_is_perfect = now->events == now->perfect_count;
@@ -97,8 +95,8 @@ static enum verdict judge_counts(const struct comparison *comparison, const stru
 
 static void print_lost(struct comparison *comparison, const char *label, const char *theirs)
 {
-    bool is_judged = comparison->judges_counts && !comparison->now->is_partial;
-    print_line(comparison, label, theirs, "not known", 0, "", is_judged ? WORSE : NOT_JUDGED);
+    print_line(comparison, label, theirs, "not known", 0, "",
+               comparison->now->is_partial ? NOT_JUDGED : WORSE);
 }
 
 static void compare_loads(struct comparison *comparison)
@@ -112,7 +110,7 @@ static void compare_loads(struct comparison *comparison)
         return;
     }
     enum verdict verdict =
-        judge_counts(comparison, &(struct count){now->loads, now->expiries, now->expiries},
+        judge_counts(&(struct count){now->loads, now->expiries, now->expiries},
                      &(struct count){earlier->loads, earlier->expiries, earlier->expiries});
     print_line(comparison, "loads per expiry", text_decimal(theirs, earlier->loads_per_expiry, 2),
                text_decimal(mine, now->loads_per_expiry, 2),
@@ -124,7 +122,7 @@ static void compare_bad(struct comparison *comparison, const char *label, uint64
     char mine[TEXT_NUMBER_BYTES], theirs[TEXT_NUMBER_BYTES];
     if (comparison->now->requests == 0 || comparison->earlier->requests == 0)
         return;
-    enum verdict verdict = judge_counts(comparison, &(struct count){now, comparison->now->requests, 0},
+    enum verdict verdict = judge_counts(&(struct count){now, comparison->now->requests, 0},
                                         &(struct count){earlier, comparison->earlier->requests, 0});
     double ratio = (double)now / (double)comparison->now->requests * (double)comparison->earlier->requests /
                    (double)earlier;
@@ -265,6 +263,7 @@ static void compare_checks(struct comparison *comparison)
         const struct result_check *now = &comparison->now->checks[i];
         const struct result_check *earlier = check_named(comparison->earlier, now->text);
         char text[RESULT_TEXT_BYTES];
+        comparison->judged_count += earlier != NULL;
         if (earlier == NULL || earlier->held == now->held)
             continue;
         text_clean(text, sizeof text, now->text, sizeof now->text, false);
@@ -275,6 +274,40 @@ static void compare_checks(struct comparison *comparison)
     }
 }
 
+/* ---- settings ---- */
+
+static const char *setting_named(const struct result *result, const char *name)
+{
+    for (size_t i = 0; i < result->setting_count; i++) {
+        if (strcmp(result->settings[i].name, name) == 0)
+            return result->settings[i].value;
+    }
+    return "none";
+}
+
+static size_t print_difference(const struct result *now, const struct result *earlier, const char *name,
+                               FILE *out)
+{
+    const char *mine = setting_named(now, name), *theirs = setting_named(earlier, name);
+    if (strcmp(mine, theirs) == 0)
+        return 0;
+    fprintf(out, "  %s: %s -> %s\n", name, theirs, mine);
+    return 1;
+}
+
+size_t report_print_differences(const struct result *now, const struct result *earlier, FILE *out)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < now->setting_count; i++)
+        count += print_difference(now, earlier, now->settings[i].name, out);
+    for (size_t i = 0; i < earlier->setting_count; i++) {
+        const char *name = earlier->settings[i].name;
+        count +=
+            strcmp(setting_named(now, name), "none") == 0 && print_difference(now, earlier, name, out) > 0;
+    }
+    return count;
+}
+
 /* ---- results ---- */
 
 /* What is not judged, and why. */
@@ -283,10 +316,7 @@ static void begin_result(struct comparison *comparison)
     const struct result *now = comparison->now, *earlier = comparison->earlier;
     const char *why = NULL;
     bool is_single = now->block_count < NOISE_BLOCKS_LEAST || earlier->block_count < NOISE_BLOCKS_LEAST;
-    comparison->judges_counts = strcmp(now->what, earlier->what) == 0;
-    if (!comparison->judges_counts)
-        why = "They asked for different things: only the checks are judged.";
-    else if (now->is_partial || earlier->is_partial)
+    if (now->is_partial || earlier->is_partial)
         why = "One of them was interrupted: times are not judged.";
     else if (now->strain.is_bottleneck || earlier->strain.is_bottleneck)
         why = "The generator was the bottleneck in one of them: times are not judged.";
@@ -312,6 +342,10 @@ static void compare_result(struct comparison *comparison)
 {
     print_name(comparison->out, "\n", comparison->now, "");
     fprintf(comparison->out, " (%.20s, now %.20s)\n", comparison->earlier->when, comparison->now->when);
+    bool differs = report_print_differences(comparison->now, comparison->earlier, comparison->out) > 0;
+    comparison->different_count += differs && !comparison->allows_different;
+    if (differs && !comparison->allows_different)
+        return;
     begin_result(comparison);
     fprintf(comparison->out, "  %25s %10s -> %10s  %8s  %s\n", "", "earlier", "now", "ratio",
             "99 % interval");
@@ -358,31 +392,38 @@ static void print_unmatched(const struct report *report, const struct report *ot
     }
 }
 
-bool report_compare(const struct report *now, const struct report *earlier, FILE *out)
+static enum report_verdict print_verdict(const struct comparison *comparison)
 {
-    struct comparison comparison = {.out = out};
-    size_t compared = 0;
+    bool is_worse = comparison->worse_count > 0;
+    const char *word = is_worse ? "WORSE" : comparison->better_count > 0 ? "better" : "no change";
+    if (comparison->different_count > 0 || comparison->judged_count == 0) {
+        fprintf(comparison->out, "\nverdict: not comparable: %s\n",
+                comparison->different_count > 0
+                    ? "these runs had other settings; --allow-different compares them all the same"
+                    : "nothing that both have could be judged");
+        return REPORT_NOT_COMPARABLE;
+    }
+    fprintf(comparison->out, "\nverdict: %s (%zu worse, %zu better)\n", word, comparison->worse_count,
+            comparison->better_count);
+    return is_worse ? REPORT_WORSE : REPORT_NOT_WORSE;
+}
+
+enum report_verdict report_compare(const struct report *now, const struct report *earlier,
+                                   bool allows_different, FILE *out)
+{
+    struct comparison comparison = {.out = out, .allows_different = allows_different};
     fprintf(out, "compared with an earlier report\n");
     if (strcmp(now->machine, earlier->machine) != 0)
         fprintf(out, "The machine or its servers are not the same: read the times with that in mind.\n");
     for (size_t i = 0; i < now->result_count; i++) {
         comparison.now = now->results[i];
         comparison.earlier = report_find(earlier, comparison.now->name);
-        if (comparison.earlier == NULL)
-            continue;
-        compare_result(&comparison);
-        compared++;
+        if (comparison.earlier != NULL)
+            compare_result(&comparison);
     }
     print_unmatched(now, earlier, "only now: ", out);
     print_unmatched(earlier, now, "only earlier: ", out);
-    if (compared == 0)
-        fprintf(out, "\nverdict: nothing could be compared: no result has the name of an earlier one\n");
-    else
-        fprintf(out, "\nverdict: %s (%zu worse, %zu better)\n",
-                comparison.worse_count > 0    ? "WORSE"
-                : comparison.better_count > 0 ? "better"
-                                              : "no change",
-                comparison.worse_count, comparison.better_count);
+    enum report_verdict verdict = print_verdict(&comparison);
     fflush(out);
-    return compared > 0 && comparison.worse_count == 0;
+    return verdict;
 }

@@ -21,12 +21,13 @@ _Static_assert(sizeof(struct result_round) == 8 + 3 * (8 + RESULT_STEPS_MAX * si
 _Static_assert(sizeof(struct result_sample) == 448, "a new field belongs into sample[], too");
 _Static_assert(sizeof(struct result_mark) == 172, "a new field belongs into mark[], too");
 _Static_assert(sizeof(struct result_check) == 321, "a new field belongs into check[], too");
+_Static_assert(sizeof(struct result_setting) == 336, "a new field belongs into setting[], too");
 _Static_assert(sizeof(struct result_hot) == 72, "a new field belongs into hot[], too");
 _Static_assert(sizeof(struct herd_strain) == 392, "a new field belongs into fields_of_strain[], too");
 _Static_assert(
     sizeof(struct result) - RECORD_OUTCOMES * sizeof(uint64_t) -
             RECORD_CACHES * (sizeof(uint64_t) + sizeof(struct result_quantiles)) ==
-        122192 +
+        122200 + RESULT_SETTINGS_MAX * sizeof(struct result_setting) +
             RESULT_SAMPLES_MAX *
                 sizeof(
                     struct
@@ -158,6 +159,12 @@ static const struct field check[] = {
     {.name = NULL},
 };
 
+static const struct field setting[] = {
+    {FIELD(result_setting, name, FIELD_TEXT)},
+    {FIELD(result_setting, value, FIELD_TEXT)},
+    {.name = NULL},
+};
+
 static const struct field hot[] = {
     {FIELD(result_hot, key, FIELD_TEXT)},
     {FIELD(result_hot, loads, FIELD_U64)},
@@ -242,6 +249,7 @@ const struct field fields_of_result[] = {
     {LIST(result, FIELD_LIST, curve, result_point, point, RESULT_CURVE_MAX, curve_count)},
     {LIST(result, FIELD_LIST, marks, result_mark, mark, RESULT_MARKS_MAX, mark_count)},
     {LIST(result, FIELD_LIST, checks, result_check, check, RESULT_CHECKS_MAX, check_count)},
+    {LIST(result, FIELD_LIST, settings, result_setting, setting, RESULT_SETTINGS_MAX, setting_count)},
     {LIST(result, FIELD_LIST, hot, result_hot, hot, RESULT_HOT_MAX, hot_count)},
     {LIST(result, FIELD_LIST, commands, witness_command, command, WITNESS_COMMANDS_MAX, command_count)},
     {LIST(result, FIELD_SERIES, slices, result_slice, slice, RESULT_SLICES_MAX, slice_count)},

@@ -16,7 +16,7 @@
 
 #include "load/report/result.h"
 
-enum { RESULT_FORMAT_VERSION = 2 };
+enum { RESULT_FORMAT_VERSION = 3 };
 
 #define RESULT_FORMAT_NAME "stampede_report"
 

@@ -380,13 +380,30 @@ TEST(what_became_worse_than_the_baseline_is_exit_1)
     const char *json = path_of("baseline.json");
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "50", "--json", json), HELD);
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/status/503"), "--burst", "50", "--expect",
-                       "answered = 50", "--baseline", json),
+                       "answered = 50", "--baseline", json, "--allow-different"),
                   DID_NOT_HOLD);
     expect_said("WORSE");
     expect_status(
         TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--baseline", "/nowhere.json"),
         NOT_RUN);
     expect_said("/nowhere.json");
+}
+
+TEST(a_baseline_of_other_settings_is_refused_before_anybody_is_asked)
+{
+    const char *json = path_of("six.json"), *now = path_of("five.json");
+    const char *url = url_of(HERD_SERVER_HTTP, "/ok");
+    expect_status(TOOL("--url", url, "--rate", "100", "--for", "600ms", "--json", json), HELD);
+    herd_server_forget(&server);
+    expect_status(TOOL("--url", url, "--rate", "100", "--for", "500ms", "--baseline", json), BAD_USAGE);
+    expect_said(
+        "  requests: 100 requests a second for 0.6 s, 1 target -> 100 requests a second for 0.5 s, 1 target");
+    expect_said("six.json: not comparable: it had other settings; --allow-different compares all the same");
+    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 0);
+    expect_status(TOOL("--url", url, "--rate", "100", "--for", "500ms", "--json", now), HELD);
+    expect_status(TOOL("compare", json, now), BAD_USAGE);
+    expect_said("  requests: 100 requests a second for 0.6 s");
+    expect_said("verdict: not comparable");
 }
 
 TEST(results_without_a_name_in_common_are_not_compared_until_they_are_paired)

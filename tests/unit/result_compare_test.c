@@ -18,6 +18,7 @@ enum { PAIRS = 40 };
 
 static char *text;                   /* of the last comparison */
 static struct result *now, *earlier; /* owned */
+static bool allows_different;
 
 static void drop(struct result *result)
 {
@@ -40,26 +41,37 @@ static bool clear(void)
     take(NULL, NULL);
     free(text);
     text = NULL;
+    allows_different = false;
     return true;
 }
 
-static bool compare_reports(const struct report *mine, const struct report *theirs)
+static enum report_verdict judge_reports(const struct report *mine, const struct report *theirs)
 {
     size_t bytes = 0;
     free(text);
     text = NULL;
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
-    bool is_as_good = report_compare(mine, theirs, out);
+    enum report_verdict verdict = report_compare(mine, theirs, allows_different, out);
     assert_int_equal(fclose(out), 0);
-    return is_as_good;
+    return verdict;
+}
+
+static bool compare_reports(const struct report *mine, const struct report *theirs)
+{
+    return judge_reports(mine, theirs) == REPORT_NOT_WORSE;
+}
+
+static enum report_verdict judge(struct result *one, struct result *other)
+{
+    const struct report mine = {.results = {one}, .result_count = 1};
+    const struct report theirs = {.results = {other}, .result_count = 1};
+    return judge_reports(&mine, &theirs);
 }
 
 static bool compare(struct result *one, struct result *other)
 {
-    const struct report mine = {.results = {one}, .result_count = 1};
-    const struct report theirs = {.results = {other}, .result_count = 1};
-    return compare_reports(&mine, &theirs);
+    return judge(one, other) == REPORT_NOT_WORSE;
 }
 
 /* Does the line about this figure end so? */
@@ -128,7 +140,7 @@ TEST(what_was_known_of_loads_and_is_not_any_more_is_worse, P106)
     assert_verdict("loads per expiry", "WORSE");
     now->has_loads = false; /* nobody could count */
     assert_false(compare(now, earlier));
-    snprintf(now->what, sizeof now->what, "something else");
+    now->is_partial = true; /* it may have come to that later */
     assert_true(compare(now, earlier));
     assert_verdict("loads per expiry", "not judged");
     assert_true(compare(earlier, now));
@@ -303,12 +315,33 @@ TEST(times_are_not_judged_when_something_else_explains_them)
     earlier->strain.is_bottleneck = true;
     assert_true(compare(now, earlier));
     assert_non_null(strstr(text, "The generator was the bottleneck"));
-    earlier->strain.is_bottleneck = false;
-    now->loads++;
-    snprintf(now->what, sizeof now->what, "something else");
-    assert_true(compare(now, earlier));
-    assert_verdict("loads per expiry", "not judged");
-    assert_non_null(strstr(text, "asked for different things"));
+}
+
+static void set(struct result *result, const char *name, const char *value)
+{
+    struct result_setting *setting = &result->settings[result->setting_count++];
+    snprintf(setting->name, sizeof setting->name, "%s", name);
+    snprintf(setting->value, sizeof setting->value, "%s", value);
+}
+
+TEST(runs_of_other_settings_are_not_comparable_unless_that_is_allowed)
+{
+    take(with_loads(175, 100), with_loads(30000, 100));
+    set(now, "requests", "100 a second for 5 s");
+    set(earlier, "requests", "100 a second for 6 s");
+    set(now, "ttl", "1000 ms");
+    set(earlier, "asked for", "/");
+    assert_int_equal(judge(now, earlier), REPORT_NOT_COMPARABLE);
+    assert_non_null(strstr(text, "  requests: 100 a second for 6 s -> 100 a second for 5 s\n"
+                                 "  ttl: none -> 1000 ms\n  asked for: / -> none\n"));
+    assert_non_null(
+        strstr(text, "verdict: not comparable: these runs had other settings; --allow-different"));
+    assert_null(strstr(text, "loads per expiry"));
+    allows_different = true;
+    assert_int_equal(judge(now, earlier), REPORT_NOT_WORSE);
+    assert_non_null(strstr(text, "  requests: 100 a second for 6 s -> 100 a second for 5 s\n"));
+    assert_verdict("loads per expiry", "better");
+    assert_int_equal(judge(earlier, now), REPORT_WORSE);
 }
 
 TEST(throughput_is_judged_when_the_same_was_offered)
@@ -383,16 +416,17 @@ TEST(a_comparison_of_nothing_is_no_success)
     struct report burst, none = {.result_count = 0};
     sample_burst_report(&burst);
     assert_false(compare_reports(&burst, &none));
-    assert_non_null(strstr(text, "nothing could be compared"));
+    assert_non_null(strstr(text, "verdict: not comparable: nothing that both have could be judged"));
     report_clear(&burst);
 }
 
-TEST(empty_results_can_be_compared)
+TEST(what_cannot_be_judged_is_not_called_unchanged)
 {
     take(calloc(1, sizeof *now), calloc(1, sizeof *earlier));
     assert_non_null(now);
     assert_non_null(earlier);
-    assert_true(compare(now, earlier));
+    assert_int_equal(judge(now, earlier), REPORT_NOT_COMPARABLE);
+    assert_null(strstr(text, "no change"));
 }
 
 TEST_GROUP(.after = clear);

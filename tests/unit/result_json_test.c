@@ -93,6 +93,10 @@ static void fill_texts(struct result *result)
         fill_text(result->samples[i].url, sizeof result->samples[i].url, 'u');
         fill_text(result->samples[i].text, sizeof result->samples[i].text, 'b');
     }
+    for (size_t i = 0; i < RESULT_SETTINGS_MAX; i++) {
+        fill_text(result->settings[i].name, sizeof result->settings[i].name, 's');
+        fill_text(result->settings[i].value, sizeof result->settings[i].value, 'S');
+    }
     for (size_t i = 0; i < RESULT_HOT_MAX; i++)
         fill_text(result->hot[i].key, sizeof result->hot[i].key, 'k');
     for (size_t i = 0; i < WITNESS_COMMANDS_MAX; i++)
@@ -117,6 +121,7 @@ static struct result *full_result(void)
     result->mark_count = RESULT_MARKS_MAX;
     result->check_count = RESULT_CHECKS_MAX;
     result->hot_count = RESULT_HOT_MAX;
+    result->setting_count = RESULT_SETTINGS_MAX;
     result->command_count = WITNESS_COMMANDS_MAX;
     result->slice_count = RESULT_SLICES_MAX;
     result->slices = malloc(RESULT_SLICES_MAX * sizeof *result->slices);
@@ -238,14 +243,14 @@ TEST(what_is_no_report_is_refused_with_its_reason)
         {"{\"version\": 1}", "not a report of this tool"},
         {"{\"stampede_report\": \"1\"}", "not a report of this tool"},
         {"{\"stampede_report\": 99}",
-         "version 99, and this tool reads version 2: read it with the tool that wrote it"},
-        {"{\"stampede_report\": 1}", "version 1, and this tool reads version 2"},
-        {"{\"stampede_report\": 2}", "title is missing"},
-        {"{\"stampede_report\": 2, \"title\": 3}", "title must be text"},
-        {"{\"stampede_report\": 2, \"title\": \"\", \"about\": \"\", \"command\": \"\", \"machine\": \"\", "
+         "version 99, and this tool reads version 3: read it with the tool that wrote it"},
+        {"{\"stampede_report\": 1}", "version 1, and this tool reads version 3"},
+        {"{\"stampede_report\": 3}", "title is missing"},
+        {"{\"stampede_report\": 3, \"title\": 3}", "title must be text"},
+        {"{\"stampede_report\": 3, \"title\": \"\", \"about\": \"\", \"command\": \"\", \"machine\": \"\", "
          "\"results\": {}}",
          "results must be a list"},
-        {"{\"stampede_report\": 2, \"title\": \"\", \"about\": \"\", \"command\": \"\", \"machine\": \"\", "
+        {"{\"stampede_report\": 3, \"title\": \"\", \"about\": \"\", \"command\": \"\", \"machine\": \"\", "
          "\"results\": [7]}",
          "results[0] must be an object"},
     };
