@@ -43,8 +43,7 @@ TEST(a_load_that_nobody_waits_for_is_cancelled_and_leaves_a_mark)
 
 TEST(nothing_is_cancelled_while_somebody_waits_here)
 {
-    struct seen *load = begin_load("a", &a);
-    get("a", &b);
+    struct seen *load = begin_load_of_two("a", &a, &b);
     cancel(&a);
     sent_nothing();
     finish_load_for(load, "A", &b, GUARD_FROM_FLIGHT);
@@ -56,11 +55,9 @@ TEST(while_another_process_waits_the_load_goes_on_and_every_renewal_asks_again, 
     cancel(&a);
     reply_code(expect(CORE_RENEW), RENEWED_AWAITED);
     sent_nothing();
-    pass(bench.policy.lease_ms / 3);
-    reply_code(expect(CORE_RENEW), RENEWED_AWAITED);
+    pass_to_renewal(bench.policy.lease_ms / 3, RENEWED_AWAITED);
     sent_nothing();
-    pass(bench.policy.lease_ms / 3);
-    reply_code(expect(CORE_RENEW), 1);
+    pass_to_renewal(bench.policy.lease_ms / 3, 1);
     expect(CORE_CANCEL);
     reply_code(expect(CORE_RELEASE), 1);
     loaded(load, "unwanted");
@@ -103,8 +100,7 @@ TEST(the_load_after_an_abandoned_one_is_never_abandoned_and_the_one_after_it_may
     struct seen *load = lease_after_abandoned(lookup_of("a", &a));
     cancel(&a);
     sent_nothing();
-    pass(bench.policy.lease_ms / 3);
-    reply_code(expect(CORE_RENEW), 1);
+    pass_to_renewal(bench.policy.lease_ms / 3, 1);
     sent_nothing();
     finish_load(load, "A");
     load = begin_load("a", &a);
@@ -167,8 +163,7 @@ TEST(a_refresh_of_a_value_that_is_there_is_not_abandoned)
     reply_stale(acquire, REFRESH_OURS, "old");
     answered_value(&a, "old", GUARD_FROM_STALE);
     struct seen *load = expect(CORE_LOAD);
-    pass(bench.policy.lease_ms / 3);
-    reply_code(expect(CORE_RENEW), 1);
+    pass_to_renewal(bench.policy.lease_ms / 3, 1);
     sent_nothing();
     finish_load(load, "new");
 }

@@ -366,6 +366,27 @@ static inline struct seen *begin_load(const char *key, struct caller *caller)
     return lease(lookup_of(key, caller));
 }
 
+/* The same for two callers, of which the second joins. */
+static inline struct seen *begin_load_of_two(const char *key, struct caller *first, struct caller *second)
+{
+    struct seen *load = begin_load(key, first);
+    get(key, second);
+    return load;
+}
+
+/* The lease is renewed after that time. */
+static inline void pass_to_renewal(uint32_t span_ms, int64_t code)
+{
+    pass(span_ms);
+    reply_code(expect(CORE_RENEW), code);
+}
+
+static inline void close_core(void)
+{
+    core_close(bench.core, bench.now_us);
+    drain();
+}
+
 /* The load comes back and its fill is stored. */
 static inline void finish_load(struct seen *load, const char *body)
 {
@@ -425,8 +446,7 @@ static inline void bench_close(void)
 {
     if (bench.core == NULL)
         return;
-    core_close(bench.core, bench.now_us);
-    drain();
+    close_core();
     assert_int_equal(bench.answered_count, bench.accepted_count);
     for (size_t i = 0; i < bench.seen_count; i++)
         if (!bench.seen[i].over)

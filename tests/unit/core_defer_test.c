@@ -191,8 +191,7 @@ TEST(a_deferred_load_whose_lease_is_lost_goes_on_for_its_waiters_until_its_limit
     bench.policy.load_limit_ms = 2000;
     bench.policy.lease_ms = 900;
     begin_deferred("a", &a);
-    pass(300);
-    reply_code(expect(CORE_RENEW), 0);
+    pass_to_renewal(300, 0);
     expect(CORE_CANCEL);
     pass(1699);
     still_waits(&a);
@@ -221,8 +220,7 @@ TEST(with_all_places_held_by_deferred_parents_their_nested_loads_run_in_them)
     pass(600);
     while ((acquire = next_seen())->action.kind != CORE_ACQUIRE)
         reply_code(acquire, 1);
-    reply_kind(acquire, REPLY_LEASE);
-    struct seen *other = expect(CORE_LOAD);
+    struct seen *other = lease(acquire);
     finish_load(other, "Y");
     finish_load(nested, "X");
     finish_load(first, "A");
@@ -264,9 +262,7 @@ TEST(what_runs_on_a_lent_thread_has_the_time_of_the_load_that_lends_it)
     struct seen *nested = lease(expect(CORE_ACQUIRE));
     assert_true(nested->action.lender == lender->action.load);
     assert_true(nested->action.deadline_us == lender->action.deadline_us);
-    loaded(nested, "row");
-    reply_code(expect(CORE_FILL), 1);
-    answered_value(&x, "row", GUARD_FROM_LOAD);
+    finish_load_for(nested, "row", &x, GUARD_FROM_LOAD);
 }
 
 TEST(a_circle_over_any_of_the_keys_that_a_deferred_load_waits_for_is_refused)
@@ -346,8 +342,7 @@ TEST(draining_does_not_wait_for_what_is_deferred)
 TEST(a_load_that_is_deferred_after_the_end_is_over)
 {
     struct seen *load = begin_load("a", &a);
-    core_close(bench.core, bench.now_us);
-    drain();
+    close_core();
     answered(&a, GUARD_CLOSING);
     assert_false(core_idle(bench.core));
     deferred(load);

@@ -165,8 +165,7 @@ static void to_refreshing(struct caller *caller)
 static void to_lost(struct caller *caller)
 {
     begin_load("k", &caller[0]);
-    pass(1000);
-    reply_code(expect(CORE_RENEW), 0);
+    pass_to_renewal(1000, 0);
     expect(CORE_CANCEL);
 }
 
@@ -237,8 +236,7 @@ TEST(closing_in_every_state_answers_everybody_once_and_comes_to_rest)
                 struct core_invalidation late;
                 bench_again();
                 stages[stage](caller);
-                core_close(bench.core, bench.now_us);
-                drain();
+                close_core();
                 answered(&caller[0], GUARD_CLOSING);
                 get("k", &refused);
                 assert_int_equal(refused.accepted, GUARD_CLOSING);
@@ -279,8 +277,7 @@ TEST(closing_gives_back_every_lease)
         struct caller caller[4] = {{.answers = 0}};
         bench_again();
         stages[held[i]](caller);
-        core_close(bench.core, bench.now_us);
-        drain();
+        close_core();
         answer_all(&granted, &stored);
         assert_null(leases_left());
         assert_true(core_idle(bench.core));
@@ -294,8 +291,7 @@ TEST(closing_cancels_every_load)
     struct seen *one = begin_load("k", &leased);
     reply_kind(lookup_of("k2", &bare), REPLY_REFUSED);
     struct seen *two = expect(CORE_LOAD);
-    core_close(bench.core, bench.now_us);
-    drain();
+    close_core();
     assert_int_equal(expect(CORE_CANCEL)->action.load, one->action.load);
     assert_string_equal(expect(CORE_RELEASE)->token, one->token);
     assert_int_equal(expect(CORE_CANCEL)->action.load, two->action.load);
@@ -308,11 +304,9 @@ TEST(closing_twice_is_closing_once)
 {
     static struct caller caller;
     begin_load("k", &caller);
-    core_close(bench.core, bench.now_us);
-    drain();
+    close_core();
     size_t sent = bench.seen_count;
-    core_close(bench.core, bench.now_us);
-    drain();
+    close_core();
     assert_int_equal(bench.seen_count, sent);
 }
 

@@ -266,8 +266,7 @@ TEST(a_waiter_that_joins_the_refresh_gets_it_as_well)
 
 TEST(with_no_life_at_all_it_answers_those_that_waited_and_is_stored_nowhere)
 {
-    struct seen *load = begin_load("k", &before);
-    get("k", &after);
+    struct seen *load = begin_load_of_two("k", &before, &after);
     loaded_kept(load, "row", NOWHERE);
     answered_value(&before, "row", GUARD_FROM_LOAD);
     assert_false(before.waiter.result.stored);
@@ -315,8 +314,7 @@ TEST(nor_is_it_stored_if_the_loader_names_a_life)
 
 TEST(a_waiter_left_over_goes_on_while_the_release_still_tells_it)
 {
-    struct seen *load = begin_load("k", &before);
-    get("k", &after);
+    struct seen *load = begin_load_of_two("k", &before, &after);
     loaded_kept(load, "row", SHARED);
     answered_value(&before, "row", GUARD_FROM_LOAD);
     assert_true(expect(CORE_RELEASE)->action.shares);

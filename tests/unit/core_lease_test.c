@@ -49,16 +49,14 @@ TEST(one_unanswered_renewal_does_not_lose_the_lease, P8)
     pass(250);
     reply_kind(renew, REPLY_UNKNOWN);
     sent_nothing();
-    pass(750);
-    reply_code(expect(CORE_RENEW), 1);
+    pass_to_renewal(750, 1);
     finish_load_for(load, "v1", &caller, GUARD_FROM_LOAD);
     assert_int_equal(stats_of().lease_lost, 0);
 }
 
 TEST(the_end_of_its_validity_loses_the_lease, P8)
 {
-    struct seen *load = begin_load("k", &caller);
-    get("k", &later);
+    struct seen *load = begin_load_of_two("k", &caller, &later);
     for (int third = 1; third <= 2; third++) {
         pass(1000);
         reply_kind(expect(CORE_RENEW), REPLY_UNKNOWN);
@@ -106,10 +104,8 @@ TEST(a_lease_that_ran_out_in_the_queue_starts_no_load, P7)
 TEST(a_lost_lease_cancels_the_load_if_more_than_half_of_its_time_is_left)
 {
     /* load limit 10 s */
-    struct seen *load = begin_load("k", &caller);
-    get("k", &later);
-    pass(1000);
-    reply_code(expect(CORE_RENEW), 0);
+    struct seen *load = begin_load_of_two("k", &caller, &later);
+    pass_to_renewal(1000, 0);
     assert_int_equal(expect(CORE_CANCEL)->action.load, load->action.load);
     pass(5000);
     sent_nothing(); /* no renewal any more */
@@ -124,11 +120,9 @@ TEST(a_lost_lease_cancels_the_load_if_more_than_half_of_its_time_is_left)
 
 TEST(a_lost_lease_lets_a_load_end_that_is_nearly_done)
 {
-    struct seen *load = begin_load("k", &caller);
-    get("k", &later);
+    struct seen *load = begin_load_of_two("k", &caller, &later);
     for (int third = 0; third < 5; third++) {
-        pass(1000);
-        reply_code(expect(CORE_RENEW), third < 4);
+        pass_to_renewal(1000, third < 4);
     }
     sent_nothing();
     loaded_for(load, "v1", &caller, GUARD_FROM_LOAD);
@@ -175,8 +169,7 @@ TEST(a_load_past_its_limit_is_cancelled_and_counts_as_a_timeout)
     struct seen *load = begin_load("k", &caller);
     assert_true(load->action.deadline_us == bench.now_us + 10000000);
     for (int third = 1; third < 10; third++) {
-        pass(1000);
-        reply_code(expect(CORE_RENEW), 1);
+        pass_to_renewal(1000, 1);
     }
     pass_us(999999);
     sent_nothing();
@@ -192,11 +185,9 @@ TEST(a_load_past_its_limit_is_cancelled_and_counts_as_a_timeout)
 TEST(a_loader_that_hangs_for_ever_keeps_neither_lease_nor_waiters, P9)
 {
     bench.policy.deadline_ms = 60000;
-    struct seen *load = begin_load("k", &before);
-    get("k", &after);
+    struct seen *load = begin_load_of_two("k", &before, &after);
     for (int third = 1; third < 30; third++) {
-        pass(1000);
-        reply_code(expect(CORE_RENEW), 1);
+        pass_to_renewal(1000, 1);
         if (third == 10)
             expect(CORE_CANCEL);
     }
@@ -234,8 +225,7 @@ TEST(a_lease_is_not_held_in_the_queue_beyond_its_limit)
     begin_load("k", &first);
     reply_kind(lookup_of("k2", &second), REPLY_LEASE);
     for (int third = 1; third < 5; third++) {
-        pass(1000);
-        reply_code(expect(CORE_RENEW), 1);
+        pass_to_renewal(1000, 1);
         reply_code(expect(CORE_RENEW), 1);
     }
     pass(1000);

@@ -58,9 +58,7 @@ TEST(a_peek_at_a_moving_key_waits_for_the_refresh)
     get("k", &late);
     reply_kind(expect(CORE_ACQUIRE), REPLY_MOVING);
     still_waits(&late);
-    loaded(load, "new");
-    reply_code(expect(CORE_FILL), 1);
-    answered_value(&late, "new", GUARD_FROM_FLIGHT);
+    finish_load_for(load, "new", &late, GUARD_FROM_FLIGHT);
 }
 
 /* ---- stored ---- */
@@ -147,8 +145,7 @@ TEST(a_lease_that_is_lost_meanwhile_takes_its_fill_with_it)
     pass(150);
     reply_kind(fill, REPLY_MOVING);
     guard_value_unref(&caller.waiter.result.value);
-    pass(0);
-    reply_code(expect(CORE_RENEW), 0);
+    pass_to_renewal(0, 0);
     pass(FOR_LONG_MS);
     sent_nothing();
     assert_int_equal(stats_of().lease_lost, 1);
@@ -157,8 +154,7 @@ TEST(a_lease_that_is_lost_meanwhile_takes_its_fill_with_it)
 
 TEST(a_waiter_that_needs_a_newer_row_does_not_wait_for_the_keys)
 {
-    struct seen *load = begin_load("k", &before);
-    get("k", &after);
+    struct seen *load = begin_load_of_two("k", &before, &after);
     loaded(load, "v1");
     reply_kind(expect(CORE_FILL), REPLY_MOVING);
     answered_value(&before, "v1", GUARD_FROM_LOAD);
@@ -243,8 +239,7 @@ TEST(a_get_that_joins_while_a_release_pauses_looks_up_at_once)
     struct seen *load = begin_load("k", &caller);
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
     reply_kind(expect(CORE_RELEASE), REPLY_MOVING);
-    get("k", &late);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &late);
     assert_string_equal(acquire->prev, load->token);
     reply_fresh_for(acquire, "v1", &late, GUARD_FROM_CACHE);
     pass(FOR_LONG_MS);
@@ -259,8 +254,7 @@ TEST(the_end_waits_for_no_pause)
     answered_value(&callers[0], "v1", GUARD_FROM_LOAD);
     load_fails(begin_load("releasing", &callers[1]), GUARD_FAILURE_UNAVAILABLE);
     reply_kind(expect(CORE_RELEASE), REPLY_MOVING);
-    core_close(bench.core, bench.now_us);
-    drain();
+    close_core();
     struct seen *release = expect(CORE_RELEASE); /* of the one that was to be filled */
     assert_string_equal(release->key, "filling");
     reply_kind(release, REPLY_MOVING);

@@ -75,8 +75,7 @@ TEST(only_the_starter_is_answered_and_the_others_load_at_once, P149)
 
 TEST(a_starter_that_has_left_leaves_it_to_nobody)
 {
-    struct seen *load = begin_load("k", &starter);
-    get("k", &other);
+    struct seen *load = begin_load_of_two("k", &starter, &other);
     cancel(&starter);
     passed(load, "of the starter");
     still_waits(&other);
@@ -102,8 +101,7 @@ TEST(a_refresh_in_the_background_answers_nobody)
 
 TEST(an_absent_row_is_passed_as_well)
 {
-    struct seen *load = begin_load("k", &starter);
-    get("k", &other);
+    struct seen *load = begin_load_of_two("k", &starter, &other);
     passed(load, NULL);
     answered_from(&starter, GUARD_ABSENT, GUARD_FROM_LOAD);
     struct seen *fill = expect(CORE_FILL);
@@ -116,8 +114,7 @@ TEST(a_failure_is_nobodys_secret)
 {
     struct seen *acquire = lookup_of("k", &starter);
     get("k", &other);
-    reply_kind(acquire, REPLY_LEASE);
-    struct seen *load = expect(CORE_LOAD);
+    struct seen *load = lease(acquire);
     load->over = true;
     core_loaded(
         bench.core, bench.now_us, load->action.load,
@@ -189,8 +186,7 @@ TEST(what_comes_back_of_its_fill_answers_nobody)
 
 TEST(a_load_that_lost_its_lease_leaves_no_mark)
 {
-    struct seen *load = begin_load("k", &starter);
-    get("k", &other);
+    struct seen *load = begin_load_of_two("k", &starter, &other);
     message("k", true);
     reply_code(expect(CORE_RENEW), 0);
     expect(CORE_CANCEL);

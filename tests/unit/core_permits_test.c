@@ -334,8 +334,7 @@ TEST(a_nested_load_needs_no_permit, P49)
     get_nested("inner", &inner, load, 1000);
     struct seen *nested = lease(expect(CORE_ACQUIRE));
     assert_int_equal(nested->action.lender, load->action.load);
-    loaded(nested, "row");
-    reply_code(expect(CORE_FILL), 1);
+    finish_load(nested, "row");
     sent_nothing();
     answered_value(&inner, "row", GUARD_FROM_LOAD);
     loaded(load, "row");
@@ -387,8 +386,7 @@ TEST(a_permit_is_requested_beside_the_lease, P49)
 TEST(a_permit_that_comes_before_the_lease_is_kept_for_it)
 {
     open_with_permits();
-    get("k", &caller);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &caller);
     grant(expect_users_request(), 0);
     sent_nothing();
     reply_kind(acquire, REPLY_LEASE);
@@ -404,8 +402,7 @@ TEST(a_permit_whose_load_is_anothers_goes_back, P49)
     grant(asked, 0);
     reply_busy(acquire, 1000);
     assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, asked->token);
-    get("refused", &callers[1]);
-    acquire = expect(CORE_ACQUIRE);
+    acquire = lookup_of("refused", &callers[1]);
     refuse(expect_users_request(), PERMIT_MS);
     reply_busy(acquire, 1000);
     assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, ""); /* its place in the queue */
@@ -415,8 +412,7 @@ TEST(a_permit_whose_load_is_anothers_goes_back, P49)
 TEST(who_looks_again_requests_no_permit_before_it_has_the_lease)
 {
     open_with_permits();
-    get("k", &caller);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &caller);
     grant(expect_users_request(), 0);
     reply_busy(acquire, 1000);
     expect(CORE_PERMIT_RELEASE);
@@ -787,8 +783,7 @@ TEST(while_the_breaker_is_open_loads_start_without)
 TEST(a_permit_that_ran_out_is_not_used_when_redis_goes)
 {
     open_with_permits();
-    get("k", &caller);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &caller);
     grant(expect_users_request(), 0);
     static struct core_invalidation invalidation = {.key = {"x", 1, "x", 1}, .deadline_us = UINT64_MAX};
     assert_int_equal(core_invalidate(bench.core, bench.now_us, &invalidation), GUARD_OK);
@@ -811,8 +806,7 @@ TEST(closing_gives_back_what_is_held_and_leaves_the_queue)
     static struct caller callers[2];
     struct seen *load = load_with_permit("a", &callers[0]);
     refuse(request_one("b", &callers[1]), PERMIT_MS);
-    core_close(bench.core, bench.now_us);
-    drain();
+    close_core();
     expect(CORE_CANCEL);
     reply_code(expect(CORE_RELEASE), 1);
     reply_code(expect(CORE_RELEASE), 1);

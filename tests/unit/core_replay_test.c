@@ -560,8 +560,7 @@ TEST(nothing_is_said_after_the_end)
     struct seen *a = expect_replay("a", false);
     expect_replay("b", false);
     reply_kind(a, REPLY_UNKNOWN); /* due again */
-    core_close(bench.core, bench.now_us);
-    drain();
+    close_core();
     assert_true(core_next_us(bench.core) == UINT64_MAX);
     core_reign(bench.core, bench.now_us, 0);
     core_link(bench.core, bench.now_us, 0, true);

@@ -240,8 +240,7 @@ TEST(an_ordinary_request_beside_it_is_answered_by_what_is_there)
 {
     revalidate("k", &revalidating);
     struct seen *load = lease_over(expect_revalidation(""), "old");
-    get("k", &ordinary);
-    struct seen *lookup = expect(CORE_ACQUIRE);
+    struct seen *lookup = lookup_of("k", &ordinary);
     assert_int_equal(lookup->action.lookup, LOOKUP_NO_STALE);
     reply_fresh_for(lookup, "old", &ordinary, GUARD_FROM_CACHE);
     still_waits(&revalidating);

@@ -112,8 +112,7 @@ TEST(an_absent_row_is_filled_with_its_own_time_and_never_stale, P36)
 
 TEST(a_failed_load_is_released_with_its_failure)
 {
-    struct seen *load = begin_load("k", &early);
-    get("k", &late);
+    struct seen *load = begin_load_of_two("k", &early, &late);
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
     answered_from(&early, GUARD_FAILED, GUARD_FROM_LOAD);
     assert_int_equal(early.waiter.result.failure, GUARD_FAILURE_UNAVAILABLE);
@@ -143,8 +142,7 @@ static void cannot_begin(struct seen *load)
 /* Nor is one whose answer finds no memory: loaded NO_MEMORY, in the same way. */
 TEST(a_load_that_cannot_begin_is_no_failure_and_its_lease_goes_back, P15)
 {
-    struct seen *load = begin_load("k", &early);
-    get("k", &late);
+    struct seen *load = begin_load_of_two("k", &early, &late);
     cannot_begin(load);
     answered(&early, GUARD_NO_MEMORY);
     answered(&late, GUARD_NO_MEMORY);
@@ -202,8 +200,7 @@ TEST(a_too_big_mark_leads_to_a_load_without_a_lease, P33)
 
 TEST(an_unanswered_fill_is_answered_at_once_and_repeated_with_its_token, P32)
 {
-    struct seen *load = begin_load("k", &before_query);
-    get("k", &after_query);
+    struct seen *load = begin_load_of_two("k", &before_query, &after_query);
     loaded(load, "v1");
     struct seen *first = expect(CORE_FILL);
     reply_kind(first, REPLY_UNKNOWN);
@@ -220,8 +217,7 @@ TEST(an_unanswered_fill_is_answered_at_once_and_repeated_with_its_token, P32)
 
 TEST(a_fill_without_answer_is_given_up_and_its_lease_superseded)
 {
-    struct seen *load = begin_load("k", &before_query);
-    get("k", &after_query);
+    struct seen *load = begin_load_of_two("k", &before_query, &after_query);
     loaded(load, "v1");
     struct seen *fill = NULL;
     for (int attempt = 0; attempt < 3; attempt++) {
@@ -237,8 +233,7 @@ TEST(a_fill_without_answer_is_given_up_and_its_lease_superseded)
 
 TEST(a_rejected_fill_answers_only_who_joined_before_the_query, P19)
 {
-    struct seen *load = begin_load("k", &before_query);
-    get("k", &after_query);
+    struct seen *load = begin_load_of_two("k", &before_query, &after_query);
     loaded(load, "old");
     reply_code(expect(CORE_FILL), 0);
     assert_false(before_query.waiter.result.stored);
@@ -250,8 +245,7 @@ TEST(a_rejected_fill_answers_only_who_joined_before_the_query, P19)
 
 TEST(an_accepted_fill_answers_who_joined_before_it_was_sent_and_no_later_one, P18)
 {
-    struct seen *load = begin_load("k", &leader);
-    get("k", &after_query);
+    struct seen *load = begin_load_of_two("k", &leader, &after_query);
     loaded(load, "v1");
     get("k", &after_fill);
     reply_code(expect(CORE_FILL), 1);
@@ -276,8 +270,7 @@ TEST(a_store_that_redis_refuses_leaves_nothing_behind)
 
 TEST(after_three_rounds_a_waiter_gets_a_load_without_a_lease, P44)
 {
-    get("k", &caller);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &caller);
     get("k", &patient); /* joined after the first lookup */
     reply(acquire, (struct core_reply){.kind = REPLY_FAILED, .pttl_ms = 1});
     /* every load it then takes part in is voided under it */
@@ -940,8 +933,7 @@ TEST(the_action_ring_keeps_its_order_while_it_grows_and_wraps)
             get(key[i], &callers[i]);
             assert_string_equal(expect(CORE_ACQUIRE)->key, key[i]);
         }
-        core_close(bench.core, bench.now_us);
-        drain();
+        close_core();
         for (int i = 0; i < 60; i++)
             answered(&callers[i], GUARD_CLOSING);
         for (size_t i = bench.seen_count - 60; i < bench.seen_count; i++)

@@ -209,8 +209,7 @@ TEST(a_load_that_is_given_up_ends_when_its_loader_does, P161)
 {
     struct seen *load = begin_load("k", &caller);
     expect_event(GUARD_EVENT_LOAD_STARTED, "k");
-    core_close(bench.core, bench.now_us);
-    drain();
+    close_core();
     expect(CORE_CANCEL);
     reply_code(expect(CORE_RELEASE), 1);
     told_nothing();
@@ -260,12 +259,9 @@ TEST(a_lost_lease_is_told_and_so_is_the_fill_that_it_costs)
     bench.policy.load_limit_ms = 5000; /* more than half of it is over: the load goes on */
     struct seen *load = begin_load("k", &caller);
     expect_event(GUARD_EVENT_LOAD_STARTED, "k");
-    pass(1000);
-    reply_code(expect(CORE_RENEW), 1);
-    pass(1000);
-    reply_code(expect(CORE_RENEW), 1);
-    pass(1000);
-    reply_code(expect(CORE_RENEW), 0);
+    pass_to_renewal(1000, 1);
+    pass_to_renewal(1000, 1);
+    pass_to_renewal(1000, 0);
     assert_true(expect_event(GUARD_EVENT_LEASE_LOST, "k")->load == load->action.load);
     told_nothing();
     loaded(load, "row");
