@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # lint.sh - which way includes go, whether the walks of README.md and guard/locks/README.md name functions that are
-# where they say, whether README's program compiles, and whether the workflow has the parts of .ci/run.
+# where they say, whether README's program compiles, whether each text for users says what, where and what to do, and
+# whether the workflow has the parts of .ci/run.
 #
 #   sh load/lint.sh [--count]      --count prints how many includes there are between rooms, and in how many circles
 #
@@ -46,6 +47,10 @@ awk 'length > 118 { print FILENAME ":" FNR ": longer than 118 columns" > "/dev/s
     { echo "README.md: its program does not compile" >&2; exit 1; }
 
 sh tests/support/promises.sh --check || exit 1
+
+# What bench, lab and peers say to those who run them is not read.
+awk -f tests/support/messages.awk app/*.c app/*/*.c guard/*.c guard/[!e]*/*.c guard/*/*/*.c load/stampede.c \
+    load/base/*.c load/ground/*.c load/herd/*.c load/play/*.c load/report/*.c load/stack/*.c load/witness/*.c || exit 1
 
 rooms() {
     cat <<'ROOMS'
