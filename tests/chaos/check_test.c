@@ -19,8 +19,6 @@
 #include "tests/support/files.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static const struct check_rules rules = {

@@ -4,8 +4,6 @@
 #include "tests/support/files.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { EPOCH_S = 1763662000, NOW_US = 9000000 };

@@ -3,8 +3,6 @@
 #include "tests/chaos/nemesis.h"
 #include "tests/support/test.h"
 
-#include <string.h>
-
 enum { SEEDS = 50, SPAN_MS = 20000 };
 
 static struct nemesis_plan plan, other;

@@ -9,7 +9,6 @@
 #include <dirent.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

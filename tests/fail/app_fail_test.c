@@ -26,7 +26,6 @@
 #include <jansson.h>
 #include <netinet/in.h>
 #include <semaphore.h>
-#include <time.h>
 
 enum { SCALE = 200, LIMIT_MS = 10000, LIMIT_S = 20, ROWS_BYTES = 1 << 20, TEXT_BYTES = 200, PRODUCT = 7 };
 

@@ -10,9 +10,6 @@
 #include "tests/support/test.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { FILE_MAX_BYTES = 16384, MUTATIONS_OF_EACH = 500 };
 

@@ -13,9 +13,6 @@
 #include <ctype.h>
 #include <jansson.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { TOOL_LIMIT_MS = 30000, TEXT_BYTES = 512, FILE_BYTES = 65536 };
 

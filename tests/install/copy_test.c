@@ -7,9 +7,6 @@
 #include "tests/support/files.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { BUILD_LIMIT_MS = 900000, WAIT_MS = 60000 };

@@ -7,10 +7,6 @@
 #include "load/stack/stack.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { BUILD_LIMIT_MS = 900000 };
 
 static char folder[PROC_PATH_BYTES]; /* own/: what was installed; the rest is the tests' */

@@ -8,10 +8,6 @@
 #include "load/stack/stack.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { SAID_BYTES = 32768, EXPOSURE_TENTHS = 12, NAME_BYTES = 64 };
 
 static char folder[PROC_PATH_BYTES], said[SAID_BYTES];

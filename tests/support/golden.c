@@ -6,8 +6,6 @@
 #include "tests/support/files.h"
 #include "tests/support/test.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static void assert_same_lines(const char *name, const char *known, const char *text)

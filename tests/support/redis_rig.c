@@ -5,8 +5,6 @@
 #include "guard/wire/scripts.h"
 #include "tests/support/uv_host.h"
 #include <dirent.h>
-#include <stdio.h>
-#include <string.h>
 
 struct rig rig;
 

@@ -10,7 +10,6 @@
 
 #include "guard/redis/redis.h"
 #include "tests/support/test.h"
-#include <stdint.h>
 #include <uv.h>
 
 enum { RIG_WAIT_MS = 40000, RIG_TICK_MS = 20, RIG_LIMIT_MS = 20000, RIG_TOLD_MAX = 64 };

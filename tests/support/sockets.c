@@ -5,7 +5,6 @@
 #include "tests/support/test.h"
 
 #include <netinet/in.h>
-#include <string.h>
 #include <sys/socket.h>
 
 static int new_socket(struct sockaddr_in *address, uint16_t port)

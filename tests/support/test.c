@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 /* Both in the order of their lines: constructors of one file need not run in it. */
 static struct test *tests;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test.h - cmocka, and tests that register themselves.
+ * test.h - cmocka, the headers that nearly every test needs, and tests that register themselves.
  *
  *     TEST(a_lease_has_a_ttl, P1)
  *     {
@@ -37,6 +37,9 @@
 #undef skip /* test_skip() instead: a test that only left would count as failed */
 
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 struct test {

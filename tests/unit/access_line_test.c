@@ -5,8 +5,6 @@
 
 #include <jansson.h>
 #include <regex.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const struct access_line PLAIN = {
     .began = {1795408511, 123456789},

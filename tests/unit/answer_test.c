@@ -7,7 +7,6 @@
 #include "tests/support/test.h"
 
 #include <jansson.h>
-#include <string.h>
 
 enum { FRESH_MS = 60000 };
 

@@ -3,10 +3,6 @@
 #include "load/herd/cache_status.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 struct example {
     const char *value;
     enum record_cache cache;

@@ -5,9 +5,6 @@
 #include "app/catalog/catalog.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 enum { ROWS_BYTES = 1 << 20 };
 
 static void add_row(struct rows *rows, const char *const *cells)

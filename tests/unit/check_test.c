@@ -2,9 +2,6 @@
 #include "guard/base/check.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static void load(struct guard_load *load, void *context)
 {
     (void)load;

@@ -13,10 +13,6 @@
 #include "guard/core/core.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { BENCH_ACTIONS = 4096, BENCH_MS = 1000 };
 
 /* An action with its own copy of what it points to. */

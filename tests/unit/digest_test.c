@@ -5,9 +5,6 @@
 #include "guard/base/digest.h"
 #include "tests/support/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Key 00 01 .. 0f, messages of 0, 1, .. 63 bytes 00 01 02 ..: the reference code's vectors for one and three
  * rounds, as Rust (library/coretests, hash/sip.rs) and the siphash crates carry them. */
 static const uint64_t siphash_vectors[64] = {

@@ -6,8 +6,6 @@
 #include "tests/support/test.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { DIGITS_MOST = 19 };
 

@@ -5,9 +5,6 @@
 #include "guard/wire/envelope.h"
 #include "tests/support/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static const char key[] = "product:7";
 enum { KEY_BYTES = sizeof(key) - 1 };
 

@@ -2,9 +2,6 @@
 #include "guard/wire/epochs.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static struct epochs epochs;
 
 static int add(const char *tag)

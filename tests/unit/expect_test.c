@@ -3,10 +3,6 @@
 #include "load/play/expect.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { BEGIN_US = 5000000 };
 
 static bool parse(const char *line, struct expect *out, char *why)

@@ -5,9 +5,6 @@
 #include "tests/support/left_head.h"
 #include "tests/support/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { HEAD_BYTES_MAX = 128 };
 
 /* False: not even libmicrohttpd makes a request of it. */

@@ -4,8 +4,6 @@
 #include "guard/base/host.h"
 #include "guard/base/own_host.h"
 #include "tests/support/test.h"
-#include <stdio.h>
-#include <string.h>
 
 /* ---- an adapter that only counts: the test is the loop ---- */
 

@@ -2,9 +2,6 @@
 #include "guard/base/hot.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static struct hot hot; /* of this test */
 
 static bool begin(void)

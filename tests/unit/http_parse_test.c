@@ -3,10 +3,6 @@
 #include "load/base/http_parse.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 struct text {
     char bytes[1024];
     size_t count;

@@ -7,9 +7,6 @@
 #include "guard/locks/zookeeper/keeper_line.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 enum { ALL = 1000000 };
 #define UUID "0123456789abcdef0123456789abcdef0123"
 

@@ -6,8 +6,6 @@
 #include "tests/support/test.h"
 
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
 
 static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-";
 

@@ -3,8 +3,6 @@
 #include "load/play/live.h"
 #include "tests/support/test.h"
 
-#include <string.h>
-
 static struct live live;
 static uint64_t latencies[RANK_BUCKETS];
 static struct live_sample sample;

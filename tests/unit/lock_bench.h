@@ -13,10 +13,6 @@
 #include "guard/locks/lock_core.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { BENCH_ACTIONS = 32768, BENCH_MS = 1000, BENCH_LEASE_MS = 12000, BENCH_WAIT_MS = 60000 };
 
 /* An action with its own copy of what it points to. */

@@ -3,9 +3,6 @@
 #include "guard/locks/lock_check.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 enum { ALL_KINDS = (1u << (GUARD_LOCK_LATCH + 1)) - 1 };
 
 static const char *const URLS[] = {"redis://a", "redis://b", "redis://c", "redis://d", "redis://e",

@@ -4,8 +4,6 @@
 #include "guard/locks/redlock/lock_quorum.h"
 #include "tests/support/test.h"
 
-#include <string.h>
-
 enum { NODES = 5, QUORUM = 3 };
 
 /* A round with what it has asked for. */

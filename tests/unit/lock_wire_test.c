@@ -7,8 +7,6 @@
 #include "tests/support/test.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define UUID "01234567-89ab-4def-8123-456789abcdef"

@@ -5,9 +5,6 @@
 #include "app/ops/paths.h"
 #include "tests/support/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static char *text; /* what was rendered last */
 
 static bool forget(void)

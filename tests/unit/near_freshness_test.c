@@ -3,8 +3,6 @@
 #include "guard/core/near.h"
 #include "tests/support/test.h"
 
-#include <string.h>
-
 enum { MIB = 1 << 20, NEAR_MS = 1000, SECOND_US = 1000000, SENT_US = 5 * SECOND_US };
 
 static const uint8_t hash_key[16] = {3};

@@ -7,9 +7,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { NOW_US = 1000000, LATER_US = 2000000, FAR_US = 9000000, MIB = 1 << 20 };
 

@@ -4,9 +4,6 @@
 #include "app/pg/rows.h"
 #include "tests/support/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 TEST(a_number_is_all_digits_within_its_length)
 {
     static const char *const wrong[] = {"", " 1", "1 ", "+1", "-1", "1.0", "1e3", "0x7", "1234567"};

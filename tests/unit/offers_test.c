@@ -4,9 +4,6 @@
 #include "app/catalog/catalog_json.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 enum { ROWS_BYTES = 1 << 16, CELLS = 7 };
 
 static void add_row(struct rows *rows, const char *const cells[CELLS])

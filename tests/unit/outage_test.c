@@ -4,9 +4,6 @@
 #include "guard/core/outage.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 enum { MIB = 1 << 20, MS = 1000, SPAN_MS = 5000, SPAN_US = SPAN_MS * MS, LONG_MS = 600000 };
 static const uint64_t NOW_US = UINT64_C(100000000);
 /* Of every lot a key may have drawn: it serves here, and does not there. */

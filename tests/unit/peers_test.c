@@ -4,8 +4,6 @@
 #include "tests/support/files.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static struct samples samples_of(double first, double second, double third)

@@ -9,10 +9,6 @@
 #include "guard/wire/wake.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const char FILLER[] = "11111111-1111-4111-8111-111111111111";
 
 /* ---- tokens ---- */

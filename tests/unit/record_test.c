@@ -3,10 +3,6 @@
 #include "load/herd/record.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 TEST(the_first_three_of_each_kind_are_samples)
 {
     static struct record_samples samples;

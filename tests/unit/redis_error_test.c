@@ -2,7 +2,6 @@
 /* redis_error_test.c - what error replies mean, in the words of Redis 5, 6 and 7. */
 #include "guard/redis/error.h"
 #include "tests/support/test.h"
-#include <string.h>
 
 struct sample {
     enum redis_error_class class;

@@ -2,9 +2,6 @@
 /* redis_pipeline_test.c - the order, the places and the limits of pipelined commands, and their bytes. */
 #include "guard/redis/pipeline.h"
 #include "tests/support/test.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const size_t ping_bytes = 14;
 

@@ -3,8 +3,6 @@
 #include "guard/redis/place.h"
 #include "tests/support/test.h"
 #include "tests/support/uv_host.h"
-#include <stdio.h>
-#include <string.h>
 #include <uv.h>
 
 static uv_loop_t loop;

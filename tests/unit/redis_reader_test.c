@@ -3,10 +3,6 @@
 #include "guard/redis/reader.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { LIMIT_BYTES = 1 << 16, LIMIT_ELEMENTS = 16 };
 
 static struct redis_reader reader;

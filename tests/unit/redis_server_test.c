@@ -2,7 +2,6 @@
 /* redis_server_test.c - which server it is by its own words, and whether it will do. */
 #include "guard/redis/server.h"
 #include "tests/support/test.h"
-#include <string.h>
 
 TEST(a_server_is_named_by_its_own_name_and_version)
 {

@@ -2,7 +2,6 @@
 /* redis_slots_test.c - slots of names, and whose word counts about their owners. */
 #include "guard/redis/slots.h"
 #include "tests/support/test.h"
-#include <string.h>
 
 static struct redis_slots slots;
 static struct redis_view view;

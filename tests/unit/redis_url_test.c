@@ -2,8 +2,6 @@
 /* redis_url_test.c - Redis URLs: what they name, what is refused, and that no text repeats a password. */
 #include "guard/redis/url.h"
 #include "tests/support/test.h"
-#include <stdio.h>
-#include <string.h>
 
 struct good {
     const char *url, *host, *user, *password, *label;

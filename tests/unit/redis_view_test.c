@@ -3,9 +3,6 @@
 #include "guard/redis/reader.h"
 #include "guard/redis/view.h"
 #include "tests/support/test.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define ID_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define ID_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"

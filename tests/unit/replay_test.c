@@ -5,9 +5,6 @@
 #include "tests/support/files.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* ---- lines ---- */

@@ -9,9 +9,7 @@
 #include <net/if.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 

@@ -4,10 +4,6 @@
 #include "tests/support/sample.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { PAIRS = 5 }; /* what is drawn again and again takes ten times as long */
 #else

@@ -6,10 +6,6 @@
 #include "tests/support/sample.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <dirent.h>
 #include <errno.h>
 #include <sys/stat.h>

@@ -4,10 +4,6 @@
 #include "tests/support/made_run.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static void assert_near(double number, double expected)
 {
     if (number < expected - 1e-9 || number > expected + 1e-9)

@@ -5,8 +5,6 @@
 #include "tests/support/made_run.h"
 #include "tests/support/test.h"
 
-#include <string.h>
-
 /* A thousand requests a second for ten seconds; something is done from 2 s to 4 s. */
 enum { PER_SECOND = 1000, SECONDS = 10, COUNT = PER_SECOND * SECONDS, USUAL_US = 1000, SLOW_US = 50000 };
 enum { FAULT_FROM_MS = 2000, FAULT_UNTIL_MS = 4000 };

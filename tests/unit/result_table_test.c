@@ -5,10 +5,6 @@
 #include "tests/support/sample.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { PAGE_COLUMNS = 100 };
 
 static struct report report;

@@ -6,9 +6,6 @@
 #include "tests/support/test.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MANY = 25000 };
 

@@ -5,10 +5,6 @@
 #include "app/http/route.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static void assert_key(const char *uri, enum route_target target, const char *key)
 {
     char text[DOCUMENT_KEY_SIZE];

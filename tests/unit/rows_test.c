@@ -3,9 +3,6 @@
 #include "app/pg/rows.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 TEST(texts_and_nulls_come_back_as_they_went_in, P63)
 {
     struct rows rows;

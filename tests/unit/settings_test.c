@@ -5,9 +5,6 @@
 #include "tests/support/files.h"
 #include "tests/support/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { MESSAGE_BYTES = 32768, ARGUMENTS_MAX = 12 };
 
 static struct reading {

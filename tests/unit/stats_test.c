@@ -5,8 +5,6 @@
 #include "guard/base/stats.h"
 #include "tests/support/test.h"
 
-#include <string.h>
-
 static size_t count_rows(void)
 {
     size_t count = 0;

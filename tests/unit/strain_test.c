@@ -3,10 +3,6 @@
 #include "load/herd/strain.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 TEST(ranks_are_exact_over_several_lists_and_leave_out_zeros)
 {
     static uint32_t low[5000], high[5000];

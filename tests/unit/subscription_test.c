@@ -5,8 +5,6 @@
 #include "guard/redis/subscription.h"
 #include "tests/support/test.h"
 
-#include <string.h>
-
 static const char ME[] = "11111111-1111-4111-8111-111111111111";
 static const char OTHER[] = "22222222-2222-4222-8222-222222222222 1";
 static const uint64_t LIMIT_US = (uint64_t)CANARY_LIMIT_MS * 1000;

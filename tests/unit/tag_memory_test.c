@@ -3,8 +3,6 @@
 #include "guard/base/chance.h"
 #include "guard/run/tag_memory.h"
 #include "tests/support/test.h"
-#include <stdio.h>
-#include <string.h>
 
 enum { IN_TURN = TAG_MEMORY_KEYS / 3 };
 static const uint8_t hash_key[DIGEST_KEY_BYTES] = {1, 2, 3};

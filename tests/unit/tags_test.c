@@ -2,8 +2,6 @@
 #include "guard/base/tags.h"
 #include "tests/support/test.h"
 
-#include <string.h>
-
 static const struct tags_clock born = {7, 5};
 
 static enum tags_verdict judged(size_t tag_count, struct tags_clock first, struct tags_clock second)

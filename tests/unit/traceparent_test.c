@@ -3,9 +3,6 @@
 #include "app/base/trace.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define TRACE "4bf92f3577b34da6a3ce929d0e0e4736"
 #define PARENT "00f067aa0ba902b7"
 

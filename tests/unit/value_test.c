@@ -6,7 +6,6 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
-#include <string.h>
 
 TEST(a_value_is_a_copy_with_a_zero_behind_it)
 {

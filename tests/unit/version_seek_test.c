@@ -3,10 +3,6 @@
 #include "load/herd/generator.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 struct body {
     const char *text, *body;
     uint32_t version;

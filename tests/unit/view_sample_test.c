@@ -5,9 +5,6 @@
 #include "app/view/live.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* ---- samples ---- */
 
 static struct live_sample sample;

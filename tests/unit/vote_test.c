@@ -3,8 +3,6 @@
 #include "guard/redis/vote.h"
 #include "tests/support/test.h"
 #include <hiredis/hiredis.h>
-#include <stdio.h>
-#include <string.h>
 
 #define OLD "10.0.0.1"
 #define NEW "10.0.0.2"

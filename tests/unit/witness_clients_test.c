@@ -3,10 +3,6 @@
 #include "load/witness/witness_redis.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static void expect_clients(const char *list, uint64_t own_id, const char *wanted)
 {
     struct witness_clients clients;

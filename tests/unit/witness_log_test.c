@@ -3,10 +3,6 @@
 #include "load/witness/witness_log.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* 2025-11-20 12:34:56.789 UTC; it is read 5 ms later. */
 #define STAMP_US UINT64_C(1763642096789000)
 static const struct witness_clock later = {.wall_us = STAMP_US + 5000, .now_us = 70000000};

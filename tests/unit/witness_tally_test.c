@@ -3,9 +3,6 @@
 #include "load/witness/witness_redis.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 TEST(calls_are_read_by_command)
 {
     static struct witness_tally tally;

@@ -3,9 +3,6 @@
 #include "load/play/words.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static struct words words;
 
 static void expect_words(const char *line, const char *joined)

@@ -3,10 +3,6 @@
 #include "load/herd/work.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <arpa/inet.h>
 #include <math.h>
 #include <netinet/in.h>
