@@ -16,6 +16,7 @@ struct figure {
     double value;          /* number, percent or microseconds: what is compared */
     uint64_t count, total; /* of a share */
     enum { NUMBER, DECIMAL, SHARE, TIME, SECONDS } kind;
+    char beside[RESULT_TEXT_BYTES / 2]; /* the value, where it is known */
 };
 
 /* ---- which requests ---- */
@@ -216,6 +217,30 @@ static void measure_recovery(const struct result *result, struct figure *out)
     out->value = result->has_recovered ? (double)result->recovery_ms * 1e3 : INFINITY;
 }
 
+/* What the figure is made of. */
+static void measure_expiries(const struct expect *expect, const struct result *result, struct figure *out)
+{
+    const struct result_hot *worst = &result->worst[0];
+    out->unknown = result->ttl_doubt[0] != '\0'                                 ? result->ttl_doubt
+                   : result->expiries == 0 && expect->figure != EXPECT_EXPIRIES ? "there was no load"
+                                                                                : NULL;
+    if (expect->figure == EXPECT_EXPIRIES) {
+        out->value = (double)result->expiries;
+    } else if (expect->figure == EXPECT_MOST_PER_EXPIRY) {
+        out->value = (double)result->most_per_expiry;
+        if (result->worst_count > 0)
+            snprintf(out->beside, sizeof out->beside, " (key %.40s at %.2f s)", worst->key,
+                     worst->at_ms / 1e3);
+    } else {
+        out->kind = DECIMAL;
+        out->value = result->loads_per_expiry;
+        if (result->loads > result->expiries)
+            snprintf(out->beside, sizeof out->beside, ": %llu loads of %llu expiries, at most %llu of one",
+                     (unsigned long long)result->loads, (unsigned long long)result->expiries,
+                     (unsigned long long)result->most_per_expiry);
+    }
+}
+
 static void measure_result(const struct expect *expect, const struct expect_source *source,
                            struct figure *out)
 {
@@ -238,14 +263,9 @@ static void measure_result(const struct expect *expect, const struct expect_sour
         out->value = (double)result->loads;
     else if (result->keys_unknown != NULL)
         out->unknown = result->keys_unknown;
-    else if (expect->figure == EXPECT_EXPIRIES)
-        out->value = (double)result->expiries;
-    else if (result->expiries == 0)
-        out->unknown = "there was no load";
     else
-        out->value = result->loads_per_expiry;
-    if (expect->figure == EXPECT_LOADS_PER_EXPIRY || expect->figure == EXPECT_REDIS_PER_REQUEST ||
-        expect->figure == EXPECT_RATE)
+        measure_expiries(expect, result, out);
+    if (expect->figure == EXPECT_REDIS_PER_REQUEST || expect->figure == EXPECT_RATE)
         out->kind = DECIMAL;
 }
 
@@ -299,6 +319,7 @@ static bool measure(const struct expect *expect, const struct expect_source *sou
         measure_recovery(source->result, out);
         return true;
     case EXPECT_LOADS_PER_EXPIRY:
+    case EXPECT_MOST_PER_EXPIRY:
     case EXPECT_EXPIRIES:
     case EXPECT_REDIS_COMMANDS:
     case EXPECT_REDIS_PER_REQUEST:
@@ -371,29 +392,50 @@ static void doubt(const struct expect *expect, const struct expect_source *sourc
         figure->unknown = "this Redis ran nothing: is it the service's? Where that is right, expect = 0";
 }
 
-/* A share of 99.96 % must not be shown as 100 %: rounded down. */
-static void show_share(const struct figure *figure, char *text, size_t text_bytes)
+/* With so many decimals that what is shown is judged as what was measured. */
+static void show_value(const struct expect *expect, const struct figure *figure, double unit, int decimals,
+                       char *text, size_t text_bytes)
 {
-    double percent = 100.0 * (double)figure->count / (double)figure->total;
-    percent = (double)(uint64_t)(percent * 100) / 100;
-    snprintf(text, text_bytes, "%llu of %llu (%.4g%%)", (unsigned long long)figure->count,
-             (unsigned long long)figure->total, percent);
+    bool is_held = holds(expect->operator, figure->value, expect->wanted);
+    do
+        snprintf(text, text_bytes, "%.*f", decimals, figure->value / unit);
+    while (holds(expect->operator, strtod(text, NULL), expect->wanted / unit) != is_held && decimals++ < 9);
 }
 
-static void show(const struct figure *figure, char *text, size_t text_bytes)
+/* A share of 99.96 % must not be shown as 100 %: rounded down. */
+static void show_share(const struct expect *expect, const struct figure *figure, char *text,
+                       size_t text_bytes)
 {
-    if (figure->unknown != NULL)
+    double percent = 100.0 * (double)figure->count / (double)figure->total, shown, scale = 100;
+    bool is_held = holds(expect->operator, percent, expect->wanted);
+    do {
+        shown = (double)(uint64_t)(percent * scale) / scale;
+        scale *= 10;
+    } while (expect->is_share && holds(expect->operator, shown, expect->wanted) != is_held && scale < 1e10);
+    snprintf(text, text_bytes, "%llu of %llu (%.10g%%)", (unsigned long long)figure->count,
+             (unsigned long long)figure->total, shown);
+}
+
+static void show(const struct expect *expect, const struct figure *figure, char *text, size_t text_bytes)
+{
+    static const struct {
+        double unit;
+        int decimals;
+        const char *name;
+    } shapes[] = {
+        [NUMBER] = {1, 0, ""}, [DECIMAL] = {1, 2, ""}, [TIME] = {1e3, 1, " ms"}, [SECONDS] = {1e6, 2, " s"}};
+    char number[64];
+    if (figure->unknown != NULL) {
         snprintf(text, text_bytes, "not known: %s", figure->unknown);
-    else if (figure->kind == SHARE)
-        show_share(figure, text, text_bytes);
-    else if (figure->kind == SECONDS && isinf(figure->value))
+    } else if (figure->kind == SHARE) {
+        show_share(expect, figure, text, text_bytes);
+    } else if (isinf(figure->value)) {
         snprintf(text, text_bytes, "never");
-    else if (figure->kind == SECONDS)
-        snprintf(text, text_bytes, "%.2f s", figure->value / 1e6);
-    else if (figure->kind == TIME)
-        snprintf(text, text_bytes, "%.1f ms", figure->value / 1e3);
-    else
-        snprintf(text, text_bytes, figure->kind == DECIMAL ? "%.2f" : "%.0f", figure->value);
+    } else {
+        show_value(expect, figure, shapes[figure->kind].unit, shapes[figure->kind].decimals, number,
+                   sizeof number);
+        snprintf(text, text_bytes, "%s%s%s", number, shapes[figure->kind].name, figure->beside);
+    }
 }
 
 bool expect_judge(const struct expect *expect, const struct expect_source *source, struct result_check *out)
@@ -403,7 +445,7 @@ bool expect_judge(const struct expect *expect, const struct expect_source *sourc
         return false;
     doubt(expect, source, &figure);
     snprintf(out->text, sizeof out->text, "%s", expect->text);
-    show(&figure, out->measured, sizeof out->measured);
+    show(expect, &figure, out->measured, sizeof out->measured);
     out->held = figure.unknown == NULL && holds(expect->operator, figure.value, expect->wanted);
     return true;
 }

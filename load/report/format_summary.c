@@ -122,6 +122,16 @@ bool summary_print(const struct report *report, FILE *out)
     print_checks(report, false, out);
     print_checks(report, true, out);
     bool good = report->result_count == 0 || print_sheet(report, out);
+    for (size_t i = 0; i < report->result_count; i++) {
+        char worst[SHEET_WORST_BYTES];
+        if (sheet_worst(report->results[i], worst)[0] == '\0')
+            continue;
+        fputs("\nMost loads of one expiry, ", out);
+        print_text(report->results[i]->name, out);
+        fputs(": ", out);
+        print_text(worst, out);
+        fputc('\n', out);
+    }
     if (report->command[0] != '\0') {
         fputs("\nAgain: ", out);
         print_text(report->command, out);

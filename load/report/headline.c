@@ -36,19 +36,30 @@ static const char *times(char out[static 64], const struct result *result)
     return out;
 }
 
-/* "10 expiries: 29.40 loads each where 1 is enough" */
+/* "10 expiries: up to 40 times for one (key 7), 29.40 on average, where 1 is enough" */
 static void say_expiries(struct headline *headline, const struct result *result)
 {
-    char expiries[TEXT_NUMBER_BYTES], each[TEXT_NUMBER_BYTES];
-    const char *what = result->ttl_ms > 0 ? "expir" : "cold key";
-    bool is_one = result->expiries == 1;
-    text_count(expiries, result->expiries);
-    say(headline, " for %s %s%s", expiries, what,
-        result->ttl_ms > 0 ? (is_one ? "y" : "ies") : (is_one ? "" : "s"));
-    if (result->loads > result->expiries)
-        say(headline, ": %s loads each, where 1 is enough", text_decimal(each, result->loads_per_expiry, 2));
-    else
+    char expiries[TEXT_NUMBER_BYTES], most[TEXT_NUMBER_BYTES], each[TEXT_NUMBER_BYTES];
+    bool has_ttl = result->ttl_ms > 0 || result->ttl_seen_ms > 0, is_one = result->expiries == 1;
+    const char *key = result->worst[0].key;
+    say(headline, " for %s %s", text_count(expiries, result->expiries),
+        has_ttl ? (is_one ? "expiry" : "expiries") : (is_one ? "cold key" : "cold keys"));
+    if (result->loads <= result->expiries)
         say(headline, ", which is as few as can be");
+    else if (is_one)
+        say(headline, ", where 1 is enough");
+    else
+        say(headline, ": up to %s times for one%s%.40s%s, %s on average, where 1 is enough",
+            text_count(most, result->most_per_expiry), key[0] != '\0' ? " (key " : "", key,
+            key[0] != '\0' ? ")" : "", text_each(each, result->loads_per_expiry));
+}
+
+/* Nobody knows how many there had to be. */
+static void say_keys(struct headline *headline, const struct result *result)
+{
+    char keys[TEXT_NUMBER_BYTES];
+    say(headline, " for %s key%s", text_count(keys, result->loaded_keys),
+        result->loaded_keys == 1 ? "" : "s");
 }
 
 static void say_loads(struct headline *headline, const struct report *report)
@@ -59,12 +70,16 @@ static void say_loads(struct headline *headline, const struct report *report)
         say(headline, ": the database was asked %s", times(text, first));
         if (first->expiries > 0)
             say_expiries(headline, first);
+        else if (first->ttl_doubt[0] != '\0')
+            say_keys(headline, first);
         return;
     }
     for (size_t i = 0; i < report->result_count && i < NAMED_MOST; i++) {
         const struct result *result = report->results[i];
         say(headline, "%s %.60s %s%s", i == 0 ? ":" : ",", result->name, i == 0 ? "asked the database " : "",
             result->has_loads ? times(text, result) : "an unknown number of times");
+        if (result->expiries > 1 && result->most_per_expiry > 1)
+            say(headline, " (up to %s for one expiry)", text_count(text, result->most_per_expiry));
     }
     if (report->result_count > NAMED_MOST)
         say(headline, ", and %zu more", report->result_count - NAMED_MOST);
@@ -143,7 +158,8 @@ static void say_all(struct headline *headline, const struct report *report)
 bool headline_doubts_loads(const struct result *result)
 {
     return result->has_loads && result->caveat[0] != '\0' &&
-           (result->misses_loads || result->loads == 0 || result->expiries == 0);
+           (result->misses_loads || result->loads == 0 ||
+            (result->expiries == 0 && result->ttl_doubt[0] == '\0'));
 }
 
 bool headline_doubts_times(const struct result *result)
@@ -190,16 +206,19 @@ static void caveat_of(const struct result *result, size_t index, char text[stati
         snprintf(text, bytes, "interrupted: this is what there was until then");
     if (index == 1 && headline_doubts_loads(result))
         snprintf(text, bytes, "%s: %.*s", of_loads, RESULT_CAVEAT_BYTES - 1, result->caveat);
-    if (index == 2 && headline_doubts_times(result))
+    if (index == 2 && result->ttl_doubt[0] != '\0')
+        snprintf(text, bytes, "loads per expiry%s: %s", result->expiries == 0 ? ": not known" : "",
+                 result->ttl_doubt);
+    if (index == 3 && headline_doubts_times(result))
         snprintf(text, bytes, "the generator was the bottleneck, believe no latency: %.*s",
                  (int)sizeof result->strain.verdict - 1, result->strain.verdict);
-    if (index == 3)
-        say_unserved(result, text, bytes);
     if (index == 4)
+        say_unserved(result, text, bytes);
+    if (index == 5)
         snprintf(text, bytes, "%s", result->connecting);
 }
 
-enum { CAVEATS_EACH = 5 };
+enum { CAVEATS_EACH = 6 };
 
 /* "off, local: ", unless it is everybody's, and the text. */
 static void add_sharers(const struct report *report, size_t index, const char *text, char *out,

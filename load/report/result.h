@@ -6,6 +6,7 @@
  *                          result_make.c   |                     ^           +--> result_json.c     a file
  *       result_latency.c   percentiles, series, noise            |           +--> result_compare.c  then and now
  *       result_expiries.c  loads, keys, expiries                 +-----------+--> page.c            one HTML page
+ *       result_ttl.c       how long values live, as it is seen   |           |
  *       result_rounds.c    bursts, from their instants on        |           +--> headline.c        one sentence
  *       result_recovery.c  after a fault                         |
  *
@@ -45,6 +46,9 @@ enum {
     RESULT_CHECKS_MAX = 64,
     RESULT_SETTINGS_MAX = 10,
     RESULT_HOT_MAX = 10,
+    RESULT_WORST_MAX = 5,
+    RESULT_LIFE_LEAST_MS = 250, /* no cache keeps a value for less */
+    RESULT_PER_EXPIRY = 8,      /* classes of field_expiry_class() */
     RESULT_STATUSES = 600,
     RESULT_CLASSES = 6, /* 1xx to 5xx; [0]: those of 600 and more */
     RESULT_BECAME = RESULT_CLASSES + RECORD_OUTCOMES - 1,
@@ -123,9 +127,11 @@ struct result_setting {
     char value[2 * RESULT_TEXT_BYTES];
 };
 
+/* Loads of a key, or of one of its expiries. */
 struct result_hot {
     char key[WITNESS_KEY_BYTES];
     uint64_t loads;
+    uint32_t at_ms; /* the first of them */
 };
 
 struct result {
@@ -177,10 +183,16 @@ struct result {
     char way[24];      /* "log", "statements", "sql" */
     char caveat[RESULT_CAVEAT_BYTES];
     uint64_t loads;
-    uint64_t loaded_keys;     /* different ones; LOG only */
-    uint32_t ttl_ms;          /* as told; 0: unknown, and then a key counts as one expiry */
-    uint64_t expiries;        /* see result_make(); 0 although there are loads: not known */
-    double loads_per_expiry;  /* the headline; 0 without expiries */
+    uint64_t loaded_keys; /* different ones; LOG only */
+    uint32_t ttl_ms;      /* as told; 0: unknown */
+    uint32_t ttl_seen_ms; /* what expiries are judged by where nothing was told; see result_ttl.c */
+    char ttl_doubt[RESULT_TEXT_BYTES];      /* why nobody may trust the expiries; "": they can be trusted */
+    uint64_t expiries;                      /* see result_make(); 0 although there are loads: not known */
+    double loads_per_expiry;                /* the headline; 0 without expiries */
+    uint64_t most_per_expiry;               /* the most loads of one; the mean hides it; 0 without expiries */
+    uint64_t per_expiry[RESULT_PER_EXPIRY]; /* how many expiries had 1 load, 2 loads, ... */
+    struct result_hot worst[RESULT_WORST_MAX]; /* the expiries with the most loads, and more than one */
+    size_t worst_count;
     const char *keys_unknown; /* why they are not known, a constant; NULL: known, or read from a file */
     uint32_t peak_running, gaps;
     struct result_hot hot[RESULT_HOT_MAX]; /* the most loaded first */
@@ -230,8 +242,11 @@ struct result_source {
  * value of the statement) or what may drop values has begun since the load before. All who ask in a round of a burst ask
  * at the same instant, so a round has one group of a key unless no load came for a whole life. Groups are expiries: the
  * value had to be loaded then. What a group has beyond one is a load that a guard should have saved. Every group
- * is a mark (RESULT_EXPIRY) where there are not more of them than RESULT_MARKS_MAX / 2. Without ttl_ms a key is one
- * group but for writes.
+ * is a mark (RESULT_EXPIRY) where there are not more of them than RESULT_MARKS_MAX / 2.
+ *
+ * Without ttl_ms a key is one group but for writes, as long as its loads come within RESULT_LIFE_LEAST_MS, or in one round.
+ * Where they do not, groups are cut by the life that the times of loads show; if they show none, expiries are not known.
+ * Either is said in ttl_doubt, and so is a life that is seen, is not the one that was told, and would change the groups.
  *
  * Where the keys are not known there are loads, but neither expiries nor keys nor loads per expiry, and the caveat says
  * why: a way of counting without keys; loads or parameters that the log does not have; or keys that cannot be those of

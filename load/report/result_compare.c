@@ -4,10 +4,10 @@
  *
  * How it is judged:
  *
- *     counts      loads per expiry, failed requests, stale answers: where one of the two is perfect (one load per
- *                 expiry, no failure), exactly: a single one more is worse. Where neither is, they are the outcome of a
- *                 race: a change is more than 3 standard deviations of a Poisson count, and more than 10 %. Loads per
- *                 expiry or stale answers that were known and are not any more are worse.
+ *     counts      loads per expiry and the most of one, failed requests, stale answers: where one of the two is perfect
+ *                 (one load per expiry, no failure), exactly: a single one more is worse. Where neither is, they are
+ *                 the outcome of a race: a change is more than 3 standard deviations of a Poisson count, and more than
+ *                 10 %. Loads per expiry or stale answers that were known and are not any more are worse.
  *     checks      one that held and does not hold any more is worse.
  *     latency     p50, p95, p99, p99.9 with at least 10 answers above them in both. Noise is the interval of
  *                 result_noise.c, from the blocks of both runs: a change is a ratio whose interval leaves out 1. Two
@@ -106,15 +106,20 @@ static void compare_loads(struct comparison *comparison)
     if (earlier->expiries == 0)
         return;
     if (now->expiries == 0) {
-        print_lost(comparison, "loads per expiry", text_decimal(theirs, earlier->loads_per_expiry, 2));
+        print_lost(comparison, "loads per expiry", text_each(theirs, earlier->loads_per_expiry));
         return;
     }
     enum verdict verdict =
         judge_counts(&(struct count){now->loads, now->expiries, now->expiries},
                      &(struct count){earlier->loads, earlier->expiries, earlier->expiries});
-    print_line(comparison, "loads per expiry", text_decimal(theirs, earlier->loads_per_expiry, 2),
-               text_decimal(mine, now->loads_per_expiry, 2),
-               now->loads_per_expiry / earlier->loads_per_expiry, "", verdict);
+    print_line(comparison, "loads per expiry", text_each(theirs, earlier->loads_per_expiry),
+               text_each(mine, now->loads_per_expiry), now->loads_per_expiry / earlier->loads_per_expiry, "",
+               verdict);
+    verdict = judge_counts(comparison, &(struct count){now->most_per_expiry, 1, 1},
+                           &(struct count){earlier->most_per_expiry, 1, 1});
+    print_line(comparison, "most loads per expiry", text_count(theirs, earlier->most_per_expiry),
+               text_count(mine, now->most_per_expiry),
+               (double)now->most_per_expiry / (double)earlier->most_per_expiry, "", verdict);
 }
 
 static void compare_bad(struct comparison *comparison, const char *label, uint64_t now, uint64_t earlier)

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOG_GRAIN_US = 1000 };
+enum { LOG_GRAIN_US = 1000, SEEN_JITTER_PERCENT = 25 };
 
 struct group {
     const struct witness_load *first, *last;
@@ -36,6 +36,8 @@ struct grouping {
     size_t round_count;
     struct group *groups;
     size_t group_count;
+    uint64_t life_us;     /* a value lives at least so long; 0: not known */
+    bool has_late_reload; /* where it is not known: nobody knows whether a load was for the same expiry */
 };
 
 /* ---- order ---- */
@@ -196,10 +198,10 @@ static bool take_causes(const struct grouping *grouping, struct causes *causes, 
     return any || causes->next_drop > dropped;
 }
 
-static uint64_t shortest_life_us(const struct result_source *source)
+static uint64_t shortest_life_us(uint32_t ttl_ms, uint32_t jitter_percent)
 {
-    uint32_t jitter = source->jitter_percent < 100 ? source->jitter_percent : 100;
-    return (uint64_t)source->ttl_ms * 10 * (100 - jitter);
+    uint32_t jitter = jitter_percent < 100 ? jitter_percent : 100;
+    return (uint64_t)ttl_ms * 10 * (100 - jitter);
 }
 
 static bool is_later_round(const struct grouping *grouping, const struct witness_load *load,
@@ -223,55 +225,162 @@ static bool is_later_round(const struct grouping *grouping, const struct witness
 static bool has_expired(const struct grouping *grouping, const struct group *group,
                         const struct witness_load *load, uint64_t life_us)
 {
-    if (grouping->source->ttl_ms == 0 || !witness_outlived(group->first, load, life_us))
+    if (!witness_outlived(group->first, load, life_us))
         return false;
     return grouping->round_count == 0 || witness_outlived(group->last, load, life_us) ||
            is_later_round(grouping, load, group->first);
 }
 
+/* Without a life: may its value have expired? Within a round, a crowd is slow at most. */
+static bool may_have_expired(const struct grouping *grouping, const struct group *group,
+                             const struct witness_load *load)
+{
+    if (grouping->round_count > 0)
+        return is_later_round(grouping, load, group->first);
+    return witness_outlived(group->first, load, (uint64_t)RESULT_LIFE_LEAST_MS * 1000);
+}
+
 /* Cuts the loads of one key. A write or a drop explains one load: that which had to come after it. */
 static void group_key(struct grouping *grouping, size_t from, size_t until)
 {
-    uint64_t life_us = shortest_life_us(grouping->source);
+    const uint64_t life_us = grouping->life_us;
     struct causes causes = causes_of(grouping, grouping->loads[from]->key);
     struct group *group = NULL;
     for (size_t i = from; i < until; i++) {
         const struct witness_load *load = grouping->loads[i];
-        bool is_caused = take_causes(grouping, &causes, load->at_us + LOG_GRAIN_US);
-        if (group == NULL || is_caused || has_expired(grouping, group, load, life_us)) {
+        bool is_new = take_causes(grouping, &causes, load->at_us + LOG_GRAIN_US) || group == NULL;
+        is_new = is_new || (life_us > 0 && has_expired(grouping, group, load, life_us));
+        if (is_new) {
             group = &grouping->groups[grouping->group_count++];
-            group->first = load;
+            *group = (struct group){.first = load};
+        } else if (life_us == 0 && may_have_expired(grouping, group, load)) {
+            grouping->has_late_reload = true;
         }
         group->last = load;
         group->loads++;
     }
 }
 
-static void keep_if_hot(struct result *out, const char *key, uint64_t loads)
+/* Where the loads of one key end that begin with `from`. */
+static size_t end_of_key(const struct grouping *grouping, size_t from)
 {
-    size_t at = out->hot_count;
-    while (at > 0 && out->hot[at - 1].loads < loads)
-        at--;
-    if (at == RESULT_HOT_MAX)
-        return;
-    size_t kept = out->hot_count < RESULT_HOT_MAX ? out->hot_count : RESULT_HOT_MAX - 1;
-    memmove(&out->hot[at + 1], &out->hot[at], (kept - at) * sizeof *out->hot);
-    text_clean(out->hot[at].key, sizeof out->hot[at].key, key, WITNESS_KEY_BYTES, false);
-    out->hot[at].loads = loads;
-    out->hot_count = kept + 1;
+    size_t until = from + 1;
+    while (until < grouping->source->view->load_count &&
+           strcmp(grouping->loads[until]->key, grouping->loads[from]->key) == 0)
+        until++;
+    return until;
 }
 
-static void group_all(struct grouping *grouping, struct result *out)
+static void group_all(struct grouping *grouping, uint64_t life_us)
 {
-    size_t count = grouping->source->view->load_count;
-    for (size_t from = 0, until; from < count; from = until) {
-        const char *key = grouping->loads[from]->key;
-        until = from + 1;
-        while (until < count && strcmp(grouping->loads[until]->key, key) == 0)
-            until++;
+    grouping->life_us = life_us;
+    grouping->group_count = 0;
+    grouping->has_late_reload = false;
+    for (size_t from = 0, until; from < grouping->source->view->load_count; from = until) {
+        until = end_of_key(grouping, from);
         group_key(grouping, from, until);
+    }
+}
+
+/* ---- how long a value lives ---- */
+
+/* "5 s" of what was told, "1.0 s" of what was seen. */
+static void doubt_ttl(struct result *out, uint32_t seen_ms)
+{
+    static const char unsaid[] = "how long a value lives was not said (--ttl)";
+    char seen[TEXT_NUMBER_BYTES];
+    text_decimal(seen, seen_ms / 1e3, seen_ms < 1000 ? 2 : seen_ms < 10000);
+    if (out->ttl_ms > 0)
+        snprintf(
+            out->ttl_doubt, sizeof out->ttl_doubt,
+            "a value lives %g s by what was said (--ttl), and %s s by what was seen: one of them is wrong",
+            out->ttl_ms / 1e3, seen);
+    else if (seen_ms > 0)
+        snprintf(out->ttl_doubt, sizeof out->ttl_doubt, "%s: expiries are judged by the %s s that was seen",
+                 unsaid, seen);
+    else
+        snprintf(out->ttl_doubt, sizeof out->ttl_doubt,
+                 "%s: a load after an expiry cannot be told from one too many", unsaid);
+}
+
+/* A crowd takes its time, and whoever is early may be so by design. */
+static bool is_about(uint32_t seen_ms, uint32_t ttl_ms, uint64_t shortest_us)
+{
+    return (uint64_t)seen_ms * 1000 >= shortest_us / 10 * 7 && seen_ms <= (uint64_t)ttl_ms * 14 / 10;
+}
+
+/* By the life that was told; without one by that which is seen, if it matters. False: no memory. */
+static bool group_by_life(struct grouping *grouping, struct result *out)
+{
+    const struct result_source *source = grouping->source;
+    const uint64_t told_us = shortest_life_us(source->ttl_ms, source->jitter_percent);
+    uint32_t seen_ms;
+    group_all(grouping, told_us);
+    size_t told_count = grouping->group_count;
+    if (told_us == 0 && !grouping->has_late_reload)
+        return true;
+    if (!ttl_seen(source, grouping->loads, &seen_ms))
+        return false;
+    if (told_us > 0 && (seen_ms == 0 || is_about(seen_ms, source->ttl_ms, told_us)))
+        return true;
+    group_all(grouping, shortest_life_us(seen_ms, SEEN_JITTER_PERCENT));
+    if (told_us == 0 || grouping->group_count != told_count)
+        doubt_ttl(out, seen_ms);
+    if (told_us > 0)
+        group_all(grouping, told_us);
+    else if (seen_ms == 0)
+        grouping->group_count = 0;
+    out->ttl_seen_ms = told_us == 0 ? seen_ms : 0;
+    return true;
+}
+
+/* ---- figures ---- */
+
+/* The most loads first. */
+static void keep_most(struct result_hot *list, size_t *count, size_t room, const struct result_hot *one)
+{
+    size_t at = *count;
+    while (at > 0 && list[at - 1].loads < one->loads)
+        at--;
+    if (at == room)
+        return;
+    *count += *count < room;
+    memmove(&list[at + 1], &list[at], (*count - 1 - at) * sizeof *list);
+    list[at] = *one;
+}
+
+static struct result_hot hot_of(const struct grouping *grouping, const struct witness_load *first,
+                                uint64_t loads)
+{
+    struct result_hot hot = {.loads = loads, .at_ms = result_offset_ms(grouping->source, first->at_us)};
+    text_clean(hot.key, sizeof hot.key, first->key, WITNESS_KEY_BYTES, false);
+    return hot;
+}
+
+static void count_keys(const struct grouping *grouping, struct result *out)
+{
+    for (size_t from = 0, until; from < grouping->source->view->load_count; from = until) {
+        until = end_of_key(grouping, from);
+        struct result_hot hot = hot_of(grouping, grouping->loads[from], until - from);
+        keep_most(out->hot, &out->hot_count, RESULT_HOT_MAX, &hot);
         out->loaded_keys++;
-        keep_if_hot(out, key, until - from);
+    }
+}
+
+static void count_groups(const struct grouping *grouping, struct result *out)
+{
+    static const uint64_t least[RESULT_PER_EXPIRY] = {1, 2, 3, 4, 5, 10, 100, 1000};
+    for (size_t i = 0; i < grouping->group_count; i++) {
+        const struct group *group = &grouping->groups[i];
+        size_t class = RESULT_PER_EXPIRY - 1;
+        while (group->loads < least[class])
+            class --;
+        out->per_expiry[class]++;
+        if (group->loads > out->most_per_expiry)
+            out->most_per_expiry = group->loads;
+        struct result_hot worst = hot_of(grouping, group->first, group->loads);
+        if (group->loads > 1)
+            keep_most(out->worst, &out->worst_count, RESULT_WORST_MAX, &worst);
     }
     out->expiries = grouping->group_count;
 }
@@ -290,25 +399,20 @@ static void mark_groups(const struct grouping *grouping, struct result *out)
     }
 }
 
-static void forget_keys(struct result *out, const char *why)
-{
-    out->keys_unknown = why;
-    out->loaded_keys = out->expiries = 0;
-    out->hot_count = 0;
-}
-
 static bool group_loads(const struct result_source *source, struct result *out)
 {
     struct grouping grouping;
     bool good = grouping_init(&grouping, source);
     if (good) {
-        const char *why;
-        group_all(&grouping, out);
-        good = judge_keys(source, out->loaded_keys, &why);
-        if (why != NULL)
-            forget_keys(out, why);
-        else
-            mark_groups(&grouping, out);
+        count_keys(&grouping, out);
+        good = judge_keys(source, out->loaded_keys, &out->keys_unknown);
+    }
+    if (good && out->keys_unknown != NULL) {
+        out->loaded_keys = out->hot_count = 0;
+    } else if (good) {
+        good = group_by_life(&grouping, out);
+        count_groups(&grouping, out);
+        mark_groups(&grouping, out);
     }
     grouping_clear(&grouping);
     return good;
@@ -366,10 +470,9 @@ bool expiries_make(const struct result_source *source, struct result *out)
     out->gaps = view->gaps;
     copy_commands(view, out);
     if (view->loads == NULL && out->has_loads)
-        forget_keys(
-            out,
+        out->keys_unknown =
             "this way of counting knows neither keys nor instants: only the statement log does, or expect "
-            "loads");
+            "loads";
     else if (view->loads != NULL && !group_loads(source, out))
         return false;
     describe(source, out);

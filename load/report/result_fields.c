@@ -22,12 +22,12 @@ _Static_assert(sizeof(struct result_sample) == 448, "a new field belongs into sa
 _Static_assert(sizeof(struct result_mark) == 172, "a new field belongs into mark[], too");
 _Static_assert(sizeof(struct result_check) == 321, "a new field belongs into check[], too");
 _Static_assert(sizeof(struct result_setting) == 336, "a new field belongs into setting[], too");
-_Static_assert(sizeof(struct result_hot) == 72, "a new field belongs into hot[], too");
+_Static_assert(sizeof(struct result_hot) == 80, "a new field belongs into hot[], too");
 _Static_assert(sizeof(struct herd_strain) == 392, "a new field belongs into fields_of_strain[], too");
 _Static_assert(
     sizeof(struct result) - RECORD_OUTCOMES * sizeof(uint64_t) -
             RECORD_CACHES * (sizeof(uint64_t) + sizeof(struct result_quantiles)) ==
-        122200 + RESULT_SETTINGS_MAX * sizeof(struct result_setting) +
+        122920 + RESULT_SETTINGS_MAX * sizeof(struct result_setting) +
             RESULT_SAMPLES_MAX *
                 sizeof(
                     struct
@@ -54,6 +54,13 @@ const char *field_outcome_name(size_t index)
 static const char *cache_name(size_t index)
 {
     return record_cache_name((enum record_cache)index);
+}
+
+const char *field_expiry_class(size_t index)
+{
+    static const char *const classes[RESULT_PER_EXPIRY] = {
+        "1", "2", "3", "4", "5 to 9", "10 to 99", "100 to 999", "1000 or more"};
+    return classes[index];
 }
 
 static const char *became_name(size_t index)
@@ -168,6 +175,7 @@ static const struct field setting[] = {
 static const struct field hot[] = {
     {FIELD(result_hot, key, FIELD_TEXT)},
     {FIELD(result_hot, loads, FIELD_U64)},
+    {FIELD(result_hot, at_ms, FIELD_U32)},
     {.name = NULL},
 };
 
@@ -217,17 +225,22 @@ const struct field fields_of_result[] = {
     {FIELD(result, misses_loads, FIELD_BOOL)},
     {FIELD(result, way, FIELD_TEXT)},
     {FIELD(result, caveat, FIELD_TEXT)},
-    {FIELD(result, loads, FIELD_U64), ROW(PLACE_LOADS + 1, "queries", FIELD_WHOLE, LOADS, SHOW_LOADS)},
+    {FIELD(result, loads, FIELD_U64), ROW(PLACE_LOADS + 2, "queries", FIELD_WHOLE, LOADS, SHOW_LOADS)},
     {FIELD(result, loaded_keys, FIELD_U64),
-     ROW(PLACE_LOADS + 3, "different keys", FIELD_PART, LOADS_BY_KEY, SHOW_COUNT)},
+     ROW(PLACE_LOADS + 4, "different keys", FIELD_PART, LOADS_BY_KEY, SHOW_COUNT)},
     {FIELD(result, ttl_ms, FIELD_U32)},
-    {FIELD(result, expiries, FIELD_U64), ROW(PLACE_LOADS + 2, "expiries", FIELD_PART, EXPIRIES, SHOW_COUNT)},
+    {FIELD(result, ttl_seen_ms, FIELD_U32)},
+    {FIELD(result, ttl_doubt, FIELD_TEXT)},
+    {FIELD(result, expiries, FIELD_U64), ROW(PLACE_LOADS + 3, "expiries", FIELD_PART, EXPIRIES, SHOW_COUNT)},
     {FIELD(result, loads_per_expiry, FIELD_DOUBLE),
-     ROW(PLACE_LOADS, "loads per expiry", FIELD_HEADLINE, EXPIRIES, SHOW_HUNDREDTHS)},
+     ROW(PLACE_LOADS, "loads per expiry", FIELD_HEADLINE, EXPIRIES, SHOW_EACH)},
+    {FIELD(result, most_per_expiry, FIELD_U64),
+     ROW(PLACE_LOADS + 1, "most loads per expiry", FIELD_HEADLINE, EXPIRIES, SHOW_COUNT)},
+    {FIELD(result, per_expiry, FIELD_COUNTS), .most = RESULT_PER_EXPIRY, .name_of = field_expiry_class},
     {FIELD(result, peak_running, FIELD_U32),
-     ROW(PLACE_LOADS + 4, "at the same time, most", FIELD_PART, SAMPLES, SHOW_COUNT)},
+     ROW(PLACE_LOADS + 5, "at the same time, most", FIELD_PART, SAMPLES, SHOW_COUNT)},
     {FIELD(result, gaps, FIELD_U32),
-     ROW(PLACE_LOADS + 5, "samples that failed", FIELD_PART, SAMPLES, SHOW_COUNT)},
+     ROW(PLACE_LOADS + 6, "samples that failed", FIELD_PART, SAMPLES, SHOW_COUNT)},
     {FIELD(result, command_sum, FIELD_U64)},
     {FIELD(result, marks_left_out, FIELD_U64)},
     {FIELD(result, strain, FIELD_OBJECT), .fields = fields_of_strain},
@@ -251,6 +264,7 @@ const struct field fields_of_result[] = {
     {LIST(result, FIELD_LIST, checks, result_check, check, RESULT_CHECKS_MAX, check_count)},
     {LIST(result, FIELD_LIST, settings, result_setting, setting, RESULT_SETTINGS_MAX, setting_count)},
     {LIST(result, FIELD_LIST, hot, result_hot, hot, RESULT_HOT_MAX, hot_count)},
+    {LIST(result, FIELD_LIST, worst, result_hot, hot, RESULT_WORST_MAX, worst_count)},
     {LIST(result, FIELD_LIST, commands, witness_command, command, WITNESS_COMMANDS_MAX, command_count)},
     {LIST(result, FIELD_SERIES, slices, result_slice, slice, RESULT_SLICES_MAX, slice_count)},
     {LIST(result, FIELD_SERIES, rounds, result_round, burst, RESULT_ROUNDS_MAX, round_count)},

@@ -64,9 +64,9 @@ enum field_show {
     SHOW_RECOVERY,
     SHOW_MS, /* of microseconds */
     SHOW_PER_SECOND,
-    SHOW_LOADS, /* a count, "at least" where there may have been more */
-    SHOW_MB,    /* of bytes */
-    SHOW_HUNDREDTHS,
+    SHOW_LOADS,   /* a count, "at least" where there may have been more */
+    SHOW_MB,      /* of bytes */
+    SHOW_EACH,    /* see text_each() */
     SHOW_PERCENT, /* of a share */
     SHOW_YES,
     SHOW_COMMAND, /* the calls of the Redis command that the row is named after */
@@ -102,6 +102,8 @@ extern const struct field fields_of_report[], fields_of_result[], fields_of_stra
 /* Names of FIELD_COUNTS: "200", and the words of record.h. */
 const char *field_status_name(size_t status);
 const char *field_outcome_name(size_t outcome);
+/* "1", "2", ... "10 to 99", ...: so many loads of an expiry. */
+const char *field_expiry_class(size_t index);
 
 /* Are there answers enough for it? */
 bool field_is_supported(const struct result_quantiles *quantiles, const struct field *figure);

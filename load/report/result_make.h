@@ -16,6 +16,8 @@ bool latency_make(const struct result_source *source, struct result *out);
 bool rounds_make(const struct result_source *source, struct result *out);
 /* The database's and Redis's side: loads, the expiries that asked for them, and their marks. */
 bool expiries_make(const struct result_source *source, struct result *out);
+/* How long a value lives, by the times of its loads (by key, then by time); 0: they do not show it. */
+bool ttl_seen(const struct result_source *source, const struct witness_load *const *loads, uint32_t *ttl_ms);
 /* How long a service is not itself after a fault, under the same load. */
 bool recovery_make(const struct result_source *source, struct result *out);
 

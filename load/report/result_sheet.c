@@ -76,8 +76,10 @@ static void show_double(const struct field *field, double number, char cell[stat
         text_ms(cell, (uint64_t)(number + 0.5));
     else if (field->row.show == SHOW_MB)
         text_mb(cell, number);
+    else if (field->row.show == SHOW_EACH)
+        text_each(cell, number);
     else
-        text_decimal(cell, number, field->row.show == SHOW_HUNDREDTHS ? 2 : number < 100);
+        text_decimal(cell, number, number < 100);
 }
 
 /* `field` by its place in a result. False: no value. Zero is one. */
@@ -201,6 +203,24 @@ static void add_requests(struct rows *rows)
                   offsetof(struct result, outcomes) + i * sizeof(uint64_t));
 }
 
+/* Where each had one load there is nothing to see. */
+static void add_expiry_classes(struct rows *rows)
+{
+    size_t with_heading;
+    uint64_t most = 0;
+    for (size_t i = 0; i < rows->report->result_count; i++)
+        most = rows->report->results[i]->most_per_expiry > most ? rows->report->results[i]->most_per_expiry
+                                                                : most;
+    if (most <= 1 || !begin_heading(rows, "expiries by their loads", &with_heading))
+        return;
+    for (size_t i = 0; i < RESULT_PER_EXPIRY; i++) {
+        char label[32];
+        snprintf(label, sizeof label, "%s load%s", field_expiry_class(i), i > 0 ? "s" : "");
+        add_count(rows, label, offsetof(struct result, per_expiry) + i * sizeof(uint64_t));
+    }
+    end_heading(rows, with_heading);
+}
+
 static void add_caches(struct rows *rows)
 {
     size_t with_heading;
@@ -259,6 +279,20 @@ static void add_commands(struct rows *rows)
     }
 }
 
+const char *sheet_worst(const struct result *result, char text[static SHEET_WORST_BYTES])
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < result->worst_count; i++) {
+        const struct result_hot *worst = &result->worst[i];
+        char loads[TEXT_NUMBER_BYTES];
+        used += (size_t)snprintf(text + used, SHEET_WORST_BYTES - used, "%s%s%s%s at %.2f s",
+                                 i > 0 ? ", " : "", text_count(loads, worst->loads),
+                                 worst->key[0] != '\0' ? " of key " : "", worst->key, worst->at_ms / 1e3);
+    }
+    return text;
+}
+
 void sheet_fill(struct sheet *sheet, const struct report *report)
 {
     static const struct section
@@ -274,6 +308,7 @@ void sheet_fill(struct sheet *sheet, const struct report *report)
     if (report->result_count == 0)
         return;
     add_section(&rows, &loads);
+    add_expiry_classes(&rows);
     add_requests(&rows);
     add_section(&rows, &requests);
     add_below(&rows, "latency, ms", &latency);

@@ -11,7 +11,7 @@
 
 #include "load/report/result_fields.h"
 
-enum { SHEET_ROWS_MAX = 96, SHEET_LABEL_BYTES = 48, SHEET_CELL_BYTES = 24 };
+enum { SHEET_ROWS_MAX = 112, SHEET_LABEL_BYTES = 48, SHEET_CELL_BYTES = 24 };
 enum { SHEET_COLUMNS = 4 }; /* so many results stand side by side */
 
 struct sheet_row {
@@ -26,5 +26,10 @@ struct sheet {
 };
 
 void sheet_fill(struct sheet *sheet, const struct report *report);
+
+enum { SHEET_WORST_BYTES = RESULT_WORST_MAX * (WITNESS_KEY_BYTES + 64) };
+
+/* "12 of key 7 at 3.20 s, ...": the expiries with the most loads; "": none had two. Returns `text`. */
+const char *sheet_worst(const struct result *result, char text[static SHEET_WORST_BYTES]);
 
 #endif

@@ -214,6 +214,20 @@ static void print_samples(const struct table *table)
     }
 }
 
+static void print_worst(const struct table *table)
+{
+    for (size_t i = 0; i < table->report->result_count; i++) {
+        const struct result *result = table->report->results[i];
+        char worst[SHEET_WORST_BYTES], line[SHEET_WORST_BYTES + RESULT_TEXT_BYTES + 32];
+        if (sheet_worst(result, worst)[0] == '\0')
+            continue;
+        snprintf(line, sizeof line, "most loads of one expiry: %s%s%s",
+                 table->report->result_count > 1 ? result->name : "",
+                 table->report->result_count > 1 ? ": " : "", worst);
+        print_words(table, line, sizeof line, 0, 6);
+    }
+}
+
 void report_table(const struct report *report, FILE *out, bool is_terminal)
 {
     const struct table table = {.report = report, .out = out, .is_terminal = is_terminal};
@@ -222,6 +236,7 @@ void report_table(const struct report *report, FILE *out, bool is_terminal)
     print_headline(&table);
     print_figures(&table);
     print_checks(&table);
+    print_worst(&table);
     print_samples(&table);
     print_shared(&table, "generator: ", offsetof(struct result, strain.verdict), headline_doubts_times);
     print_shared(&table, "counting: ", offsetof(struct result, caveat), headline_doubts_loads);

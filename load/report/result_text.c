@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct range {
@@ -152,6 +153,16 @@ const char *text_decimal(char out[static TEXT_NUMBER_BYTES], double number, int 
     else
         snprintf(plain, sizeof plain, "%.*f", decimals, number);
     return group(out, plain, strspn(plain, "0123456789"));
+}
+
+const char *text_each(char out[static TEXT_NUMBER_BYTES], double each)
+{
+    int decimals = 2;
+    double shown;
+    do
+        shown = strtod(text_decimal(out, each, decimals), NULL);
+    while ((each < 1 || each > 1) && shown <= 1 && shown >= 1 && decimals++ < 9);
+    return out;
 }
 
 const char *text_ms(char out[static TEXT_NUMBER_BYTES], uint64_t us)

@@ -32,5 +32,7 @@ const char *text_ms(char out[static TEXT_NUMBER_BYTES], uint64_t us);
 const char *text_mb(char out[static TEXT_NUMBER_BYTES], double bytes);
 /* With so many decimals, grouped alike. */
 const char *text_decimal(char out[static TEXT_NUMBER_BYTES], double number, int decimals);
+/* Loads per expiry: two decimals, and more where they would show 1 of what is not 1. */
+const char *text_each(char out[static TEXT_NUMBER_BYTES], double each);
 
 #endif

@@ -54,6 +54,9 @@ static bool set_up(void)
     result.loads = 3;
     result.expiries = 2;
     result.loads_per_expiry = 1.5;
+    result.most_per_expiry = 2;
+    result.worst_count = 1;
+    result.worst[0] = (struct result_hot){.key = "7", .loads = 2, .at_ms = 50};
     result.command_sum = 25;
     result.stale_answers = 1;
     result.write_count = 3;
@@ -184,8 +187,54 @@ TEST(loads_are_counted_by_key_and_by_expiry)
     expect_held("redis commands = 25");
     expect_held("redis commands per request = 2.5");
     expect_held("stale answers > 0");
-    expect_broken("loads per expiry <= 1", "1.50");
+    expect_broken("loads per expiry <= 1", "1.50: 3 loads of 2 expiries, at most 2 of one");
+    expect_held("most loads per expiry = 2");
+    expect_broken("most loads per expiry <= 1", "2 (key 7 at 0.05 s)");
     expect_broken("stale answers = 0", "1 of 9 (11.11%)");
+}
+
+TEST(a_figure_has_as_many_digits_as_decide)
+{
+    result.loads = 1161;
+    result.expiries = 1159;
+    result.loads_per_expiry = 1161.0 / 1159;
+    expect_broken("loads per expiry <= 1", "1.002: 1161 loads of 1159 expiries, at most 2 of one");
+    result.loads = 10000001;
+    result.expiries = 10000000;
+    result.loads_per_expiry = 1.0000001;
+    expect_broken("loads per expiry <= 1",
+                  "1.0000001: 10000001 loads of 10000000 expiries, at most 2 of one");
+    result.loads = 3;
+    requests[6].end_us = 7001;
+    expect_broken("max of status 200 <= 7ms", "7.001 ms");
+    result.has_recovered = true;
+    result.recovery_ms = 2001;
+    expect_broken("recovery <= 2s", "2.001 s");
+    static struct record many[20001];
+    struct expect expect;
+    struct result_check check;
+    char why[EXPECT_WHY_BYTES];
+    for (size_t i = 0; i < 20001; i++)
+        many[i] = request(0, i < 3 ? 503 : 200, 1);
+    const struct records all = {.at = many, .count = 20001};
+    const struct expect_source source = {.result = &result, .records = &all, .begin_us = BEGIN_US};
+    assert_true(parse("errors >= 0.015%", &expect, why));
+    assert_true(expect_judge(&expect, &source, &check));
+    assert_false(check.held);
+    assert_string_equal(check.measured, "3 of 20001 (0.01%)");
+    assert_true(parse("errors <= 0.01%", &expect, why));
+    assert_true(expect_judge(&expect, &source, &check));
+    assert_string_equal(check.measured, "3 of 20001 (0.014%)");
+}
+
+TEST(where_the_life_of_values_is_not_sure_nothing_about_expiries_holds)
+{
+    snprintf(result.ttl_doubt, sizeof result.ttl_doubt, "nobody said it");
+    expect_broken("loads per expiry <= 2", "not known: nobody said it");
+    expect_broken("most loads per expiry <= 2", "not known: nobody said it");
+    expect_broken("expiries >= 1", "not known: nobody said it");
+    expect_held("loads = 3");
+    expect_held("loads per key = 2");
 }
 
 TEST(a_service_that_does_not_come_back_has_no_recovery_that_is_short_enough, P178)

@@ -93,8 +93,11 @@ static void fill_texts(struct result *result)
         fill_text(result->settings[i].name, sizeof result->settings[i].name, 's');
         fill_text(result->settings[i].value, sizeof result->settings[i].value, 'S');
     }
+    fill_text(result->ttl_doubt, sizeof result->ttl_doubt, 'd');
     for (size_t i = 0; i < RESULT_HOT_MAX; i++)
         fill_text(result->hot[i].key, sizeof result->hot[i].key, 'k');
+    for (size_t i = 0; i < RESULT_WORST_MAX; i++)
+        fill_text(result->worst[i].key, sizeof result->worst[i].key, 'K');
     for (size_t i = 0; i < WITNESS_COMMANDS_MAX; i++)
         fill_text(result->commands[i].name, sizeof result->commands[i].name, 'C');
 }
@@ -118,6 +121,7 @@ static struct result *full_result(void)
     result->check_count = RESULT_CHECKS_MAX;
     result->hot_count = RESULT_HOT_MAX;
     result->setting_count = RESULT_SETTINGS_MAX;
+    result->worst_count = RESULT_WORST_MAX;
     result->command_count = WITNESS_COMMANDS_MAX;
     result->slice_count = RESULT_SLICES_MAX;
     result->slices = malloc(RESULT_SLICES_MAX * sizeof *result->slices);

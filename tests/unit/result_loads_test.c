@@ -74,13 +74,142 @@ TEST(jitter_lets_a_value_expire_earlier)
     assert_int_equal(run->result->expiries, 3);
 }
 
-TEST(a_key_without_a_known_life_is_one_expiry)
+TEST(a_key_without_a_known_life_is_one_expiry_if_its_loads_come_at_once)
 {
-    static const struct load_at loads[] = {{"7", 0}, {"7", 5000}, {"8", 1}, {"", 2}, {"", 9000}};
+    static const struct load_at loads[] = {{"7", 0}, {"7", 249}, {"8", 1}, {"", 2}, {"", 12}};
     struct made_run *run = begin();
     MAKE_LOADS(run, loads, 0, 0);
     assert_int_equal(run->result->expiries, 3);
+    assert_int_equal(run->result->most_per_expiry, 2);
     assert_int_equal(run->result->hot_count, 3);
+    assert_string_equal(run->result->ttl_doubt, "");
+}
+
+/* ---- a life that nobody told ---- */
+
+static void assert_doubt(const struct result *result, const char *text)
+{
+    if (strstr(result->ttl_doubt, text) == NULL)
+        fail_msg("\"%s\" is not in \"%s\"", text, result->ttl_doubt);
+}
+
+TEST(a_reload_is_not_condemned_where_nobody_knows_how_long_a_value_lives)
+{
+    static const struct load_at loads[] = {{"7", 0}, {"7", 700}, {"7", 3000}, {"8", 0}, {"8", 1500}};
+    struct made_run *run = begin();
+    MAKE_LOADS(run, loads, 0, 0);
+    assert_int_equal(run->result->loads, 5);
+    assert_int_equal(run->result->expiries, 0);
+    assert_int_equal(run->result->most_per_expiry, 0);
+    assert_int_equal(run->result->loaded_keys, 2);
+    assert_int_equal(run->result->hot[0].loads, 3);
+    assert_int_equal(run->result->ttl_seen_ms, 0);
+    assert_doubt(run->result,
+                 "was not said (--ttl): a load after an expiry cannot be told from one too many");
+}
+
+/* 100 a second for 6 s on one value that lives 1 s, with a hit of 12 in its third expiry or none. */
+static struct made_run *reload_each_second(size_t crowd, uint32_t ttl_ms)
+{
+    static struct load_at loads[32];
+    size_t count = 0;
+    for (uint32_t second = 0; second < 6; second++) {
+        for (size_t i = 0; i < (second == 2 ? crowd : 1); i++)
+            loads[count++] = (struct load_at){"7", second * 1010 + (uint32_t)i * 4};
+    }
+    struct made_run *run = begin();
+    make_loads(run, loads, count, ttl_ms, 0);
+    return run;
+}
+
+TEST(a_life_is_seen_in_the_times_of_loads_where_it_was_not_told)
+{
+    struct made_run *run = reload_each_second(1, 0);
+    assert_int_equal(run->result->ttl_seen_ms, 1010);
+    assert_int_equal(run->result->expiries, 6);
+    assert_near(run->result->loads_per_expiry, 1);
+    assert_doubt(run->result, "was not said (--ttl): expiries are judged by the 1.0 s that was seen");
+    run = reload_each_second(12, 0);
+    assert_int_equal(run->result->expiries, 6);
+    assert_int_equal(run->result->most_per_expiry, 12);
+}
+
+TEST(a_life_that_is_not_the_one_that_was_told_is_named)
+{
+    struct made_run *run = reload_each_second(1, 5000);
+    assert_int_equal(run->result->expiries, 2); /* by what was told */
+    assert_doubt(run->result, "lives 5 s by what was said (--ttl), and 1.0 s by what was seen");
+    assert_string_equal(reload_each_second(12, 1000)->result->ttl_doubt, "");
+    assert_string_equal(reload_each_second(1, 100)->result->ttl_doubt, ""); /* the same expiries */
+    static const struct load_at spread[] = {{"7", 0},    {"7", 120},  {"7", 240}, {"7", 1000},
+                                            {"7", 1120}, {"7", 2000}, {"7", 3000}};
+    run = begin();
+    MAKE_LOADS(run, spread, 100, 0); /* each of a crowd would be an expiry */
+    assert_doubt(run->result, "lives 0.1 s by what was said (--ttl), and 1.0 s by what was seen");
+}
+
+TEST(a_service_that_keeps_nothing_shows_no_life)
+{
+    static struct load_at loads[20];
+    for (uint32_t i = 0; i < 20; i++)
+        loads[i] = (struct load_at){"7", i * 300};
+    struct made_run *run = made_run_begin(WORK_RATE, 20);
+    MAKE_LOADS(run, loads, 0, 0);
+    assert_int_equal(run->result->ttl_seen_ms, 0);
+    assert_int_equal(run->result->expiries, 0);
+}
+
+TEST(what_was_done_to_a_service_shows_no_life)
+{
+    static const uint64_t drops_us[] = {MADE_BEGIN_US + 1000000};
+    static struct load_at loads[6];
+    for (uint32_t i = 0; i < 6; i++)
+        loads[i] = (struct load_at){"7", i * 1010};
+    struct made_run *run = begin();
+    run->source.drops_us = drops_us;
+    run->source.drop_count = 1;
+    MAKE_LOADS(run, loads, 5000, 0);
+    assert_string_equal(run->result->ttl_doubt, "");
+    run = begin();
+    run->source.fault_from_us = MADE_BEGIN_US;
+    MAKE_LOADS(run, loads, 5000, 0);
+    assert_string_equal(run->result->ttl_doubt, "");
+}
+
+/* ---- the most of one expiry ---- */
+
+/* 5 000 quiet keys that are loaded once, and a hot one with up to 12 loads of an expiry: the mean is 1.00. */
+TEST(a_stampede_of_one_key_among_many_quiet_ones_is_seen)
+{
+    static struct load_at loads[5040];
+    static char keys[5000][8];
+    size_t count = 0;
+    for (size_t i = 0; i < 5000; i++) {
+        snprintf(keys[i], sizeof keys[i], "%zu", i + 1);
+        loads[count++] = (struct load_at){keys[i], (uint32_t)i};
+    }
+    for (uint32_t expiry = 0; expiry < 5; expiry++) {
+        for (uint32_t i = 0; i < (expiry == 3 ? 12 : expiry + 1); i++)
+            loads[count++] = (struct load_at){"hot", expiry * 1000 + i};
+    }
+    struct made_run *run = made_run_begin(WORK_RATE, 6000);
+    for (size_t i = 0; i < run->count; i++)
+        run->at[i].key = (uint32_t)i;
+    make_loads(run, loads, count, 1000, 0);
+    const struct result *result = run->result;
+    assert_int_equal(result->expiries, 5005);
+    assert_int_equal(result->most_per_expiry, 12);
+    assert_int_equal(result->per_expiry[0], 5001);
+    assert_int_equal(result->per_expiry[1], 1);
+    assert_int_equal(result->per_expiry[2], 1);
+    assert_int_equal(result->per_expiry[4], 1); /* of 5 */
+    assert_int_equal(result->per_expiry[5], 1); /* of 12 */
+    assert_int_equal(result->worst_count, 4);
+    assert_string_equal(result->worst[0].key, "hot");
+    assert_int_equal(result->worst[0].loads, 12);
+    assert_int_equal(result->worst[0].at_ms, 3000);
+    assert_int_equal(result->worst[1].loads, 5);
+    assert_int_equal(result->worst[1].at_ms, 4000);
 }
 
 TEST(a_write_explains_one_load_of_its_key)
@@ -148,7 +277,8 @@ TEST(a_round_within_the_life_of_a_value_is_no_expiry_of_its_own)
     assert_int_equal(run->result->expiries, 2);
     run = begin_rounds(4, 100);
     MAKE_LOADS(run, loads, 0, 0);
-    assert_int_equal(run->result->expiries, 1);
+    assert_int_equal(run->result->expiries, 0); /* nobody knows */
+    assert_doubt(run->result, "was not said (--ttl)");
 }
 
 /* A crowd that takes a service several lives to serve. */

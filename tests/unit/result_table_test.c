@@ -132,10 +132,15 @@ TEST(the_headline_says_how_often_the_database_was_asked_and_what_changes_that)
     result->loads = 294;
     result->expiries = 10;
     result->loads_per_expiry = 29.4;
+    result->most_per_expiry = 40;
+    result->worst_count = 1;
+    result->worst[0] = (struct result_hot){.key = "7", .loads = 40, .at_ms = 1230};
     show();
-    assert_non_null(
-        strstr(table, "\n2000 requests: the database was asked 294 times for 10 expiries: 29.40 loads each, "
-                      "where 1 is\nenough. 99 % of the answers took at most "));
+    assert_non_null(strstr(
+        table, "\n2000 requests: the database was asked 294 times for 10 expiries: up to 40 times for one "
+               "(key 7),\n29.40 on average, where 1 is enough. 99 % of the answers took at most "));
+    assert_non_null(strstr(table, "\nmost loads of one expiry: 40 of key 7 at 1.23 s\n"));
+    ROW("most loads per expiry", "40");
     assert_null(strstr(table, "! "));
     assert_non_null(strstr(table, "\ngenerator: "));
     result->misses_loads = result->strain.is_bottleneck = true;

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * result_ttl.c - see result_make.h.
+ *
+ *     loads of a key    |||  |           ||           |            ||||
+ *     periods           |--------------->|----------->|----------->|
+ *
+ * A period goes from the first of a crowd of loads to the first of the next, and a crowd is what comes less than
+ * RESULT_LIFE_LEAST_MS apart. It is the life of a value and the wait for whoever asks next. That wait may be long, but no
+ * period is shorter than a life: taken together, those of all keys begin at it, all at once. Where they do not, loads have
+ * other reasons, and nothing is seen.
+ *
+ * Nor is it seen where a fault, a write or a drop had values loaded anew, where all are asked for at once, or where most
+ * answers needed a load: then loads come as often as requests.
+ */
+#include "load/report/result_make.h"
+
+#include "load/base/rank.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PERIODS_LEAST = 3, EARLY_PERCENT = 5, CROWDED_PERCENT = 20, CROWD_WIDTH_PERCENT = 125 };
+
+static bool shows_lives(const struct result_source *source)
+{
+    uint64_t answered = 0;
+    for (size_t i = 0; i < source->records->count; i++)
+        answered += source->records->at[i].outcome == RECORD_ANSWERED;
+    return source->work->shape == WORK_RATE && source->fault_from_us == 0 && source->write_count == 0 &&
+           source->drop_count == 0 && 2 * source->view->load_count <= answered;
+}
+
+static size_t find_periods(const struct witness_load *const *loads, size_t count, uint64_t *periods_us)
+{
+    size_t found = 0;
+    const struct witness_load *first = NULL;
+    for (size_t i = 0; i < count; i++) {
+        bool is_same = i > 0 && strcmp(loads[i]->key, loads[i - 1]->key) == 0;
+        if (is_same && !witness_outlived(loads[i - 1], loads[i], (uint64_t)RESULT_LIFE_LEAST_MS * 1000))
+            continue;
+        if (is_same)
+            periods_us[found++] = loads[i]->at_us - first->at_us;
+        first = loads[i];
+    }
+    return found;
+}
+
+bool ttl_seen(const struct result_source *source, const struct witness_load *const *loads, uint32_t *ttl_ms)
+{
+    size_t count = source->view->load_count, near = 0;
+    *ttl_ms = 0;
+    if (!shows_lives(source))
+        return true;
+    uint64_t *periods_us = calloc(count + 1, sizeof *periods_us);
+    if (periods_us == NULL)
+        return false;
+    count = find_periods(loads, count, periods_us);
+    rank_sort(periods_us, count);
+    size_t first = count * EARLY_PERCENT / 100;
+    while (first + near < count && periods_us[first + near] * 100 <= periods_us[first] * CROWD_WIDTH_PERCENT)
+        near++;
+    if (near >= PERIODS_LEAST && near * 100 >= count * CROWDED_PERCENT)
+        *ttl_ms = (uint32_t)(periods_us[first] / 1000);
+    free(periods_us);
+    return true;
+}
