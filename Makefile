@@ -406,7 +406,7 @@ fail:
 
 # What speaks with Redis: connection, scripts and guard, locks, Sentinels, Clusters, TLS, users with an ACL, what check says of it.
 COMPAT := $(addprefix live/,redis_test reign script tag_script permit_script model lock_model guard_test tags permits \
-	near push kept lock_test lock_contract lock_fault redlock sentinel cluster shards tls) $(addprefix e2e/,check wrong_redis sentinel cluster)
+	near push kept lock_test lock_contract lock_fault redlock sentinel cluster shards tls) $(addprefix e2e/,check sentinel cluster)
 compat:
 	@MAKE="$(MAKE)" REDIS_SERVER="$(REDIS_SERVER)" sh tests/support/compat.sh "$(or $(T),$(COMPAT))"
 

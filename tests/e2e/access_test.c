@@ -3,22 +3,19 @@
  * access_test.c - what is said of each request: its line in the access log, its id in answers and log lines, its trace in
  * PostgreSQL's statements.
  */
-#include "load/base/clock.h"
 #include "tests/support/probe.h"
 #include "tests/support/test.h"
 #include "tests/support/writes.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <regex.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 128, TEXT_BYTES = 4096, ROTATIONS = 4, HERD = 250, ANSWER_MS = 20000 };
+enum { PATH_BYTES = 128, TEXT_BYTES = 4096, ANSWER_MS = 20000 };
 
 #define TRACE "4bf92f3577b34da6a3ce929d0e0e4736"
 #define SAMPLED "traceparent: 00-" TRACE "-00f067aa0ba902b7-01\r\n"
@@ -205,35 +202,6 @@ TEST(every_request_has_a_line_that_readers_of_combined_know, P170)
     assert_has(line_with(" tenth "), "\"PURGE /ten HTTP/1.1\" 404 ");
 }
 
-TEST(every_line_of_json_is_an_object, P170)
-{
-    char path[BURST_PATH_BYTES], line[TEXT_BYTES + 2];
-    struct said said;
-    size_t count = 0;
-    start("ACCESS_LOG=json", NULL);
-    cold(path);
-    ask(NULL, path, "X-Request-Id: first\r\nUser-Agent: \xff\"\xc3\xa4\\\r\n" SAMPLED, &said);
-    ask(NULL, "/nothing", NULL, &said);
-    wait_lines(2);
-    FILE *in = fopen(file, "re");
-    assert_non_null(in);
-    for (; fgets(line, sizeof line, in) != NULL; count++) {
-        json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
-        if (object == NULL)
-            fail_msg("%s", line);
-        assert_true(json_integer_value(json_object_get(object, "duration_us")) > 0);
-        json_decref(object);
-    }
-    fclose(in);
-    assert_int_equal(count, 2);
-    json_t *first = json_loads(line_with("\"first\""), 0, NULL);
-    assert_string_equal(json_string_value(json_object_get(first, "path")), path);
-    assert_string_equal(json_string_value(json_object_get(first, "user_agent")), "\xef\xbf\xbd\"\xc3\xa4\\");
-    assert_string_equal(json_string_value(json_object_get(first, "trace_id")), TRACE);
-    assert_string_equal(json_string_value(json_object_get(first, "source")), "load");
-    json_decref(first);
-}
-
 TEST(who_hangs_up_has_a_line_too, P170)
 {
     char path[BURST_PATH_BYTES], bytes[BURST_PATH_BYTES + 80];
@@ -255,69 +223,7 @@ struct rotation {
     unsigned files;
 };
 
-static bool has_file(void *context)
-{
-    struct stat status;
-    (void)context;
-    return stat(file, &status) == 0;
-}
-
-static void rotate(struct rotation *rotation)
-{
-    char old[PATH_BYTES + 16];
-    snprintf(old, sizeof old, "%s.%u", file, rotation->files++);
-    assert_int_equal(rename(file, old), 0);
-    assert_int_equal(kill(fleet.catalogd[0].pid, SIGHUP), 0);
-    assert_true(probe_wait("the file is there again", has_file, NULL));
-}
-
-static void rotate_in_burst(void *context)
-{
-    rotate(context);
-}
-
-TEST(a_rotation_under_load_loses_and_splits_no_line, P170)
-{
-    struct rotation rotation = {0};
-    char path[BURST_PATH_BYTES], old[PATH_BYTES + 16];
-    size_t lines = 0;
-    start("ACCESS_LOG=combined", NULL);
-    cold(path);
-    for (unsigned i = 0; i < ROTATIONS; i++) {
-        const struct burst_event event = {.run = rotate_in_burst, .context = &rotation};
-        struct burst_summary summary;
-        assert_true(fleet_burst(path, HERD, &event, &summary));
-        assert_int_equal(summary.statuses[200], HERD);
-    }
-    assert_true(fleet_stop()); /* what is left is written */
-    lines = lines_in(file);
-    assert_all_have_the_form();
-    while (rotation.files-- > 0) {
-        snprintf(old, sizeof old, "%s.%u", file, rotation.files);
-        lines += lines_in(old);
-        unlink(old);
-    }
-    assert_int_equal(lines, ROTATIONS * HERD);
-}
-
-TEST(a_share_of_the_requests_has_lines)
-{
-    struct burst_summary summary;
-    char path[BURST_PATH_BYTES];
-    start("ACCESS_LOG=combined", "ACCESS_LOG_PERCENT=10");
-    cold(path);
-    for (unsigned i = 0; i < 4; i++)
-        assert_true(fleet_burst(path, HERD, NULL, &summary));
-    const double lines = fleet_metric(0, "catalogd_access_lines_total");
-    assert_true(lines >= 10 && lines <= 200); /* of 1 000: ten standard deviations */
-}
-
 /* ---- a file that takes nothing ---- */
-
-static bool is_in_log(void *text)
-{
-    return stack_log_count(fleet.catalogd[0].log_path, 0, text) > 0;
-}
 
 /* Long enough for a lane to be full soon. */
 static void ask_until_dropped(void)
@@ -333,16 +239,6 @@ static void ask_until_dropped(void)
         }
     }
     assert_true(fleet_metric(0, "catalogd_access_lines_dropped_total") >= 10);
-}
-
-TEST(a_pipe_that_nobody_reads_stops_no_answer, P170)
-{
-    assert_int_equal(mkfifo(file, 0600), 0);
-    assert_int_equal(chmod(file, 0666), 0);
-    start("ACCESS_LOG=combined", NULL);
-    ask_until_dropped();
-    assert_true(probe_wait("the log says that lines were dropped", is_in_log,
-                           (void *)(uintptr_t) "event=access_lines_dropped"));
 }
 
 TEST(a_full_disk_stops_no_answer_and_is_told_once, P170)
@@ -466,11 +362,6 @@ static void see_traces(const char *prepare, const char *unsampled_as)
 TEST(a_sampled_trace_is_in_the_statement_and_all_others_stay_prepared, P171)
 {
     see_traces("PREPARE=on", "execute load_product: /* load product */");
-}
-
-TEST(behind_a_pooler_a_sampled_trace_is_in_the_statement_too, P171)
-{
-    see_traces("PREPARE=off", "execute <unnamed>: /* load product */");
 }
 
 TEST(a_write_carries_its_trace, P171)

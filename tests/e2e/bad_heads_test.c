@@ -220,31 +220,6 @@ TEST(what_a_wrong_head_hides_is_never_carried_out, P90, P91)
     assert_int_equal(fleet_loads("/* purchase product */"), 1); /* by itself it is one */
 }
 
-/* A head that writes is judged like any other, before a byte of its body is taken. */
-TEST(a_wrong_head_of_a_write_changes_nothing, P90)
-{
-    char request[REQUEST_BYTES], answer[ANSWER_BYTES];
-    static const char *const lines[] = {"Content-Length : 14",
-                                        "Content-Length: +14",
-                                        "Content-Length: 0xe",
-                                        "Content-Length: 14\r\nTransfer-Encoding\v: chunked",
-                                        "Content-Length: 14\r\nContent-Length: 14",
-                                        "Transfer-Encoding: chunked\r\nContent-Length: 14"};
-    assert_true(fleet_start(1, writes_settings(NULL)));
-    fleet_mark();
-    for (size_t i = 0; i < 2 * (sizeof lines / sizeof *lines); i++) {
-        int count = snprintf(request, sizeof request,
-                             "POST /products/7/purchase HTTP/1.1\r\n" HOST
-                             "Content-Type: application/json\r\n%s" END "{\"quantity\":1}",
-                             lines[i / 2]);
-        bool closed = ask(fleet.catalogd[0].port, request, (size_t)count, i % 2 ? 1 : REQUEST_BYTES, answer);
-        if (!closed || count_text(answer, "HTTP/1.1 400 ") != (answer[0] != '\0') ||
-            count_text(answer, "HTTP/1.") != (answer[0] != '\0'))
-            fail_msg("%s: %s", lines[i / 2], answer);
-    }
-    assert_int_equal(fleet_loads("/* purchase product */"), 0);
-}
-
 /* The same heads to those who operate it; there an invalidation is what must not happen. */
 TEST(the_operations_listener_judges_heads_likewise, P90, P91)
 {

@@ -122,10 +122,7 @@ TEST(a_token_file_that_will_not_do_is_named)
         mode_t mode;
         const char *reason;
     } files[] = {
-        {"", 0600, "16 to 256"},
         {"short\n", 0600, "16 to 256"},
-        {"a token with spaces in it\n", 0600, "16 to 256"},
-        {"0123456789abcdef\n", 0644, "others may read"},
         {"0123456789abcdef\n", 0620, "others may read or write"},
     };
     static const char *const settings[] = {"OPS_TOKEN_FILE", "REVALIDATE_TOKEN_FILE"};
@@ -237,30 +234,6 @@ static void wait_readyz(const char *text)
     }
 }
 
-TEST(a_database_without_our_schema_is_named_and_used_once_it_has_it)
-{
-    struct http_answer answer;
-    char url[160], setting[200], retry_s[32];
-    assert_true(fleet_start(0, NULL)); /* an empty Redis */
-    assert_true(fleet_sql(NULL, 0, "CREATE DATABASE bare"));
-    snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u/bare", (unsigned)fleet.postgres.port);
-    snprintf(setting, sizeof setting, "DATABASE_URL=%s", url);
-    assert_true(fleet_add((const char *[]){setting, "FAILURE_MS=50", NULL}));
-    wait_readyz("\"database\":\"down\"");
-    assert_false(readyz_has("\"ready\":true"));
-    assert_false(fleet_ask(0, NULL, "/products/1", &answer) && answer.status != 503);
-    assert_int_equal(strtol(http_header(&answer, "Retry-After", retry_s, sizeof retry_s), NULL, 10), 1);
-    http_answer_clear(&answer);
-    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (!log_has(0, "table products") || !log_has(0, "table categories"))
-        assert_true(clock_us() < end_us);
-    assert_true(stack_postgres_load(url, 100));
-    assert_true(stack_catalogd_wait_ready(&fleet.catalogd[0], FLEET_LIMIT_MS));
-    end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (fleet_ask_status(0, "/products/1") != 200)
-        assert_true(clock_us() < end_us);
-}
-
 /* One of an earlier form: refused with the command that brings it up to date, and used once it is. */
 TEST(a_database_of_an_older_schema_is_refused_until_it_is_brought_up_to_date, P80)
 {
@@ -287,31 +260,6 @@ TEST(a_database_of_an_older_schema_is_refused_until_it_is_brought_up_to_date, P8
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (fleet_ask_status(0, "/products/1") != 200)
         assert_true(clock_us() < end_us);
-}
-
-TEST(a_database_that_is_nowhere_or_refuses_us_is_told)
-{
-    char refused[160], absent[160], role[160];
-    unsigned port = fleet.postgres.port;
-    assert_true(fleet_start(0, NULL)); /* an empty Redis */
-    snprintf(refused, sizeof refused, "DATABASE_URL=postgresql://postgres@127.0.0.1:%u/postgres",
-             (unsigned)net_free_port());
-    snprintf(absent, sizeof absent, "DATABASE_URL=postgresql://postgres@127.0.0.1:%u/no_such_database", port);
-    snprintf(role, sizeof role, "DATABASE_URL=postgresql://no_such_role:hunter2@127.0.0.1:%u/postgres", port);
-    const struct {
-        const char *setting, *log;
-    } urls[] = {{refused, "refused"}, {absent, "no_such_database"}, {role, "no_such_role"}};
-    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
-        assert_true(fleet_add((const char *[]){urls[i].setting, NULL}));
-        assert_int_equal(fleet_ask_status(0, "/products/1"), 503);
-        assert_true(readyz_has("\"ready\":false"));
-        if (!log_comes_to_have(urls[i].log)) { /* the failure lease may have answered the request */
-            proc_show_tail(fleet.catalogd[0].log_path);
-            fail_msg("%s is not in the log", urls[i].log);
-        }
-        assert_false(log_has(0, "hunter2"));
-        assert_true(fleet_stop());
-    }
 }
 
 /* Loads only read: a role that may nothing else, in a session that cannot write, is enough. */

@@ -4,9 +4,7 @@
  * the next request is served.
  */
 #include "load/base/clock.h"
-#include "load/base/net.h"
 #include "tests/support/drips.h"
-#include "tests/support/sockets.h"
 #include "tests/support/test.h"
 #include "tests/support/writes.h"
 
@@ -14,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 enum { ASK_LIMIT_MS = 10000, BODY_BYTES_MAX = 131072 };
@@ -36,31 +32,17 @@ struct bad {
 
 static const struct bad WRONG[] = {
     {"no type", PUT(SEEN LENGTH(2), "{}"), 415, "/problems/type"},
-    {"a form", PUT(SEEN "Content-Type: application/x-www-form-urlencoded\r\n" LENGTH(1), "a"), 415,
-     "/problems/type"},
     {"no condition", PUT(JSON LENGTH(2), "{}"), 428, "/problems/condition-required"},
     {"no body", PUT(JSON SEEN, ""), 400, "/problems/bad-body"},
-    {"half an object", PUT(JSON SEEN LENGTH(1), "{"), 400, "/problems/bad-body"},
     {"an empty object", PUT(JSON SEEN LENGTH(2), "{}"), 422, "\"field\":\"price_cents\""},
-    {"an unknown field", PUT(JSON SEEN LENGTH(9), "{\"sku\":1}"), 422, "\"field\":\"sku\""},
     {"an id of 0", "PUT /products/0 HTTP/1.1\r\n" HOST JSON SEEN LENGTH(2) LAST "{}", 400,
      "/problems/bad-id"},
     {"a query", "PUT /products/7?force=1 HTTP/1.1\r\n" HOST JSON SEEN LENGTH(2) LAST "{}", 400,
      "/problems/bad-query"},
-    {"a category", "PUT /categories/7 HTTP/1.1\r\n" HOST JSON SEEN LENGTH(2) LAST "{}", 405,
-     "Allow: GET, HEAD\r\n"},
-    {"POST to a product", "POST /products/7 HTTP/1.1\r\n" HOST JSON LENGTH(2) LAST "{}", 405,
-     "Allow: GET, HEAD, PUT\r\n"},
     {"DELETE", "DELETE /products/7 HTTP/1.1\r\n" HOST LAST, 405, "Allow: GET, HEAD, PUT\r\n"},
-    {"GET of a purchase", "GET /products/7/purchase HTTP/1.1\r\n" HOST LAST, 405, "Allow: POST\r\n"},
-    {"PUT of a purchase", "PUT /products/7/purchase HTTP/1.1\r\n" HOST JSON SEEN LENGTH(2) LAST "{}", 405,
-     "Allow: POST\r\n"},
-    {"a quantity of 0", BUY(JSON LENGTH(14), "{\"quantity\":0}"), 422, "\"field\":\"quantity\""},
     {"a bad key", BUY(JSON "Idempotency-Key: a b\r\n" LENGTH(14), "{\"quantity\":1}"), 400,
      "/problems/bad-key"},
     {"a body too large", PUT(JSON SEEN LENGTH(131073), ""), 413, "/problems/too-large"},
-    {"a body too large announced", PUT(JSON SEEN "Expect: 100-continue\r\n" LENGTH(131073), ""), 413,
-     "/problems/too-large"},
     {"chunks", PUT(JSON SEEN "Transfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n"), 400,
      "/problems/framing"},
     {"two lengths", PUT(JSON SEEN LENGTH(2) LENGTH(3), "{}"), 400, "/problems/framing"},
@@ -121,19 +103,6 @@ TEST(the_database_has_the_last_word_on_a_category)
     assert_int_equal(asked.status, 404);
 }
 
-TEST(a_body_of_the_largest_size_is_taken_and_judged)
-{
-    static char request[BODY_BYTES_MAX + 512];
-    struct http_raw raw;
-    assert_true(fleet_start(1, writes_settings(NULL)));
-    int head = snprintf(request, sizeof request, PUT(JSON SEEN LENGTH(131072), ""));
-    memset(request + head, ' ', BODY_BYTES_MAX);
-    ask_raw(request, (size_t)head + BODY_BYTES_MAX, &raw);
-    assert_int_equal(status_of(&raw), 400);
-    assert_non_null(strstr(raw.bytes, "/problems/bad-body"));
-    http_raw_clear(&raw);
-}
-
 /* ---- bodies that do not come ---- */
 
 enum { LOITERERS = 300, LOITER_BYTES = 16 << 20 };
@@ -167,32 +136,6 @@ TEST(bodies_that_are_only_announced_keep_nobody_from_writing, P89)
             assert_int_equal(writes_put(0, 20 + i, version, 1), 200);
         drips_close(&drips);
     }
-}
-
-/* Its head was taken: it was told to go on. */
-static int begin_upload(void)
-{
-    static const char head[] =
-        "PUT /products/9 HTTP/1.1\r\n" HOST JSON SEEN LENGTH(131072) "Expect: 100-continue\r\n\r\n";
-    char byte;
-    int fd = socket_connect(fleet.catalogd[0].port, 0);
-    socket_say(fd, head);
-    assert_true(net_wait(fd, POLLIN, clock_after_ms(ASK_LIMIT_MS)));
-    assert_int_equal(recv(fd, &byte, 1, MSG_PEEK), 1);
-    return fd;
-}
-
-TEST(bodies_that_hold_every_connection_keep_nobody_out, P88)
-{
-    enum { HOLDERS = 64 };
-    int fds[HOLDERS];
-    assert_true(
-        fleet_start(1, writes_settings((const char *[]){"MAX_CONNECTIONS=64", "SERVER_LOOPS=1", NULL})));
-    for (size_t i = 0; i < HOLDERS; i++)
-        fds[i] = begin_upload();
-    assert_int_equal(fleet_ask_status(0, "/products/7"), 200);
-    for (size_t i = 0; i < HOLDERS; i++)
-        close(fds[i]);
 }
 
 /* They send all but the last byte: more than a loop holds for all of them. Those who linger longest go first. */

@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <libpq-fe.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { CHANGES = 5, TRIES = 20, ONE = 0, OTHER = 1 };
 
@@ -108,12 +107,6 @@ TEST(what_is_written_through_a_shadow_process_reaches_the_fleet, P82)
     start_two(FLEET, SHADOW);
     puts_reach_all();
     assert_int_equal(fleet_sum("catalogd_writes_invisible_total"), 0);
-}
-
-TEST(what_is_changed_by_hand_beside_a_shadow_process_reaches_the_fleet, P82)
-{
-    start_two(FLEET, SHADOW);
-    changes_by_hand_reach_all();
 }
 
 /* ---- two caches ---- */

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SAID_BYTES = 16384, ARGUMENTS_MAX = 12 };
@@ -98,13 +97,6 @@ TEST(json_has_the_same_findings)
     json_decref(whole);
 }
 
-TEST(a_path_that_is_not_utf_8_is_in_the_json_all_the_same)
-{
-    assert_int_equal(
-        check_with("", "--json", (const char *const[]){PLAIN, "ACCESS_LOG_FILE=/tmp/log-\xfc-\"x", NULL}), 0);
-    assert_non_null(strstr(said, "/tmp/log-?-\\\"x may be written to"));
-}
-
 TEST(wrong_settings_are_named_and_end_with_2)
 {
     assert_int_equal(check(PLAIN, "FRESH_MS=never"), 2);
@@ -127,34 +119,11 @@ TEST(too_few_file_descriptors_are_wrong, P169)
     expect("wrong", "file descriptors", "LimitNOFILE=16");
 }
 
-TEST(a_near_cache_larger_than_the_memory_is_named)
-{
-    check(PLAIN, "NEAR_BYTES=4294967295", "MAX_CONNECTIONS=1000000");
-    expect("wrong", "file descriptors", "1000000");
-    assert_non_null(strstr(said, " memory: "));
-}
-
 /* 256 loops with 4 GiB each: more than any machine that runs this, and more than 32 bits count. */
 TEST(prepared_answers_larger_than_the_memory_are_wrong)
 {
     assert_int_equal(check(PLAIN, "SHELF_BYTES=4294967295", "SERVER_LOOPS=256"), 1);
     expect("wrong", "memory", "SHELF_BYTES");
-}
-
-TEST(a_token_that_others_may_read_is_wrong)
-{
-    char folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 8], setting[PROC_PATH_BYTES + 32];
-    assert_true(proc_folder("token", NULL, folder));
-    snprintf(path, sizeof path, "%s/token", folder);
-    snprintf(setting, sizeof setting, "OPS_TOKEN_FILE=%s", path);
-    file_write(path, "0123456789abcdef\n");
-    assert_int_equal(chmod(path, 0644), 0);
-    assert_int_equal(check(PLAIN, setting), 1);
-    expect("wrong", "OPS_TOKEN_FILE", "chmod 600");
-    assert_int_equal(chmod(path, 0600), 0);
-    assert_int_equal(check(PLAIN, setting), 0);
-    expect("ok", "OPS_TOKEN_FILE", path);
-    proc_remove(folder);
 }
 
 TEST(an_address_is_free_or_ours_or_anothers)
@@ -228,20 +197,6 @@ TEST(a_replica_is_no_master, P169)
     stack_redis_stop(&replica);
 }
 
-/* Real ones: PostgreSQL and a catalogd hang up without a word. */
-TEST(what_is_no_redis_is_told_of_as_such)
-{
-    assert_true(fleet_start(1, NULL));
-    snprintf(redis_setting, sizeof redis_setting, "REDIS_URL=redis://127.0.0.1:%u",
-             (unsigned)fleet.catalogd[0].port);
-    assert_int_equal(check(PLAIN, redis_setting), 1);
-    expect("wrong", "redis", "and what is no Redis (correct host and port)");
-    snprintf(redis_setting, sizeof redis_setting, "REDIS_URL=redis://127.0.0.1:%u",
-             (unsigned)fleet.postgres.port);
-    assert_int_equal(check(PLAIN, redis_setting), 1);
-    expect("wrong", "redis", "and what is no Redis (correct host and port)");
-}
-
 TEST(servers_that_hang_are_named_within_their_limit, P169)
 {
     enum { AT_MOST_MS = 60000 };
@@ -310,13 +265,6 @@ TEST(a_strict_isolation_behind_a_pooler_is_named, P176)
     assert_true(fleet_sql(NULL, 0, "ALTER ROLE shop_writer RESET default_transaction_isolation"));
     expect("warning", "database for writes", "default_transaction_isolation is serializable");
     assert_int_equal(kept, 0);
-}
-
-TEST(more_connections_than_the_database_has_are_wrong)
-{
-    assert_int_equal(check(PLAIN, "MAX_LOADS=1000"), 1);
-    expect("wrong", "database connections", "needs 1006");
-    expect("ok", "database", "PostgreSQL");
 }
 
 TEST(a_refused_login_is_named_without_its_password, P169)

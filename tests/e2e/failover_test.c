@@ -172,19 +172,6 @@ TEST(a_confirmed_edit_is_seen_though_the_old_master_lives_on_as_a_replica, P84)
     }
 }
 
-TEST(a_name_that_leads_to_a_replica_is_told, P84)
-{
-    tell(&fleet.redis, "REPLICAOF 127.0.0.1 1");
-    for (size_t i = 0; i < PROCESSES; i++) {
-        expect_state(i, "replica"); /* nobody asks for anything: the heartbeat finds it */
-        expect_readyz(i, "\"replica\"");
-        show(i, scene.version);
-    }
-    tell(&fleet.redis, "REPLICAOF NO ONE");
-    for (size_t i = 0; i < PROCESSES; i++)
-        expect_state(i, "up");
-}
-
 TEST(a_confirmed_edit_is_seen_though_the_old_master_is_cut_off_and_goes_on, P84, P86)
 {
     assert_true(stack_redis_promote(&scene.replica));

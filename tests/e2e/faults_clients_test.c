@@ -12,9 +12,7 @@
 #include "tests/support/sockets.h"
 #include "tests/support/test.h"
 
-#include <libpq-fe.h>
 
-#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -67,19 +65,6 @@ static void lone_ask(struct lone *lone, const char *path)
     char text[BURST_PATH_BYTES + 64];
     lone_request(path, text, sizeof text);
     socket_say(lone->fd, text);
-}
-
-/* So many requests, as far as the socket takes them. */
-static void lone_ask_without_reading(struct lone *lone, const char *path, size_t count)
-{
-    char text[BURST_PATH_BYTES + 64];
-    size_t bytes = lone_request(path, text, sizeof text);
-    for (size_t i = 0; i < count; i++) {
-        ssize_t put = send(lone->fd, text, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (put != (ssize_t)bytes)
-            return;
-        lone->sent += bytes;
-    }
 }
 
 /* Reads what comes until `wanted` answers have begun. */
@@ -236,38 +221,6 @@ TEST(a_request_that_waits_for_redis_holds_up_no_other, P60)
 }
 
 /* ---- those who do not read ---- */
-
-TEST(clients_that_do_not_read_hold_up_nobody_and_get_every_answer_in_the_end, P60)
-{
-    enum { SLOW = 64, ASKED_MAX = 4000, READ_MAX = 50, RECEIVE_BYTES = 2048, BUFFERS_BYTES = 8 << 20 };
-    struct lone slow[SLOW];
-    char path[BURST_PATH_BYTES], request[BURST_PATH_BYTES + 64];
-    struct probe_burst burst;
-    struct http_answer catalog;
-    assert_true(fleet_start(PROCESSES, settings));
-    assert_true(fleet_ask(0, NULL, "/catalog", &catalog));
-    assert_int_equal(catalog.status, 200);
-    size_t answer_bytes = catalog.body_bytes;
-    http_answer_clear(&catalog);
-    size_t request_bytes = lone_request("/catalog", request, sizeof request);
-    for (size_t i = 0; i < SLOW; i++) {
-        slow[i] = lone_connect(i % PROCESSES, RECEIVE_BYTES);
-        lone_ask_without_reading(&slow[i], "/catalog", ASKED_MAX);
-        assert_true(slow[i].sent / request_bytes * answer_bytes > BUFFERS_BYTES);
-    }
-    fleet_mark();
-    fleet_cold_product(path);
-    assert_true(probe_ask_all(path, REQUESTS, NULL, &burst));
-    assert_int_equal(burst.summary.statuses[200], REQUESTS);
-    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
-    for (size_t i = 0; i < SLOW; i++) {
-        size_t asked = slow[i].sent / request_bytes;
-        lone_read(&slow[i], asked < READ_MAX ? asked : READ_MAX);
-        lone_hang_up(&slow[i]);
-    }
-    for (size_t i = 0; i < PROCESSES; i++)
-        assert_true(probe_wait_quiet(i));
-}
 
 /* ---- large documents that nobody reads ---- */
 

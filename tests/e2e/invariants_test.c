@@ -238,39 +238,6 @@ TEST(who_drips_his_headers_is_hung_up_on_after_ten_seconds, P60, P88)
     close(fd);
 }
 
-/* But for when the machine stands still. */
-static bool most_probes_are_prompt(void)
-{
-    enum { PROBES = 20, PROMPT_MS = 1000 };
-    unsigned prompt = 0;
-    for (int i = 0; i < PROBES; i++) {
-        struct http_answer answer;
-        assert_true(fleet_ask_ops(0, NULL, "/healthz", &answer));
-        assert_int_equal(answer.status, 200);
-        prompt += answer.total_us < (uint64_t)PROMPT_MS * 1000;
-        http_answer_clear(&answer);
-    }
-    return prompt > PROBES / 2;
-}
-
-/* At the operations listener. */
-TEST(forty_who_drip_do_not_keep_a_probe_from_its_answer, P87)
-{
-    enum { DRIPPERS = 40 };
-    static const char begun[] = "GET /healthz HTTP/1.1\r\nHost: shop\r\nX: ";
-    struct drips *drips = NULL;
-    assert_true(fleet_start(1, NULL));
-    const struct drips_options options = {.host = "127.0.0.1",
-                                          .port = fleet.catalogd[0].ops_port,
-                                          .count = DRIPPERS,
-                                          .begun = begun,
-                                          .begun_bytes = sizeof begun - 1,
-                                          .drip = "x"};
-    assert_true(drips_open(&options, &drips));
-    WAIT_UNTIL(most_probes_are_prompt());
-    drips_close(&drips);
-}
-
 /* But for those whose request leaves them too late on a busy machine. */
 static bool most_are_answered(void)
 {

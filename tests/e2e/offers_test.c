@@ -3,7 +3,6 @@
  * offers_test.c - the offers for a product: those for one client reach that client and no other, however many ask at
  * once; those for all are cached for as long as they stand.
  */
-#include "load/base/clock.h"
 #include "tests/support/test.h"
 #include "tests/support/writes.h"
 
@@ -158,52 +157,6 @@ TEST(clients_who_ask_at_once_never_get_each_others_offers, P149)
     assert_each_gets_its_own("GUARD_MODE=fleet", "NEAR_MS=1000");
 }
 
-TEST(nor_do_they_when_nobody_waits_for_another_process)
-{
-    assert_each_gets_its_own("GUARD_MODE=local", "NEAR_BYTES=0");
-}
-
-TEST(nor_do_they_before_their_cache_is_registered)
-{
-    assert_true(fleet_start(0, NULL));
-    make_personal();
-    /* writes are on, and the database that would register the cache is not there */
-    const char *const settings[] = {"LOAD_DELAY_MS=20", "MAX_LOADS=16",
-                                    "WRITE_DATABASE_URL=postgresql://nobody@127.0.0.1:1/nothing", NULL};
-    for (size_t i = 0; i < PROCESSES; i++) {
-        assert_true(fleet_add(settings));
-        assert_true(fleet_wait_ready(i));
-    }
-    ask_all_at_once();
-}
-
-/* The mark says from then on that nobody need line up: one query for each request, none waits for another. */
-TEST(what_is_for_one_client_costs_one_query_each_and_is_shared_again_when_it_ends)
-{
-    assert_true(fleet_start(PROCESSES, writes_settings((const char *const[]){"FRESH_MS=600000", NULL})));
-    make_personal();
-    assert_true(writes_wait_number(0, "SELECT count(*) FROM invalidations"));
-    for (size_t client = 0; client < CLIENTS; client++) {
-        const struct seen seen = ask(client % PROCESSES, TOKENS[client]);
-        assert_true(is_its_own(&seen, client));
-    }
-    fleet_mark();
-    ask(0, TOKENS[0]);
-    ask(1, TOKENS[0]);
-    assert_int_equal(fleet_loads(LOAD_OFFERS), 2);
-    assert_true(
-        fleet_sql(NULL, 0, "DELETE FROM offers WHERE client_id IS NOT NULL AND product_id = %u", product));
-    assert_true(writes_wait_number(0, "SELECT count(*) FROM invalidations"));
-    fleet_mark();
-    for (size_t i = 0; i < 2 * CLIENTS; i++) {
-        const struct seen seen = ask(i % PROCESSES, TOKENS[i % CLIENTS]);
-        assert_int_equal(seen.status, 200);
-        assert_non_null(strstr(seen.body, "\"client\":null"));
-        assert_null(strstr(seen.cache_control, "private"));
-    }
-    assert_int_equal(fleet_loads(LOAD_OFFERS), 1);
-}
-
 /* ---- for all ---- */
 
 TEST(an_offer_for_all_is_cached_with_a_life_of_its_own, P151)
@@ -222,27 +175,6 @@ TEST(an_offer_for_all_is_cached_with_a_life_of_its_own, P151)
     assert_string_equal(second.etag, first.etag);
     assert_string_equal(second.body, first.body);
     assert_int_equal(fleet_loads(LOAD_OFFERS), 1);
-}
-
-/* Stale time or not: what the row says is over is over. */
-TEST(an_offer_is_gone_when_its_time_is_over)
-{
-    const char *const settings[] = {"FRESH_MS=3600000", "STALE_MS=3600000", "ABSENT_MS=3600000", NULL};
-    assert_true(fleet_start(PROCESSES, settings));
-    offer(NULL, 900, "1 second");
-    assert_true(fleet_sql(NULL, 0,
-                          "INSERT INTO offers (product_id, price_cents, valid_from, valid_until) "
-                          "VALUES (%u, 850, now() + interval '2 seconds', now() + interval '1 hour')",
-                          (unsigned)product));
-    const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    struct seen seen = ask(0, NULL);
-    while (strstr(seen.body, "\"price_cents\":850") == NULL && clock_us() < end_us) {
-        assert_null(strstr(seen.cache_status, "fwd=stale"));
-        clock_pause_ms(5);
-        seen = ask(0, NULL);
-    }
-    assert_int_equal(seen.status, 200);
-    assert_null(strstr(seen.body, PRICES[CLIENTS - 1]));
 }
 
 TEST_GROUP(.up = make_clients, .down = fleet_down, .before = choose_product, .after = fleet_end);

@@ -12,12 +12,10 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { PROCESSES = 2, CHANGES = 20, MANY = 3000 };
 
 #define OWED "SELECT count(*) FROM invalidations"
-#define LISTENER "FROM pg_stat_activity WHERE query = 'LISTEN invalidations'"
 
 /* The poll behind the notifications comes too late for anything in here. */
 static const char *const NOTIFIED_ONLY[] = {"OUTBOX_POLL_MS=3600000", NULL};
@@ -57,19 +55,6 @@ static void wait_for_listeners(void)
         assert_true(fleet_wait_metric(process, "catalogd_outbox_listening", 1));
 }
 
-static void wait_until_it_shows(const char *path, const char *text)
-{
-    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    for (bool shown = false; !shown;) {
-        struct http_answer answer;
-        fleet_ask(0, NULL, path, &answer);
-        shown = strstr(answer.body, text) != NULL;
-        http_answer_clear(&answer);
-        assert_true(shown || clock_us() < end_us);
-        clock_pause_ms(2); /* what pays needs the machine, too */
-    }
-}
-
 /* ---- by hand ---- */
 
 TEST(a_change_by_hand_reaches_readers_through_a_notification)
@@ -85,28 +70,6 @@ TEST(a_change_by_hand_reaches_readers_through_a_notification)
     /* each row was paid by one of them */
     assert_true(fleet_sum("catalogd_outbox_notified_total") >= CHANGES);
     assert_int_equal(fleet_sum("catalogd_outbox_paid_total"), 2 * CHANGES); /* product and category */
-}
-
-TEST(a_new_name_of_a_category_reaches_all_that_shows_it)
-{
-    char leaf[64], product[64];
-    assert_true(fleet_start(1, writes_settings(NOTIFIED_ONLY)));
-    wait_for_listeners();
-    const long root = writes_number("SELECT min(id) FROM categories WHERE level = 1");
-    const long leaf_id = writes_number(
-        "SELECT min(l.id) FROM categories l JOIN categories m ON m.id = l.parent_id WHERE m.parent_id = %ld",
-        root);
-    snprintf(leaf, sizeof leaf, "/categories/%ld", leaf_id);
-    snprintf(product, sizeof product, "/products/%ld",
-             writes_number("SELECT p.id FROM products p JOIN categories l ON l.id = p.category_id "
-                           "JOIN categories m ON m.id = l.parent_id WHERE m.parent_id = %ld LIMIT 1",
-                           root));
-    const char *const paths[] = {"/catalog", leaf, product};
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        assert_int_equal(fleet_ask_status(0, paths[i]), 200);
-    assert_true(fleet_sql(NULL, 0, "UPDATE categories SET name = 'Renamed by hand' WHERE id = %ld", root));
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        wait_until_it_shows(paths[i], "Renamed by hand");
 }
 
 /* Nobody's time was over before Redis had confirmed what he had claimed. */
@@ -131,25 +94,6 @@ TEST(thousands_of_changes_at_once_are_paid_and_none_is_left)
 }
 
 /* ---- nobody listens ---- */
-
-TEST(a_listener_that_was_cut_off_comes_back_and_looks_at_what_it_missed)
-{
-    assert_true(fleet_start(1, writes_settings(NOTIFIED_ONLY)));
-    wait_for_listeners();
-    const uint32_t id = cached_product();
-    /* nobody hears this one */
-    assert_true(fleet_sql(NULL, 0,
-                          "SELECT pg_terminate_backend(pid, 10000) " LISTENER "; "
-                          "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32,
-                          id));
-    assert_everybody_sees(id, 2);
-    wait_for_listeners();
-    assert_true(writes_wait_number(1, "SELECT count(*) " LISTENER));
-    const double notified = fleet_sum("catalogd_outbox_notified_total");
-    change_by_hand(id);
-    assert_everybody_sees(id, 3);
-    assert_true(fleet_wait_metric(0, "catalogd_outbox_notified_total", notified + 1));
-}
 
 /* It says that it is there, and asks nothing. */
 TEST(an_idle_process_looks_no_more_often_than_it_is_told, P177)
@@ -202,18 +146,6 @@ TEST(a_lost_notification_is_made_up_for_by_the_poll)
         NULL, 0, "SET catalogd.pays_ms = 1; UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32, id));
     assert_everybody_sees(id, 2);
     assert_int_equal(fleet_sum("catalogd_outbox_notified_total"), 0);
-}
-
-TEST(a_database_that_comes_back_is_listened_to_again)
-{
-    assert_true(fleet_start(1, writes_settings(NOTIFIED_ONLY)));
-    wait_for_listeners();
-    const uint32_t id = cached_product();
-    stack_postgres_kill(&fleet.postgres);
-    assert_true(stack_postgres_restart(&fleet.postgres));
-    change_by_hand(id);
-    assert_everybody_sees(id, 2);
-    wait_for_listeners();
 }
 
 /* ---- between COMMIT and invalidation ---- */
@@ -276,35 +208,6 @@ TEST(a_change_made_while_redis_hangs_stands_and_is_paid_when_it_is_back)
     assert_true(writes_wait_number(0, OWED));
 }
 
-TEST(what_could_not_be_paid_stays_owed)
-{
-    assert_true(fleet_start(1, writes_settings(REDIS_AWAY_NOTIFIED_ONLY)));
-    wait_for_listeners();
-    const uint32_t id = cached_product();
-    stack_redis_pause(&fleet.redis);
-    change_by_hand(id);
-    assert_true(fleet_wait_metric(0, "catalogd_outbox_unpaid_total", 2)); /* a whole round in vain */
-    assert_int_equal(writes_number(OWED), 2);
-    stack_redis_resume(&fleet.redis);
-    assert_everybody_sees(id, 2);
-    assert_true(writes_wait_number(0, OWED));
-}
-
-TEST(changes_made_while_redis_is_dead_are_paid_when_it_lives_again)
-{
-    assert_true(fleet_start(PROCESSES, writes_settings(REDIS_AWAY)));
-    const uint32_t id = cached_product();
-    stack_redis_kill(&fleet.redis);
-    assert_int_equal(writes_put(0, id, 1, 1), 200);
-    assert_int_equal(writes_put(1, id, 2, 2), 200);
-    change_by_hand(id);
-    assert_int_equal(writes_number(OWED), 6);
-    assert_everybody_sees(id, 4); /* uncached, so the row as it is */
-    assert_true(stack_redis_restart(&fleet.redis));
-    assert_true(writes_wait_number(0, OWED));
-    assert_everybody_sees(id, 4);
-}
-
 /* A row whose payer died belongs to nobody for a while, and then to anybody. */
 TEST(what_a_killed_payer_had_claimed_is_paid_by_another)
 {
@@ -318,16 +221,6 @@ TEST(what_a_killed_payer_had_claimed_is_paid_by_another)
     stack_redis_resume(&fleet.redis);
     assert_true(fleet_add(writes_settings(REDIS_AWAY_NOTIFIED_ONLY)) && fleet_wait_ready(1));
     assert_everybody_sees(id, 2);
-    assert_true(writes_wait_number(0, OWED));
-}
-
-TEST(what_no_reader_asks_for_is_thrown_away)
-{
-    assert_true(fleet_start(1, writes_settings(NULL)));
-    assert_true(fleet_sql(
-        NULL, 0,
-        "SELECT owe_invalidations('{\"\",product:07,nonsense,tag:,tag:category:07,tag:product:7,\"a "
-        "\\\"quoted\\\" key\"}')"));
     assert_true(writes_wait_number(0, OWED));
 }
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROCESSES = 2, KEYS = 2000, KEYS_IN_TURN = 400, PID_MAX = 1 << 22 };
+enum { PROCESSES = 2, KEYS = 2000, PID_MAX = 1 << 22 };
 
 /* Thousands of loads take their time: none of the requests runs out of it. */
 #define UNHURRIED FLEET_PATIENT, "DEADLINE_MS=28000"
@@ -130,37 +130,6 @@ static void expect_rest(void)
 }
 
 /* ---- tests ---- */
-
-TEST(two_thousand_cold_keys_are_loaded_once_each_by_as_many_workers_as_there_are, P21)
-{
-    enum { WORKERS = 40 };
-    const char *const settings[] = {"LOAD_DELAY_MS=150", "MAX_LOADS=40", EACH_A_QUERY, UNHURRIED, NULL};
-    struct probe_burst burst;
-    assert_true(fleet_start(PROCESSES, settings));
-    ask_for_keys(KEYS, KEYS, &burst);
-    expect_all_served(&burst, KEYS, KEYS);
-    expect_loads(KEYS, PROCESSES * WORKERS);
-    expect_rest();
-}
-
-/* Eight at a time they take far longer than forty at a time. */
-TEST(with_permits_no_more_loads_run_over_both_processes_than_there_are, P48)
-{
-    enum { PERMITS = 8 };
-    const char *const settings[] = {"LOAD_DELAY_MS=10", "MAX_LOADS=40", "LOAD_QUEUE=4000", "LOAD_PERMITS=8",
-                                    "PERMIT_MS=15000",  EACH_A_QUERY,   UNHURRIED,         NULL};
-    struct probe_burst burst;
-    assert_true(fleet_start(PROCESSES, settings));
-    ask_for_keys(KEYS_IN_TURN, PROCESSES * KEYS_IN_TURN, &burst);
-    expect_all_served(&burst, KEYS_IN_TURN, PROCESSES * KEYS_IN_TURN);
-    assert_int_equal(expect_loads(KEYS_IN_TURN, PERMITS), PERMITS);
-    assert_in_range(fleet_sum("guard_permits_total{result=\"granted\"}"), KEYS_IN_TURN / 8, KEYS_IN_TURN);
-    assert_true(fleet_sum("guard_permits_lost_total") == 0);
-    assert_true(fleet_sum("guard_permits_spared_total") == 0);
-    assert_true(fleet_sum("guard_permits_held") == 0);
-    expect_rest();
-    assert_int_equal(fleet_redis_number("EXISTS", "csg1:{fleet:sem:load}:p"), 0);
-}
 
 /* A tenth of the queries at the most: what waits for a permit or a worker leaves together. */
 TEST(with_permits_thousands_of_keys_are_few_queries_and_no_more_at_a_time, P94)

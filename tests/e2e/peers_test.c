@@ -172,12 +172,3 @@ TEST(a_number_out_of_range_is_refused)
     run_clear(&run);
 }
 
-TEST(when_nobody_is_installed_it_fails)
-{
-    static struct run run;
-    run_peers(&run, "bentocache", "dedupe", NULL);
-    expect_status(&run, 1);
-    expect_text(&run, "bentocache: not run: ");
-    expect_text(&run, "dedupe: not run: ");
-    run_clear(&run);
-}

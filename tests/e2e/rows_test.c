@@ -11,7 +11,6 @@
 #include <libpq-fe.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { PROCESSES = 2, PATH_BYTES = BURST_PATH_BYTES, HEADER_BYTES = 160 };
@@ -191,35 +190,6 @@ TEST(a_rename_that_does_not_see_the_product_that_moved_in_reaches_it_all_the_sam
     move_in_below_a_rename(SHORT_FRESH, WITH_AN_OLDER_SNAPSHOT);
 }
 
-static void insert_below_a_rename(enum rename rename)
-{
-    char path[PATH_BYTES];
-    assert_true(fleet_start(PROCESSES, writes_settings(LONG_FRESH)));
-    const struct place place = somewhere();
-    named_as_ever(&place);
-
-    const long leaf = writes_number("SELECT max(id) + 1 FROM categories");
-    snprintf(path, sizeof path, "/categories/%ld", leaf);
-    for (size_t process = 0; process < PROCESSES; process++)
-        assert_int_equal(fleet_ask_status(process, path), 404);
-
-    PGconn *session = session_begins(rename, place.root);
-    assert_true(fleet_sql(
-        NULL, 0, "INSERT INTO categories (id, level, parent_id, name) VALUES (%ld, 3, %ld, 'new %ld')", leaf,
-        place.middle, leaf));
-    assert_true(writes_wait_number(0, OWED));
-    assert_everybody_sees(path, "As ever");
-    session_commits(session, rename, place.root);
-    assert_everybody_sees(path, NEW_NAME);
-}
-
-TEST(a_category_that_is_inserted_below_a_rename_shows_the_new_name, P77)
-{
-    insert_below_a_rename(BEFORE);
-    assert_true(fleet_end());
-    insert_below_a_rename(WITH_AN_OLDER_SNAPSHOT);
-}
-
 /* Nobody pays: what is refreshed must find out by itself. */
 TEST(a_rename_that_nobody_pays_is_seen_by_the_next_refresh, P78, P79)
 {
@@ -255,27 +225,6 @@ static void wait_for_price(const char *path, int cents)
             fail_msg("never %s", price);
         clock_pause_ms(2);
     }
-}
-
-#define AGAIN                                                                                                \
-    "CREATE TEMPORARY TABLE kept ON COMMIT DROP AS SELECT * FROM products WHERE id = %ld; "                  \
-    "DELETE FROM products WHERE id = %ld; "
-
-TEST(a_product_that_was_deleted_and_inserted_again_is_another_one, P78)
-{
-    char path[PATH_BYTES];
-    assert_true(fleet_start(1, SHORT_FRESH));
-    const long id = (long)fleet_cold_product(path);
-    const struct seen before = see(0, path, NULL, "");
-    assert_true(fleet_sql(
-        NULL, 0,
-        "BEGIN; " AGAIN "INSERT INTO products (id, category_id, sku, name, description, price_cents, stock) "
-        "SELECT id, category_id, sku, name, description, 4711, stock FROM kept; COMMIT",
-        id, id));
-    wait_for_price(path, 4711);
-    const struct seen after = see(0, path, NULL, "");
-    assert_string_not_equal(after.etag, before.etag);
-    assert_int_equal(status_for(path, before.etag), 200);
 }
 
 /* Its edits are counted as they were, and one more: but that is another one than the first time. */

@@ -9,6 +9,8 @@
 #include "load/base/clock.h"
 #include "tests/support/test.h"
 
+#include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +22,6 @@ enum {
     BURSTS = 30,
     RACES = 150,
     RACERS = 40,
-    WINDOWS = 4,
-    WINDOW_MS = 300,
 };
 
 static const char *const SLOW[] = {"LOAD_DELAY_MS=150", NULL};
@@ -131,23 +131,6 @@ TEST(thirty_bursts_on_cold_keys_make_one_query_each, P13)
     assert_int_equal(fleet_sum("guard_loads_uncached_total"), 0);
 }
 
-TEST(a_cold_category_and_the_whole_catalog_are_one_query_each)
-{
-    struct burst_summary summary;
-    char path[BURST_PATH_BYTES], id[32];
-    assert_true(fleet_sql(id, sizeof id,
-                          "SELECT category_id FROM products GROUP BY category_id ORDER BY count(*) DESC"));
-    assert_true(fleet_start(PROCESSES, SLOW));
-    snprintf(path, sizeof path, "/categories/%s", id);
-    assert_true(fleet_burst(path, REQUESTS, NULL, &summary));
-    assert_int_equal(summary.statuses[200], REQUESTS);
-    assert_int_equal(fleet_loads(FLEET_LOAD_CATEGORY), 1);
-    assert_true(fleet_burst("/catalog", REQUESTS, NULL, &summary));
-    assert_int_equal(summary.statuses[200], REQUESTS);
-    assert_int_equal(summary.bodies, 1);
-    assert_int_equal(fleet_loads(FLEET_LOAD_CATALOG), 1);
-}
-
 /* Without a delay the answer is there while requests still come in: some find the flight, some its end, some
  * the value. */
 TEST(wherever_a_request_meets_a_quick_load_there_is_one_query, P18)
@@ -171,25 +154,142 @@ TEST(wherever_a_request_meets_a_quick_load_there_is_one_query, P18)
     assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), RACES);
 }
 
-/* ---- in the shadow ---- */
+/* ---- many products in one request ---- */
 
-TEST(mode_shadow_makes_every_query_and_counts_those_that_a_fleet_would_save)
+#define LOAD_PRODUCTS "/* load products */"
+#define ROUND_TRIPS "guard_redis_round_trips_total"
+
+enum { IDS = 50, TRIES = 5, PATH_BYTES = 1024 };
+
+/* So many that nobody has asked for; returns the first. */
+static uint32_t cold_products(uint32_t count)
 {
-    enum { GETS = 200, WAIT_MS = 10 };
-    static const char *const SHADOW[] = {"LOAD_DELAY_MS=150", "GUARD_MODE=shadow", NULL};
-    struct burst_summary summary;
-    char path[BURST_PATH_BYTES];
-    assert_true(fleet_start(PROCESSES, SHADOW));
-    fleet_cold_product(path);
-    assert_true(fleet_burst(path, GETS, NULL, &summary));
-    assert_int_equal(summary.statuses[200], GETS);
-    assert_int_equal(summary.bodies, 1);
-    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), GETS);
-    for (int i = 0; i < FLEET_LIMIT_MS / WAIT_MS && fleet_sum("guard_shadow_saved_total") < GETS - 1; i++)
-        usleep(WAIT_MS * 1000);
-    assert_int_equal(fleet_sum("guard_shadow_saved_total"), GETS - 1);
-    assert_int_equal(fleet_sum("guard_shadow_loads_total"), 1);
-    assert_int_equal(fleet_sum("guard_loads_started_total"), GETS);
+    uint32_t first = fleet.next_product;
+    fleet.next_product += count;
+    return first;
+}
+
+/* "/products?ids=" of first, first + 1, ... or backwards. */
+static void path_of_ids(char path[PATH_BYTES], uint32_t first, uint32_t count, bool backwards)
+{
+    strcpy(path, "/products?ids=");
+    for (uint32_t i = 0; i < count; i++) {
+        size_t used = strlen(path);
+        snprintf(path + used, PATH_BYTES - used, "%s%" PRIu32, i > 0 ? "," : "",
+                 backwards ? first + count - 1 - i : first + i);
+    }
+}
+
+static json_t *document_of(const struct http_answer *answer)
+{
+    if (answer->status != 200)
+        fail_msg("%u: %s", answer->status, answer->body);
+    json_t *document = json_loadb(answer->body, answer->body_bytes, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(document);
+    return document;
+}
+
+static bool lists_ids(json_t *document, uint32_t first, uint32_t count, bool backwards)
+{
+    json_t *products = json_object_get(document, "products");
+    bool right = json_array_size(products) == count;
+    for (uint32_t i = 0; i < count && right; i++) {
+        json_int_t id = json_integer_value(json_object_get(json_array_get(products, i), "id"));
+        right = id == (json_int_t)(backwards ? first + count - 1 - i : first + i);
+    }
+    return right && json_array_size(json_object_get(document, "absent")) == 0;
+}
+
+static void ask_ids(size_t process, uint32_t first, uint32_t count)
+{
+    char path[PATH_BYTES];
+    struct http_answer answer;
+    path_of_ids(path, first, count, false);
+    fleet_ask(process, NULL, path, &answer);
+    json_t *document = document_of(&answer);
+    assert_true(lists_ids(document, first, count, false));
+    json_decref(document);
+    http_answer_clear(&answer);
+}
+
+static void assert_header(const struct http_answer *answer, const char *name, const char *value)
+{
+    char found[160];
+    assert_string_equal(http_header(answer, name, found, sizeof found), value);
+}
+
+/* One loop, so that its connection to Redis is up once it has answered; and the scripts are in Redis. */
+static void start_warm(size_t count, const char *const *settings)
+{
+    assert_true(fleet_start(count, settings));
+    for (size_t i = 0; i < count; i++)
+        for (int again = 0; again < 2; again++)
+            ask_ids(i, cold_products(2), 2);
+    fleet_mark();
+}
+
+static unsigned trips_of(uint32_t first)
+{
+    double before = fleet_metric(0, ROUND_TRIPS);
+    assert_true(before > 0);
+    ask_ids(0, first, IDS);
+    return (unsigned)(fleet_metric(0, ROUND_TRIPS) - before);
+}
+
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+/* The guard also talks to Redis by itself now and then, so the least of some is what a request takes. */
+TEST(fifty_cold_ids_are_one_query_and_fifty_warm_ones_none)
+{
+    const char *const settings[] = {"SERVER_LOOPS=1", NULL};
+    unsigned cold = UINT32_MAX, warm = UINT32_MAX;
+    start_warm(1, settings);
+    for (uint32_t i = 0; i < TRIES; i++) {
+        uint32_t first = cold_products(IDS);
+        cold = least(cold, trips_of(first));
+        assert_int_equal(fleet_loads(LOAD_PRODUCTS), i + 1);
+        warm = least(warm, trips_of(first));
+        assert_int_equal(fleet_loads(LOAD_PRODUCTS), i + 1);
+    }
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 0);
+    assert_in_range(cold, 1, 3);
+    assert_int_equal(warm, 1);
+}
+
+TEST(found_and_absent_ids_come_in_the_order_asked)
+{
+    struct http_answer answer;
+    uint32_t first = cold_products(3);
+    char path[PATH_BYTES], etag[64], found[64];
+    assert_true(fleet_start(2, NULL));
+    snprintf(path, sizeof path, "/products?ids=%u,900000002,%u,900000001,%u", first + 2, first, first + 1);
+    fleet_ask(0, NULL, path, &answer);
+    json_t *document = document_of(&answer);
+    json_t *products = json_object_get(document, "products"), *absent = json_object_get(document, "absent");
+    assert_int_equal(json_array_size(products), 3);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(products, 0), "id")), first + 2);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(products, 1), "id")), first);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(products, 2), "id")), first + 1);
+    assert_int_equal(json_array_size(absent), 2);
+    assert_int_equal(json_integer_value(json_array_get(absent, 0)), 900000002);
+    assert_int_equal(json_integer_value(json_array_get(absent, 1)), 900000001);
+    assert_header(&answer, "Content-Type", "application/json; charset=utf-8");
+    assert_header(&answer, "Cache-Control", "no-cache");
+    http_header(&answer, "ETag", etag, sizeof etag);
+    assert_int_equal(strlen(etag), 18);
+    json_decref(document);
+    http_answer_clear(&answer);
+
+    /* the other process, which finds all in Redis, makes the same document */
+    fleet_ask(1, NULL, path, &answer);
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(http_header(&answer, "ETag", found, sizeof found), etag);
+    char status[128];
+    assert_non_null(strstr(http_header(&answer, "Cache-Status", status, sizeof status), "catalogd; hit"));
+    http_answer_clear(&answer);
 }
 
 /* ---- the query fails ---- */
@@ -264,26 +364,6 @@ TEST_WITH(a_failed_query_is_one_query_per_window_and_two_across_its_edge, NULL, 
     burst_close(&burst);
     assert_int_equal(summary.statuses[200], REQUESTS);
     assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 3);
-}
-
-/* The herd never pauses, over many windows: each window lets one of it through. */
-TEST_WITH(a_herd_that_never_rests_makes_one_query_per_failure_window, NULL, mend_and_end, P15)
-{
-    char path[BURST_PATH_BYTES];
-    const char *const settings[] = {"LOAD_DELAY_MS=50", "FAILURE_MS=300", "JITTER_PERCENT=0", NULL};
-    assert_true(fleet_start(PROCESSES, settings));
-    fleet_cold_product(path);
-    break_products();
-    struct burst *burst = open_burst(path, REQUESTS / 5);
-    uint64_t begin_us = clock_us();
-    while (fleet_loads(FLEET_LOAD_PRODUCT) < WINDOWS) {
-        assert_true(burst_run(burst));
-        assert_all_refused(burst, REQUESTS / 5, 1);
-        assert_true(clock_us() < begin_us + (uint64_t)FLEET_LIMIT_MS * 1000);
-    }
-    uint64_t windows = (clock_us() - begin_us) / (WINDOW_MS * 1000) + 1;
-    burst_close(&burst);
-    assert_in_range(fleet_loads(FLEET_LOAD_PRODUCT), WINDOWS, windows);
 }
 
 TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

@@ -85,32 +85,6 @@ TEST(an_edit_shows_on_every_page_of_its_category, P73)
     assert_int_equal(fleet_sum("catalogd_writes_invisible_total"), 0);
 }
 
-/* Paid by the outbox: nobody else was told. */
-TEST(a_change_by_hand_shows_on_the_second_page)
-{
-    assert_true(fleet_start(PROCESSES, writes_settings(LONG_FRESH)));
-    const struct category category = largest();
-    assert_false(shows(0, category.page[1], category.next, 815));
-    assert_true(fleet_sql(NULL, 0, "UPDATE products SET stock = 815 WHERE id = %ld", category.next));
-    assert_true(writes_wait_number(0, "SELECT count(*) FROM invalidations"));
-    for (size_t process = 0; process < PROCESSES; process++)
-        assert_true(shows(process, category.page[1], category.next, 815));
-}
-
-TEST(an_edit_leaves_the_other_products_of_its_category_cached)
-{
-    char path[PATH_BYTES];
-    assert_true(fleet_start(PROCESSES, writes_settings(LONG_FRESH)));
-    const struct category category = largest();
-    snprintf(path, sizeof path, "/products/%ld", category.next);
-    assert_int_equal(fleet_ask_status(0, path), 200);
-    const uint32_t id = (uint32_t)category.first;
-    assert_int_equal(writes_put(0, id, writes_version(0, id), 4712), 200);
-    fleet_mark();
-    assert_int_equal(fleet_ask_status(1, path), 200);
-    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 0);
-}
-
 /* ---- by hand ---- */
 
 TEST(a_tag_invalidated_by_hand_takes_the_category_and_all_it_holds, P73)
@@ -157,24 +131,6 @@ TEST(a_tag_invalidated_by_hand_takes_the_category_and_all_it_holds, P73)
     assert_int_equal(fleet_loads(FLEET_LOAD_CATEGORY), 2);
     assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
     assert_true(fleet_sum("guard_entries_outdated_total") >= 8);
-}
-
-TEST(what_is_no_tag_is_refused)
-{
-    static const char *const wrong[] = {"",
-                                        "category:",
-                                        "category:0",
-                                        "category:7:after:3",
-                                        "listing:",
-                                        "listing:07",
-                                        "listing:7:after:3",
-                                        "product:7",
-                                        "catalog",
-                                        "category:7&key=catalog",
-                                        "listing:99999999999999999999999999999999"};
-    assert_true(fleet_start(1, NULL));
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_int_equal(invalidate_tag(0, wrong[i]), 400);
 }
 
 /* ---- what it costs ---- */

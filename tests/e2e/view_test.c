@@ -7,18 +7,14 @@
 #include "tests/support/browser.h"
 #include "tests/support/files.h"
 #include "tests/support/probe.h"
-#include "tests/support/sockets.h"
 #include "tests/support/test.h"
 
-#include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-enum { TEXT_BYTES = 512, VIEWERS = 4, CROWD = 200 };
+enum { TEXT_BYTES = 512, CROWD = 200 };
 
 #define TOKEN "the-token-of-the-test"
 #define LIVE "document.querySelector('#link').textContent === 'Live'"
@@ -200,37 +196,6 @@ TEST(a_process_that_stands_still_is_stale_and_one_that_comes_back_is_read_again,
 }
 
 /* ---- to whom ---- */
-
-/* Another viewer than the browser; false: its place is still taken. */
-static bool viewer_opens(int *fd)
-{
-    static const char question[] = "GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
-    char status[sizeof "HTTP/1.1 200" - 1];
-
-    *fd = socket_connect(fleet.catalogd[0].ops_port, 0);
-    socket_say(*fd, question);
-    assert_int_equal(recv(*fd, status, sizeof status, MSG_WAITALL), sizeof status);
-    if (memcmp(status, "HTTP/1.1 200", sizeof status) == 0)
-        return true;
-    close(*fd);
-    return false;
-}
-
-TEST(a_fifth_viewer_is_told_why_it_sees_nothing, P173)
-{
-    int fds[VIEWERS];
-
-    assert_true(browser_go(browser, "about:blank"));
-    for (size_t i = 0; i < VIEWERS; i++)
-        WAIT_UNTIL(viewer_opens(&fds[i]));
-    assert_true(look_at(0));
-    expect("document.querySelector('#link').textContent.startsWith('Too many viewers: Four read /live "
-           "already')");
-    for (size_t i = 0; i < VIEWERS; i++)
-        close(fds[i]);
-    assert_true(browser_click(browser, "#link button"));
-    expect(LIVE);
-}
 
 TEST(whoever_has_no_token_is_asked_for_it_and_it_stays_in_the_tab, P174)
 {

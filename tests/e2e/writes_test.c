@@ -5,7 +5,6 @@
  */
 #include "tests/support/writes.h"
 
-#include "load/base/clock.h"
 #include "tests/support/test.h"
 
 #include <inttypes.h>
@@ -13,7 +12,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { PROCESSES = 2, BUYERS = 1000, STOCK = 100, WRITERS = 8, RACES = 10, ROUNDS = 50 };
@@ -42,23 +40,6 @@ static long column_of(uint32_t id, const char *column)
 }
 
 /* ---- edits ---- */
-
-TEST(only_who_has_seen_the_version_may_change_it)
-{
-    assert_true(fleet_start(PROCESSES, writes_settings(NULL)));
-    const uint32_t id = product();
-    assert_int_equal(writes_version(0, id), 1);
-    assert_int_equal(writes_version(1, id), 1);
-    assert_int_equal(writes_put(0, id, 1, 10), 200);
-    assert_int_equal(writes_version(1, id), 2);
-    assert_int_equal(writes_put(1, id, 1, 11), 412);
-    assert_int_equal(writes_put(1, id, 3, 11), 412);
-    assert_int_equal(writes_put(1, id, 2, 12), 200);
-    assert_int_equal(writes_version(0, id), 3);
-    assert_int_equal(column_of(id, "stock"), 12);
-    assert_int_equal(writes_put(0, 999999, 1, 1), 404);
-    assert_true(writes_wait_number(0, "SELECT count(*) FROM invalidations"));
-}
 
 TEST(of_those_who_saw_one_version_exactly_one_changes_it)
 {
@@ -168,29 +149,6 @@ TEST(a_purchase_that_is_repeated_under_its_key_is_made_once)
     writes_ask(&asked[0]);
     assert_int_equal(asked[0].status, 422);
     assert_string_equal(asked[0].type, "key-reused");
-}
-
-TEST(a_purchase_shows_in_the_listing_of_its_category)
-{
-    char path[64], wanted[64];
-    struct http_answer answer;
-    assert_true(fleet_start(PROCESSES, writes_settings(NULL)));
-    const uint32_t id = (uint32_t)writes_number(
-        "SELECT min(id) FROM products WHERE category_id = (SELECT max(category_id) FROM products)");
-    set_stock(id, 9000);
-    snprintf(path, sizeof path, "/categories/%ld", column_of(id, "category_id"));
-    assert_int_equal(fleet_ask_status(0, path), 200);
-    assert_int_equal(fleet_ask_status(1, path), 200);
-    struct write_asked asked = {.method = "POST", .path = purchase_path(id), .body = "{\"quantity\":11}"};
-    writes_ask(&asked);
-    assert_int_equal(asked.status, 200);
-    assert_true(asked.visible);
-    snprintf(wanted, sizeof wanted, "\"stock\":%d", 9000 - 11);
-    for (size_t process = 0; process < PROCESSES; process++) {
-        assert_true(fleet_ask(process, NULL, path, &answer));
-        assert_non_null(strstr(answer.body, wanted));
-        http_answer_clear(&answer);
-    }
 }
 
 /* Its process died between COMMIT and invalidation; its rows are nobody else's business for 10 s. */
@@ -352,23 +310,6 @@ TEST(a_write_whose_connection_is_lost_is_of_unknown_outcome)
     assert_int_equal(held.asked.status, 200); /* over a new connection */
 }
 
-TEST(a_database_that_is_away_fails_writes_without_doubt)
-{
-    assert_true(fleet_start(1, writes_settings(NULL)));
-    const uint32_t id = (uint32_t)writes_number("SELECT min(id) FROM products WHERE stock > 5");
-    const long stock = column_of(id, "stock");
-    stack_postgres_kill(&fleet.postgres);
-    struct write_asked asked = {.method = "POST", .path = purchase_path(id), .body = "{\"quantity\":1}"};
-    writes_ask(&asked);
-    assert_int_equal(asked.status, 503);
-    assert_string_equal(asked.type, "write-failed");
-    assert_true(stack_postgres_restart(&fleet.postgres));
-    assert_int_equal(column_of(id, "stock"), stock);
-    writes_ask(&asked);
-    assert_int_equal(asked.status, 200);
-    assert_int_equal(column_of(id, "stock"), stock - 1);
-}
-
 /* ---- the end of a process ---- */
 
 /* A second SIGTERM, which fleet_end() would send, ends it at once. */
@@ -378,26 +319,6 @@ static void assert_ended_in_order(void)
     assert_true(proc_wait(fleet.catalogd[0].pid, FLEET_LIMIT_MS, &status));
     fleet.catalogd[0].pid = 0;
     assert_int_equal(status, 0);
-}
-
-TEST(a_write_under_way_is_finished_when_the_process_is_told_to_end)
-{
-    struct background held;
-    assert_true(fleet_start(1, writes_settings(NULL)));
-    const uint32_t id = product();
-    set_stock(id, 5);
-    PGconn *holder = hold_row(id);
-    begin(&held, purchase_path(id));
-    assert_true(writes_wait_number(1, HELD_UP));
-    kill(fleet.catalogd[0].pid, SIGTERM);
-    while (stack_log_count(fleet.catalogd[0].log_path, 0, "event=drain") == 0)
-        clock_pause_ms(2);
-    PQfinish(holder);
-    pthread_join(held.thread, NULL);
-    assert_int_equal(held.asked.status, 200);
-    assert_true(held.asked.visible);
-    assert_ended_in_order();
-    assert_int_equal(column_of(id, "stock"), 4);
 }
 
 TEST(a_write_whose_turn_has_not_come_when_the_time_is_over_is_refused)
@@ -427,22 +348,6 @@ TEST(a_write_whose_turn_has_not_come_when_the_time_is_over_is_refused)
 }
 
 /* ---- without prepared statements ---- */
-
-TEST(writes_work_through_a_pooler_that_keeps_no_session)
-{
-    enum { WRITES = 10 };
-    const char *const settings[] = {"PREPARE=off", NULL};
-    assert_true(fleet_start(PROCESSES, writes_settings(settings)));
-    const uint32_t id = product();
-    for (unsigned long version = 1; version <= WRITES; version++) {
-        assert_int_equal(writes_version(1, id), version);
-        assert_int_equal(writes_put(0, id, version, 1), 200);
-        assert_int_equal(writes_version(1, id), version + 1);
-    }
-    assert_int_equal(writes_put(0, id, 1, 1), 412);
-    /* each leaves two rows behind, which its own process settles, unless that is held up for seconds */
-    assert_true(fleet_sum("catalogd_outbox_paid_total") < WRITES);
-}
 
 static bool up(void)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * faults_redis_test.c - two processes in the middle of a stampede, and what can happen to Redis meanwhile.
+ * faults_servers_test.c - two processes in the middle of a stampede, and what can happen to Redis and to PostgreSQL
+ * meanwhile.
  *
- * Each test has the same three acts: the fault comes while the query runs; the fault lasts, and a second cold
+ * Redis: each test has the same three acts: the fault comes while the query runs; the fault lasts, and a second cold
  * key is requested; the fault is over. Every request is answered 200 in all of them. A process that cannot share makes
  * two loads: one for the requests that waited when it began, one for those that came while it ran.
+ *
+ * PostgreSQL: a load that fails answers all requests 503 with Retry-After, in both processes, and is not tried again
+ * within its failure window; a load that hangs answers them at its limit. Both recover by themselves.
  */
 #include "tests/support/probe.h"
 #include "tests/support/test.h"
-
-#include <hiredis/hiredis.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { PROCESSES = 2, REQUESTS = 1000, LOADS_PER_PROCESS = 2 };
 
@@ -21,7 +21,6 @@ enum { PROCESSES = 2, REQUESTS = 1000, LOADS_PER_PROCESS = 2 };
 #define LIMITS "REDIS_LIMIT_MS=1000", "LEASE_MS=9000"
 static const char *const settings[] = {LIMITS, NULL};
 
-#define COMMANDS_DOWN "guard_redis_state{connection=\"commands\",state=\"down\"}"
 #define FILLS_LATE "guard_fills_total{result=\"late\"}"
 #define FILLS_REFUSED "guard_fills_total{result=\"refused\"}"
 
@@ -86,23 +85,6 @@ static void expect_recovery(void)
 
 /* ---- away ---- */
 
-static bool redis_is_killed(void)
-{
-    stack_redis_kill(&fleet.redis);
-    return true;
-}
-
-TEST(redis_killed_in_the_middle_of_a_burst_costs_two_loads_a_process_and_no_answer)
-{
-    assert_true(fleet_start(PROCESSES, settings));
-    burst_through(redis_is_killed);
-    burst_during_the_fault();
-    for (size_t i = 0; i < PROCESSES; i++)
-        assert_true(fleet_metric(i, COMMANDS_DOWN) == 1);
-    assert_true(stack_redis_restart(&fleet.redis));
-    expect_recovery();
-}
-
 static bool redis_is_restarted_empty(void)
 {
     stack_redis_kill(&fleet.redis);
@@ -128,53 +110,6 @@ TEST(redis_stopped_in_the_middle_of_a_burst_costs_two_loads_a_process_and_no_ans
     burst_through(redis_is_stopped);
     burst_during_the_fault();
     stack_redis_resume(&fleet.redis);
-    expect_recovery();
-}
-
-static bool a_command_ran_into_its_limit(void *context)
-{
-    (void)context;
-    return fleet_sum("guard_redis_timeouts_total") > 0;
-}
-
-static bool redis_is_stopped_until_it_is_noticed(void)
-{
-    stack_redis_pause(&fleet.redis);
-    bool noticed = probe_wait("a command ran into its limit", a_command_ran_into_its_limit, NULL);
-    stack_redis_resume(&fleet.redis);
-    return noticed;
-}
-
-TEST(commands_that_a_stopped_redis_runs_late_leave_no_lease_and_no_old_value, P6)
-{
-    char path[BURST_PATH_BYTES], key[64];
-    struct fleet_invalidated invalidated;
-    assert_true(fleet_start(PROCESSES, settings));
-    uint32_t product = burst_through(redis_is_stopped_until_it_is_noticed);
-    expect_recovery();
-    assert_true(fleet_sql(NULL, 0, "UPDATE products SET price_cents = 123454321 WHERE id = %u", product));
-    snprintf(key, sizeof key, "product:%u", product);
-    fleet_invalidate(0, key, &invalidated);
-    assert_int_equal(invalidated.status, 200);
-    snprintf(path, sizeof path, "/products/%u", product);
-    for (size_t i = 0; i < PROCESSES; i++) {
-        struct http_answer answer;
-        assert_true(fleet_ask(i, NULL, path, &answer));
-        assert_non_null(strstr(answer.body, "123454321"));
-        http_answer_clear(&answer);
-    }
-}
-
-TEST(processes_that_start_without_redis_serve_and_join_it_when_it_comes, P66)
-{
-    assert_true(fleet_start(0, NULL));
-    stack_redis_kill(&fleet.redis);
-    for (size_t i = 0; i < PROCESSES; i++)
-        assert_true(fleet_add(settings));
-    for (size_t i = 0; i < PROCESSES; i++)
-        assert_true(stack_catalogd_wait_ready(&fleet.catalogd[i], FLEET_LIMIT_MS));
-    burst_during_the_fault();
-    assert_true(stack_redis_restart(&fleet.redis));
     expect_recovery();
 }
 
@@ -229,6 +164,85 @@ TEST(a_redis_turned_read_only_replica_is_left_until_it_is_a_master_again, P54)
     uint32_t product = burst_during_the_fault();
     assert_false(probe_has(product, PROBE_VALUE));
     assert_true(probe_redis("REPLICAOF NO ONE"));
+    expect_recovery();
+}
+
+/* ---- PostgreSQL ---- */
+
+/* The query lasts until the fault can strike; the window is longer than a burst, so that one burst is one attempt. */
+#define SLOW "LOAD_DELAY_MS=1500"
+#define ONE_ATTEMPT "FAILURE_MS=20000", "JITTER_PERCENT=0"
+static const char *const slow[] = {SLOW, ONE_ATTEMPT, NULL};
+
+struct act {
+    probe_fault *happens;
+    bool happened;
+};
+
+static void happen_while_the_query_runs(void *context)
+{
+    struct act *act = context;
+    act->happened = fleet_wait_loads(FLEET_LOAD_PRODUCT, 1) && act->happens();
+}
+
+/* So many requests on a cold product, with the fault in their middle. Returns the product. */
+static uint32_t fail_through(probe_fault *happens, struct probe_burst *burst)
+{
+    char path[BURST_PATH_BYTES];
+    struct act act = {.happens = happens};
+    const struct burst_event event = {.run = happen_while_the_query_runs, .context = &act};
+    uint32_t product = fleet_cold_product(path);
+    fleet_mark();
+    assert_true(probe_ask_all(path, REQUESTS, &event, burst));
+    assert_true(act.happened);
+    return product;
+}
+
+static void expect_all_refused(const struct probe_burst *burst)
+{
+    assert_int_equal(burst->summary.statuses[503], REQUESTS);
+    assert_int_equal(burst->unadvised, 0);
+}
+
+static bool postgresql_is_stopped(void)
+{
+    stack_postgres_pause(&fleet.postgres);
+    return true;
+}
+
+TEST(a_load_that_hangs_in_a_stopped_postgresql_ends_at_its_limit_for_all, P61)
+{
+    const char *const limited[] = {SLOW, "LOAD_LIMIT_MS=4000", ONE_ATTEMPT, NULL};
+    enum { LIMIT_MS = 4000, MACHINE_MS = 8000 };
+    struct probe_burst burst;
+    assert_true(fleet_start(PROCESSES, limited));
+    fail_through(postgresql_is_stopped, &burst);
+    expect_all_refused(&burst);
+    assert_true(burst.summary.max_us < (uint64_t)(LIMIT_MS + MACHINE_MS) * 1000);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
+    assert_int_equal(probe_lease_count(), 0);
+    stack_postgres_resume(&fleet.postgres);
+    expect_recovery();
+}
+
+static bool postgresql_is_killed(void)
+{
+    stack_postgres_kill(&fleet.postgres);
+    return true;
+}
+
+TEST(a_killed_postgresql_is_503_at_once_until_it_is_back, P61)
+{
+    struct probe_burst burst;
+    char path[BURST_PATH_BYTES];
+    assert_true(fleet_start(PROCESSES, slow));
+    fail_through(postgresql_is_killed, &burst);
+    expect_all_refused(&burst);
+    fleet_cold_product(path);
+    assert_true(probe_ask_all(path, REQUESTS, NULL, &burst));
+    expect_all_refused(&burst);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
+    assert_true(stack_postgres_restart(&fleet.postgres));
     expect_recovery();
 }
 
