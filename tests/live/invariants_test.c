@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * invariants_test.c - promises of the guard that belong to no single module: clocks, lost replies, events
- * of other processes at the worst moment. tests/README.md lists them all and the test that holds each.
+ * of other processes at the worst moment. `make promises` lists them all and the tests that hold each.
  */
 #include "guard/wire/scripts.h"
 #include "guard_rig.h"
-#include "load/base/net.h"
 #include "load/stack/proxy.h"
-#include "tests/support/sockets.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <strings.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -179,54 +176,6 @@ TEST(who_may_not_subscribe_polls_and_is_served, P26)
     rig_do("ACL DELUSER deaf");
 }
 
-TEST(a_subscription_is_up_only_once_redis_has_confirmed_it, P25)
-{
-    struct proxy *proxy = NULL;
-    char url[64];
-    assert_true(proxy_open_to(rig_redis.port, &proxy));
-    proxy_mark(proxy, 0, "SUBSCRIBE", PROXY_FREEZE_REPLIES);
-    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
-    fleet.config.redis_url = url;
-    fleet_add();
-    assert_true(proxy_wait_marked(proxy, 0, 1, RIG_LIMIT_MS));
-    WAIT_UNTIL(stats_of(fleet.guards[0]).redis_state == GUARD_REDIS_UP);
-    assert_int_not_equal(stats_of(fleet.guards[0]).wake_state, GUARD_REDIS_UP);
-    expect_row(0, "k", "k v1");
-    assert_int_not_equal(stats_of(fleet.guards[0]).wake_state, GUARD_REDIS_UP);
-    proxy_set(proxy, 0, PROXY_NONE, 0);
-    WAIT_UNTIL(is_up(fleet.guards[0]));
-    fleet_close();
-    proxy_close(&proxy);
-}
-
-/* No failure lease here: the lease is simply given back, and everybody hears of it at once. */
-TEST(all_wake_when_a_lease_is_given_back_and_one_takes_it, P30)
-{
-    enum { EACH = 5 };
-    static struct ask holder, asks[3 * EACH];
-    uint64_t acquired = 0;
-    fleet.policy.lease_ms = fleet.policy.max_hold_ms = 30000;
-    fleet_open(4);
-    source_shut(&fleet.source);
-    ask_start(0, &holder, "k");
-    WAIT_UNTIL(fleet.source.begun == 1);
-    for (size_t i = 0; i < COUNT(asks); i++)
-        ask_start(1 + i % 3, &asks[i], "k");
-    for (size_t i = 1; i < 4; i++)
-        WAIT_UNTIL(stats_of(fleet.guards[i]).lease_busy > 0 && stats_of(fleet.guards[i]).waiters == EACH);
-    assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
-    ask_wait(&holder);
-    assert_int_equal(holder.result.status, GUARD_CLOSING);
-    WAIT_UNTIL(fleet.source.begun == 2);
-    source_open(&fleet.source);
-    for (size_t i = 0; i < COUNT(asks); i++)
-        expect_answer(&asks[i], "k v1");
-    for (size_t i = 1; i < 4; i++)
-        acquired += stats_of(fleet.guards[i]).lease_acquired;
-    assert_int_equal(acquired, 1);
-    assert_int_equal(fleet.source.begun, 2);
-}
-
 /* ---- what is written ---- */
 
 /* One line of MONITOR: +TIME [DB CLIENT] "COMMAND" "ARGUMENT"... */
@@ -320,97 +269,6 @@ TEST(nothing_is_written_but_by_the_scripts, P38)
     assert_true(written >= 8); /* four leases and more, three values, one failure */
 }
 
-TEST(the_stale_time_is_not_shortened_by_jitter, P37)
-{
-    enum { FRESH_MS = 10000, STALE_MS = 50000, KEYS = 20 };
-    char key[16], row[24];
-    fleet.policy.fresh_ms = FRESH_MS;
-    fleet.policy.stale_ms = STALE_MS;
-    fleet.policy.jitter_percent = 90;
-    fleet_open(1);
-    for (int i = 0; i < KEYS; i++) {
-        snprintf(key, sizeof key, "j%d", i);
-        snprintf(row, sizeof row, "j%d v1", i);
-        uint64_t begun_ms = rig_now_ms();
-        struct guard_result loaded = expect_row(0, key, row);
-        long long ttl_ms = redis_number("PTTL", key, 'v');
-        long long took_ms = (long long)(rig_now_ms() - begun_ms) + 2;
-        assert_in_range(loaded.left_ms, FRESH_MS / 10, FRESH_MS);
-        assert_in_range(ttl_ms, (long long)loaded.left_ms + STALE_MS - took_ms,
-                        loaded.left_ms + STALE_MS + 2);
-    }
-}
-
-/* ---- invalidating ---- */
-
-TEST(an_invalidation_whose_reply_is_lost_is_repeated_without_harm, P41)
-{
-    struct proxy *proxy = NULL;
-    char url[64];
-    struct guard_invalidated result;
-    assert_true(proxy_open_to(rig_redis.port, &proxy));
-    fleet.config.redis_limit_ms = 1000;
-    fleet_add();
-    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
-    fleet.config.redis_url = url;
-    fleet_open(2);
-    expect_row(0, "k", "k v1");
-    fleet.source.version = 2;
-    proxy_mark(proxy, 0, "i - k", PROXY_FREEZE_REPLIES);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[1], KEY_CHANGE("k", 3500), &result), GUARD_UNKNOWN);
-    assert_false(is_cached("k")); /* it ran */
-    expect_row(0, "k", "k v2");
-    fleet.source.version = 3;
-    proxy_set(proxy, 0, PROXY_NONE, 0);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[1], KEY_CHANGE("k", 10000), &result), GUARD_OK);
-    assert_true(result.value_dropped);
-    expect_row(1, "k", "k v3");
-    assert_true(stats_of(fleet.guards[1]).redis_timeouts > 0);
-    fleet_close();
-    proxy_close(&proxy);
-}
-
-struct restless {
-    atomic_uint begun;
-};
-
-/* What it reads is out of date before it can be stored, every time. */
-static void load_and_invalidate(struct guard_load *load, void *context)
-{
-    struct restless *restless = context;
-    struct guard_invalidated result;
-    unsigned version = atomic_fetch_add(&restless->begun, 1) + 1;
-    char row[32];
-    source_pass(&fleet.source, load); /* once all have come */
-    guard_invalidate_wait(fleet.guards[1], KEY_CHANGE(guard_load_key(load), 10000), &result);
-    int bytes = snprintf(row, sizeof row, "k v%u", version);
-    guard_load_done(load, row, (size_t)bytes, NULL);
-}
-
-TEST(a_key_that_is_invalidated_during_every_load_is_answered_after_few, P44)
-{
-    enum { EACH = 10, ROUNDS = 3, LOADS_EACH = ROUNDS + 1 };
-    static struct restless restless;
-    static struct ask asks[2 * EACH];
-    fleet.policy.loader = load_and_invalidate;
-    fleet.policy.context = &restless;
-    fleet_open(2);
-    source_shut(&fleet.source);
-    for (size_t i = 0; i < COUNT(asks); i++)
-        ask_start(i % 2, &asks[i], "k");
-    WAIT_UNTIL(FLEET_SUM(waiters) == COUNT(asks));
-    source_open(&fleet.source);
-    for (size_t i = 0; i < COUNT(asks); i++) {
-        ask_wait(&asks[i]);
-        assert_int_equal(asks[i].result.status, GUARD_OK);
-        assert_false(asks[i].result.stored);
-        ask_clear(&asks[i]);
-    }
-    assert_in_range(restless.begun, 1, 2 * LOADS_EACH);
-    assert_false(is_cached("k"));
-    assert_false(is_leased("k"));
-}
-
 /* ---- connections ---- */
 
 /* One get after another, a little apart, so that there is always one under way whose time is not over when a
@@ -471,44 +329,6 @@ TEST(a_reply_beyond_its_limit_never_reaches_a_later_caller, P52)
     assert_int_equal(stats_of(fleet.guards[0]).entry_rejected, 0);
     fleet_close();
     proxy_close(&proxy);
-}
-
-/* A listener whose queue is full answers no SYN: what a firewall that drops looks like. */
-static int open_black_hole(uint16_t *port, int fillers[3])
-{
-    struct net_address address;
-    int fd = socket_listen(0, 0, port);
-    assert_true(net_address_init(&address, "127.0.0.1", *port));
-    for (size_t i = 0; i < 3; i++) {
-        fillers[i] = net_connect_start(&address);
-        assert_int_not_equal(fillers[i], -1);
-    }
-    struct pollfd last = {.fd = fillers[2], .events = POLLOUT};
-    assert_int_equal(poll(&last, 1, 50), 0); /* the queue is full indeed */
-    return fd;
-}
-
-TEST(a_redis_behind_a_black_hole_is_given_up_at_the_connect_limit, P56)
-{
-    enum { CONNECT_MS = 200 };
-    uint16_t port = 0;
-    int fillers[3];
-    char url[64];
-    int hole = open_black_hole(&port, fillers);
-    fleet.config.connect_limit_ms = CONNECT_MS;
-    fleet.config.redis_limit_ms = CONNECT_MS;
-    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)port);
-    fleet.config.redis_url = url;
-    fleet_add();
-    uint64_t begun_ms = rig_now_ms();
-    assert_false(expect_row(0, "k", "k v1").stored);
-    WAIT_UNTIL(stats_of(fleet.guards[0]).redis_timeouts >= 2); /* given up, and tried again */
-    assert_in_range(rig_now_ms() - begun_ms, CONNECT_MS, 10000);
-    assert_int_equal(stats_of(fleet.guards[0]).redis_connects, 0);
-    fleet_close();
-    for (size_t i = 0; i < 3; i++)
-        close(fillers[i]);
-    close(hole);
 }
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

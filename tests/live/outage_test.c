@@ -95,55 +95,6 @@ TEST(what_was_answered_is_answered_while_redis_is_away_and_not_after)
     assert_int_equal(stats_of_first().near_cleared, 2);
 }
 
-TEST(what_was_not_there_is_loaded_once)
-{
-    fleet_open(1);
-    kill_redis();
-    expect_row(0, "k", "k v1");
-    for (int i = 0; i < 100; i++)
-        expect_kept(0, "k", "k v1");
-    assert_int_equal(loads(), 1);
-}
-
-/* All that wait while it runs, though they came after its query began. */
-TEST(who_comes_during_that_load_needs_no_other)
-{
-    static struct ask first, asks[20];
-    fleet_open(1);
-    kill_redis();
-    source_shut(&fleet.source);
-    ask_start(0, &first, "k");
-    WAIT_UNTIL(loads() == 1);
-    for (size_t i = 0; i < 20; i++)
-        ask_start(0, &asks[i], "k");
-    WAIT_UNTIL(stats_of_first().waiters == 21);
-    source_open(&fleet.source);
-    expect_answer(&first, "k v1");
-    for (size_t i = 0; i < 20; i++)
-        expect_answer(&asks[i], "k v1");
-    assert_int_equal(loads(), 1);
-    assert_int_equal(stats_of_first().kept, 20);
-}
-
-TEST(an_absent_row_is_kept_and_a_failure_is_not)
-{
-    fleet.policy.failure_ms = 1;
-    fleet_open(1);
-    kill_redis();
-    fleet.source.verdict = SOURCE_ABSENT;
-    expect(0, "absent", GUARD_ABSENT);
-    assert_int_equal(expect(0, "absent", GUARD_ABSENT).source, GUARD_FROM_KEPT);
-    fleet.source.verdict = SOURCE_FAIL;
-    expect(0, "failed", GUARD_FAILED);
-    unsigned before = loads();
-    fleet.source.verdict = SOURCE_ROW;
-    struct guard_result result;
-    WAIT_UNTIL((result = get_of(0, "failed"), result.status == GUARD_OK));
-    assert_row(&result, "failed v1");
-    guard_value_unref(&result.value);
-    assert_true(loads() > before);
-}
-
 TEST(with_no_span_every_answer_is_a_load_as_it_is_without_memory)
 {
     for (int i = 0; i < 2; i++) {
@@ -226,19 +177,6 @@ TEST(a_hung_redis_costs_half_of_its_limit_and_no_load)
     assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_CACHE);
 }
 
-/* It is late, and says in the end that there is nothing: that is its word. */
-TEST(what_redis_says_counts_also_if_it_is_late)
-{
-    static struct ask ask;
-    fleet_open(1);
-    stack_redis_pause(&redis);
-    ask_start(0, &ask, "k"); /* nothing is kept of it */
-    WAIT_UNTIL(stats_of_first().redis_round_trips > 0);
-    stack_redis_resume(&redis);
-    expect_answer(&ask, "k v1");
-    assert_int_equal(stats_of_first().kept, 0);
-}
-
 /* A message that was lost, say. */
 TEST(what_redis_has_no_more_is_loaded_though_it_is_kept)
 {
@@ -290,26 +228,6 @@ static void open_two(void)
                stats_of_first().wake_state != GUARD_REDIS_UP);
 }
 
-static void confirm(size_t i)
-{
-    struct guard_invalidated invalidated;
-    atomic_fetch_add(&fleet.source.version, 1);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[i], KEY_CHANGE("k", RIG_LIMIT_MS), &invalidated),
-                     GUARD_OK);
-}
-
-TEST(an_edit_that_another_process_confirmed_shows_when_it_is_back)
-{
-    open_two();
-    confirm(1);
-    expect_kept(0, "k", "k v1"); /* the price */
-    expect_row(1, "k", "k v2");
-    cut_off(false);
-    WAIT_UNTIL(is_up(fleet.guards[0]));
-    for (int i = 0; i < 20; i++)
-        expect_row(0, "k", "k v2");
-}
-
 /* Unconfirmed as it is. */
 TEST(an_invalidation_by_this_process_shows_at_once)
 {
@@ -329,77 +247,7 @@ TEST(an_invalidation_by_this_process_shows_at_once)
     WAIT_UNTIL(is_up(fleet.guards[0]));
 }
 
-static void load_tagged(struct guard_load *load, void *context)
-{
-    assert_int_equal(guard_load_tag(load, "group"), GUARD_OK);
-    source_load(load, context);
-}
-
-TEST(so_does_one_of_a_tag)
-{
-    struct guard_invalidated invalidated;
-    fleet.policy.tagged = true;
-    fleet.policy.loader = load_tagged;
-    open_two();
-    expect_kept(0, "k", "k v1");
-    atomic_store(&fleet.source.version, 2);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("group", 50), &invalidated),
-                     GUARD_UNKNOWN);
-    expect_row(0, "k", "k v2");
-    expect_kept(0, "k", "k v2");
-    cut_off(false);
-    WAIT_UNTIL(is_up(fleet.guards[0]));
-}
-
 /* ---- who asks ---- */
-
-TEST(a_peek_may_have_it_and_says_so_and_a_revalidation_loads)
-{
-    fleet_open(1);
-    expect_row(0, "k", "k v1");
-    kill_redis();
-    struct guard_result peeked = get_as(0, "k", GUARD_PEEK);
-    assert_row(&peeked, "k v1");
-    assert_int_equal(peeked.source, GUARD_FROM_KEPT);
-    guard_value_unref(&peeked.value);
-    assert_int_equal(get_as(0, "other", GUARD_PEEK).status, GUARD_UNKNOWN);
-    atomic_store(&fleet.source.version, 2);
-    struct guard_result revalidated = get_as(0, "k", GUARD_REVALIDATE);
-    assert_row(&revalidated, "k v2");
-    assert_int_equal(revalidated.source, GUARD_FROM_LOAD);
-    guard_value_unref(&revalidated.value);
-    expect_kept(0, "k", "k v2");
-}
-
-static enum guard_source inner_source;
-
-/* "outer" is made of "k". */
-static void load_outer(struct guard_load *load, void *context)
-{
-    struct guard_result inner;
-    if (strcmp(guard_load_key(load), "outer") != 0) {
-        source_load(load, context);
-        return;
-    }
-    guard_load_get(load, &(struct guard_request){.kind = fleet.kinds[0], .key = "k"}, &inner);
-    atomic_fetch_add(&fleet.accepted[0], 1); /* a get like any other */
-    atomic_fetch_add(&fleet.answered, 1);
-    inner_source = inner.source;
-    guard_load_done(load, inner.value->body, inner.value->body_bytes, NULL);
-    guard_value_unref(&inner.value);
-}
-
-/* What it makes of that could be stored for the fleet when Redis is back. */
-TEST(a_loader_loads)
-{
-    fleet.policy.loader = load_outer;
-    fleet_open(1);
-    expect_row(0, "k", "k v1");
-    kill_redis();
-    atomic_store(&fleet.source.version, 2);
-    expect_row(0, "outer", "k v2");
-    assert_int_equal(inner_source, GUARD_FROM_LOAD);
-}
 
 TEST(of_many_each_has_its_own_and_at_once_only_if_all_are_there)
 {

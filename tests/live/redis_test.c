@@ -143,29 +143,6 @@ TEST(a_name_with_several_addresses_is_tried_until_one_answers)
     rig_expect_pong();
 }
 
-TEST(values_of_any_bytes_and_sizes_come_back_whole)
-{
-    enum { BIG = 3 << 20 };
-    static const size_t sizes[] = {0, 1, 1023, 1024, 16383, 16384, 16385, 65536, 1 << 20, BIG};
-    char *value = malloc(BIG);
-
-    for (size_t i = 0; i < BIG; i++)
-        value[i] = (char)(i * 31 + i / 251);
-    rig_start(server.url);
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        const char *argv[] = {"ECHO", value};
-        const size_t argv_bytes[] = {4, sizes[i]};
-        struct call call = {.answered = 0};
-
-        assert_true(redis_send(rig.redis, 2, argv, argv_bytes, call_replied, &call));
-        rig_wait_until(call.answered > 0);
-        assert_int_equal(call.outcome, REDIS_REPLIED);
-        assert_int_equal(call.type, REDIS_REPLY_STRING);
-        assert_int_equal(call.bytes, sizes[i]);
-    }
-    free(value);
-}
-
 TEST(an_acl_user_and_a_database_number_are_used)
 {
     char url[96];
@@ -242,20 +219,6 @@ TEST(a_password_in_a_file_is_read_at_each_login)
     rig_expect_pong();
     rig_finish();
     assert_int_equal(unlink(path), 0);
-}
-
-TEST(a_denied_connection_comes_up_once_the_operator_has_acted)
-{
-    char url[96];
-
-    snprintf(url, sizeof url, "redis://late:hunter2@127.0.0.1:%u", (unsigned)server.port);
-    rig_start(url);
-    rig_wait_until(rig.state_count > 0);
-    assert_int_equal(rig.states[0], GUARD_REDIS_DENIED);
-    ask_server("ACL SETUSER late on >hunter2 ~* &* +@all");
-    rig_wait_up();
-    assert_int_equal(rig.states[1], GUARD_REDIS_UP);
-    rig_expect_pong();
 }
 
 TEST(a_login_without_setname_role_and_script_load_works_with_eval)
