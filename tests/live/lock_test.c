@@ -30,18 +30,6 @@ TEST(a_latch_opens_once_all_parties_are_there, P116)
     assert_int_equal(lock_of(one, &request).status, GUARD_LOCK_OK);
 }
 
-TEST(a_latch_says_how_many_parties_are_missing)
-{
-    struct guard_locks *locks = locks_open();
-    const char *name = "start:43";
-    struct guard_lock_request request = lock_request(GUARD_LOCK_LATCH, &name);
-    request.limit = 3;
-    request.wait_ms = 0;
-    struct guard_lock_result result = lock_of(locks, &request);
-    assert_int_equal(result.status, GUARD_LOCK_BUSY);
-    assert_int_equal(result.before, 2);
-}
-
 /* ---- waiting ---- */
 
 TEST(what_one_thread_does_in_turn_is_done_in_that_order, P121)
@@ -57,14 +45,6 @@ TEST(what_one_thread_does_in_turn_is_done_in_that_order, P121)
     }
     assert_given(&hold);
 }
-
-/* ---- several names ---- */
-
-struct mover {
-    struct guard_locks *locks;
-    const char *names[2];
-    unsigned moved;
-};
 
 /* ---- owners ---- */
 
@@ -217,21 +197,6 @@ TEST(what_was_given_back_before_the_close_is_not_lost_by_it, P121)
     assert_int_equal(atomic_load(&held.losses), 0);
     assert_int_equal(atomic_load(&held.givens), 1);
     assert_int_equal(atomic_load(&held.given), GUARD_LOCK_OK);
-}
-
-TEST(closing_right_after_the_beginning_waits_for_nothing)
-{
-    for (int i = 0; i < 20; i++) {
-        struct guard_locks *locks = NULL;
-        const char *name = "catalog";
-        struct taking taking;
-        assert_int_equal(guard_locks_open(&locks_rig.config, &locks, NULL), GUARD_OK);
-        if (i % 2 == 0)
-            take_start(locks, &taking, lock_request(GUARD_LOCK_FAIR, &name));
-        guard_locks_close(&locks, 10000);
-        if (i % 2 == 0 && taking.result.hold != NULL)
-            assert_int_equal(guard_unlock_wait(&taking.result.hold), GUARD_LOCK_LOST);
-    }
 }
 
 static void *lock_and_unlock_until_refused(void *context)
