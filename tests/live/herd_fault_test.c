@@ -76,28 +76,6 @@ TEST(a_target_that_hangs_up_on_options_is_asked_a_request_of_the_run)
     assert_asked_before("POST", 0, false); /* it may change something */
 }
 
-TEST(what_answers_to_options_is_asked_nothing_else)
-{
-    char why[WORK_WHY_BYTES] = "";
-    burst_of(4, "/ok");
-    assert_true(herd_start(&work, &herd, why));
-    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 0);
-    assert_string_equal(herd_note(herd), "");
-    herd_end(&herd, &run.records, &run.strain, why);
-}
-
-TEST(a_silent_target_may_be_tested_and_everybody_runs_out_of_time)
-{
-    uint16_t port; /* nobody ever accepts there: connections come about, and no byte */
-    int fd = socket_listen(0, 100, &port);
-    burst_of(20, "/ok");
-    retarget(port);
-    work.request_limit_ms = 100;
-    run_all();
-    assert_int_equal(count_outcome(RECORD_TIMEOUT), 20);
-    close(fd);
-}
-
 /* Some are connected and hear nothing, the others are not. */
 static void assert_mostly_unconnected(void)
 {
@@ -158,27 +136,6 @@ TEST(a_listen_queue_that_overflowed_is_named_with_its_length)
     close(long_fd);
 }
 
-TEST(a_target_that_goes_away_is_refused_to_each_one)
-{
-    enum { DURATION_MS = 4000, COUNT = DURATION_MS / 2 }; /* so long that it goes away in the middle */
-    struct herd_server other;
-    struct herd_server usual = server;
-    assert_true(herd_server_start(&other));
-    server = other;
-    rate_of(500, DURATION_MS, "/ok");
-    server = usual;
-    work.keeps_alive = false;
-    run_begin();
-    wait_until(&run.progress.answered, 80);
-    herd_server_stop(&other);
-    run_watch();
-    run_end();
-    assert_true(run.good);
-    assert_int_equal(run.records.count, COUNT);
-    assert_in_range(count_outcome(RECORD_ANSWERED), 50, COUNT - 50);
-    assert_true(count_outcome(RECORD_REFUSED) >= 50);
-}
-
 /* Runs as nobody, who cannot raise the limit again; true in shared memory if all was as it should be. */
 static void refuse_without_files(_Atomic bool *good)
 {
@@ -215,13 +172,6 @@ TEST(too_few_local_ports_are_told_with_what_helps)
     assert_refused((const char *const[]){"192.0.2.1:80", "sysctl -w net.ipv4.ip_local_port_range", NULL});
 }
 
-TEST(work_that_makes_no_sense_is_not_started)
-{
-    burst_of(10, "/ok");
-    work.round_count = 0;
-    assert_refused((const char *const[]){"rounds: 0", NULL});
-}
-
 /* ---- while it runs ---- */
 
 /* The generators are our only children with that name. */
@@ -256,16 +206,6 @@ TEST(an_aborted_run_ends_at_once_and_keeps_what_there_is)
     assert_true(count_outcome(RECORD_UNSENT) >= 100);
     for (size_t i = 0; i < run.records.count; i++)
         assert_true(run.records.at[i].due_us < clock_us() && run.records.at[i].end_us > 0);
-}
-
-TEST(a_burst_that_is_aborted_before_its_barrier_asks_nobody)
-{
-    burst_of(50, "/ok");
-    assert_true(herd_start(&work, &herd, run.why));
-    run_end();
-    assert_true(run.good);
-    assert_int_equal(run.records.count, 0);
-    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 0);
 }
 
 TEST(a_killed_generator_is_told_and_all_its_records_are_kept)
@@ -315,25 +255,6 @@ TEST(the_others_do_not_wait_for_a_dead_generator_at_the_barrier)
     assert_int_equal(count_outcome(RECORD_ANSWERED), 150);
 }
 
-TEST(generators_do_not_hear_what_a_terminal_tells_everybody)
-{
-    enum { COUNT = 4000 }; /* seconds of work: they are told long before its end */
-    pid_t pids[GENERATORS];
-    rate_of(1000, COUNT, "/ok");
-    run_begin();
-    wait_until_sent(50);
-    assert_int_equal(find_generators(getpid(), pids), GENERATORS);
-    for (size_t i = 0; i < GENERATORS; i++) {
-        kill(pids[i], SIGINT);
-        kill(pids[i], SIGTERM);
-        kill(pids[i], SIGHUP);
-    }
-    run_watch();
-    run_end();
-    assert_true(run.good);
-    assert_int_equal(count_outcome(RECORD_ANSWERED), COUNT);
-}
-
 static bool is_alive(pid_t pid)
 {
     struct proc_look look;
@@ -365,22 +286,6 @@ TEST(generators_die_with_the_program)
     while ((is_alive(pids[0]) || is_alive(pids[1])) && clock_us() < end_us)
         clock_pause_ms(2);
     assert_false(is_alive(pids[0]) || is_alive(pids[1]));
-}
-
-TEST(a_run_leaves_no_descriptor_and_no_process_behind)
-{
-    pid_t pids[GENERATORS];
-    rate_of(100, 50, "/ok");
-    run_all();
-    int before = dup(0);
-    close(before);
-    for (int i = 0; i < 3; i++) {
-        run_all();
-    }
-    int after = dup(0);
-    close(after);
-    assert_int_equal(after, before);
-    assert_int_equal(find_generators(getpid(), pids), 0);
 }
 
 TEST_GROUP(.up = start_server, .down = stop_server, .after = clear_run);

@@ -4,8 +4,6 @@
 #include "load/stack/stack.h"
 #include "tests/live/herd_rig.h"
 
-#include <math.h>
-
 enum { CROWD = 20000, SILENCE_MS = 10000, STALL_MS = 300 };
 
 /* ---- bursts ---- */
@@ -95,28 +93,6 @@ TEST(rounds_use_the_same_connections_and_do_not_overlap)
     assert_int_equal(atomic_load(&server.seen->accepted[HERD_SERVER_HTTP]), 200 + 1); /* and the probe */
 }
 
-TEST(rounds_begin_as_far_apart_as_told)
-{
-    burst_of(20, "/ok");
-    work.round_count = 3;
-    work.every_ms = 60;
-    run_all();
-    assert_rounds(20, 3, 60000);
-    work.every_ms = 0;
-    work.pause_ms = 60;
-    run_all();
-    assert_rounds(20, 3, 60000);
-}
-
-TEST(connections_that_the_server_closes_are_made_again_for_the_next_round)
-{
-    burst_of(100, "/close");
-    work.round_count = 3;
-    run_all();
-    assert_int_equal(count_outcome(RECORD_ANSWERED), 300);
-    assert_int_equal(atomic_load(&server.seen->accepted[HERD_SERVER_HTTP]), 300 + 1);
-}
-
 TEST(connections_that_time_out_before_the_barrier_are_made_again)
 {
     enum { COUNT = 50, TIMES = 5 }; /* more than a connection is tried that does not last */
@@ -137,23 +113,6 @@ TEST(connections_that_time_out_before_the_barrier_are_made_again)
     run_watch();
     run_end();
     assert_int_equal(count_outcome(RECORD_ANSWERED), COUNT);
-}
-
-TEST(connections_follow_their_request_to_its_target)
-{
-    uint32_t by_target[2] = {0};
-    burst_of(100, "/ok");
-    add_target(server.ports[HERD_SERVER_HTTP_TOO]);
-    assert_true(work_url_add(&work, "/key/{1-9} weight 2", run.why));
-    work.urls[1].target = 1;
-    work.round_count = 4;
-    run_all();
-    assert_int_equal(count_outcome(RECORD_ANSWERED), 400);
-    for (size_t i = 0; i < run.records.count; i++)
-        by_target[run.records.at[i].target]++;
-    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), by_target[0]);
-    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP_TOO]), by_target[1]);
-    assert_true(by_target[0] > 0 && by_target[1] > by_target[0]);
 }
 
 /* ---- catalogd ---- */
@@ -262,26 +221,6 @@ TEST(requests_are_due_at_even_distances_from_the_barrier_on)
     assert_true(run.strain.busiest > 0);
 }
 
-TEST(random_arrivals_are_as_many_and_anywhere_in_the_run)
-{
-    uint32_t in_tenth[10] = {0};
-    uint64_t close_count = 0;
-    rate_of(5000, 400, "/ok");
-    work.is_poisson = true;
-    run_all();
-    assert_int_equal(run.records.count, 2000);
-    for (size_t i = 0; i < run.records.count; i++) {
-        uint64_t at_us = run.records.at[i].due_us - run.begin_us;
-        assert_true(at_us < 400000);
-        in_tenth[at_us / 40000]++;
-        close_count += i > 0 && run.records.at[i].due_us - run.records.at[i - 1].due_us < 100;
-    }
-    for (int i = 0; i < 10; i++)
-        assert_true(fabs(in_tenth[i] - 200.0) < 4 * sqrt(200));
-    /* One gap in 1 - 1/sqrt(e) is shorter than half of the mean; if they were even, none would be. */
-    assert_true(fabs((double)close_count - 2000 * (1 - exp(-0.5))) < 4 * sqrt(2000 * 0.39 * 0.61));
-}
-
 TEST(a_rate_opens_connections_only_as_they_are_needed)
 {
     rate_of(200, 500, "/ok");
@@ -293,39 +232,6 @@ TEST(a_rate_opens_connections_only_as_they_are_needed)
     run_all();
     assert_int_equal(count_outcome(RECORD_ANSWERED), 100);
     assert_int_equal(atomic_load(&server.seen->accepted[HERD_SERVER_HTTP]), 1 + 1);
-}
-
-TEST(a_request_may_have_a_connection_of_its_own)
-{
-    rate_of(1000, 300, "/ok");
-    work.keeps_alive = false;
-    run_all();
-    assert_int_equal(count_outcome(RECORD_ANSWERED), 300);
-    assert_int_equal(atomic_load(&server.seen->accepted[HERD_SERVER_HTTP]), 300 + 1);
-}
-
-TEST(an_idle_connection_gives_way_to_one_for_another_target)
-{
-    rate_of(10, 200, "/ok"); /* the second is due long after the first is answered */
-    add_target(server.ports[HERD_SERVER_HTTP_TOO]);
-    work.connection_count = work.generator_count = 1;
-    work.request_limit_ms = 5000;
-    run_all();
-    assert_int_equal(count_outcome(RECORD_ANSWERED), 2);
-    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 1);
-    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP_TOO]), 1);
-}
-
-TEST(one_connection_serves_all_who_wait_whatever_their_target)
-{
-    rate_of(100000, 1, "/ok");
-    add_target(server.ports[HERD_SERVER_HTTP_TOO]);
-    work.connection_count = work.generator_count = 1;
-    run_all();
-    assert_int_equal(count_outcome(RECORD_ANSWERED), 100);
-    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 50);
-    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP_TOO]), 50);
-    assert_true(run.strain.waited_count > 0);
 }
 
 TEST(who_cannot_leave_within_the_limit_is_unsent)
@@ -476,18 +382,6 @@ TEST(as_many_hang_up_as_were_told_to)
         if (record->outcome == RECORD_LEFT)
             assert_true(record->end_us >= record->sent_us + 50000);
     }
-}
-
-TEST(a_round_is_over_with_the_last_of_its_limits)
-{
-    enum { COUNT = 200, ROUNDS = 4, EACH_MS = 100 };
-    burst_of(COUNT, "/hang");
-    work.round_count = ROUNDS;
-    work.request_limit_ms = EACH_MS;
-    run_all();
-    assert_int_equal(count_outcome(RECORD_TIMEOUT), COUNT * ROUNDS);
-    assert_true(clock_us() <
-                run.begin_us + COUNT * ROUNDS * EACH_MS * 1000 / 4); /* not one after the other */
 }
 
 TEST(connections_come_from_several_addresses_in_turn)
