@@ -113,18 +113,6 @@ static void assert_status(struct service *service, enum document_kind kind, cons
     guard_value_unref(&result.value);
 }
 
-/* The watcher looks at the schema once a second, for two seconds at most. True: closing took no longer than half the
- * shorter of the two. A machine that does other things may need that long, so one of several tries is enough; who waited
- * for the watcher would not be so quick in any. */
-enum { AT_ONCE_MS = 500, TRIES = 10 };
-
-static bool closes_at_once(struct service *service)
-{
-    uint64_t begin_us = clock_us();
-    close_service(service);
-    return clock_us() - begin_us < (uint64_t)AT_ONCE_MS * 1000;
-}
-
 static bool becomes_ready(const struct service *service, bool wanted)
 {
     uint64_t end_us = clock_after_ms(LIMIT_MS);
@@ -243,30 +231,6 @@ TEST(a_database_without_the_schema_is_not_ready_until_it_has_it)
     query("empty", "DROP TABLE products");
     assert_status(&service, DOCUMENT_PRODUCT, "product:6", GUARD_FAILED, GUARD_FAILURE_REJECTED);
     assert_true(becomes_ready(&service, false));
-}
-
-TEST(a_service_whose_database_is_away_at_start_opens_and_closes_at_once)
-{
-    bool at_once = false;
-    for (int try = 0; try < TRIES && !at_once; try++) {
-        open_service(&service, "nowhere", defaults);
-        assert_false(catalog_ready(service.catalog));
-        assert_status(&service, DOCUMENT_PRODUCT, "product:7", GUARD_FAILED, GUARD_FAILURE_REJECTED);
-        at_once = closes_at_once(&service);
-    }
-    assert_true(at_once);
-}
-
-TEST(closing_does_not_wait_for_a_stopped_database)
-{
-    bool at_once = false;
-    stack_postgres_pause(&postgres);
-    for (int try = 0; try < TRIES && !at_once; try++) {
-        open_service(&service, "postgres", defaults);
-        at_once = closes_at_once(&service);
-    }
-    stack_postgres_resume(&postgres);
-    assert_true(at_once);
 }
 
 TEST(a_policy_that_the_guard_refuses_is_reported)

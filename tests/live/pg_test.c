@@ -14,7 +14,6 @@
 #include "tests/support/sockets.h"
 #include "tests/support/test.h"
 
-#include <inttypes.h>
 #include <libpq-fe.h>
 #include <pthread.h>
 #include <signal.h>
@@ -386,18 +385,6 @@ TEST(a_stopped_server_does_not_hold_anyone_past_the_deadline)
     assert_in_range(close_ms, 0, 1000 + SLACK_MS);
 }
 
-TEST(a_server_that_was_stopped_is_used_again)
-{
-    assert_answers();
-    stack_postgres_pause(&postgres);
-    struct asking echo = {.statement = ECHO, .param = "x", .left_ms = 100};
-    ask(&echo);
-    assert_int_equal(pg_pool_state(pool), PG_STATE_DOUBT);
-    stack_postgres_resume(&postgres);
-    assert_int_equal(echo.outcome, PG_TIMEOUT);
-    assert_answers();
-}
-
 TEST(a_connection_that_was_terminated_while_idle_is_replaced_unnoticed, P61)
 {
     for (unsigned round = 0; round < 5; round++) {
@@ -422,13 +409,6 @@ TEST(a_query_that_an_administrator_ended_is_not_started_again, P61)
     assert_string_equal(nap.fault.sqlstate, "57P01");
     assert_int_equal(stack_postgres_count(&postgres, mark, "/* nap */"), 1);
     assert_int_equal(pg_pool_state(pool), PG_STATE_DOWN);
-    assert_answers();
-}
-
-TEST(a_restarted_server_is_used_again)
-{
-    assert_answers();
-    assert_true(stack_postgres_restart(&postgres));
     assert_answers();
 }
 
@@ -501,23 +481,6 @@ TEST(the_query_of_a_killed_process_ends_within_seconds)
     waitpid(child, NULL, 0);
     assert_true(started);
     assert_running_soon("/* nap */", 0, LIMIT_MS);
-}
-
-TEST(a_killed_server_is_unavailable_until_it_is_back)
-{
-    struct asking nap = {.cancel_fd = 0};
-    pthread_t thread;
-    nap_until_started(&thread, &nap);
-    stack_postgres_kill(&postgres);
-    pthread_join(thread, NULL);
-    struct asking echo = asked(ECHO, "x");
-    assert_true(stack_postgres_restart(&postgres));
-    assert_int_equal(nap.outcome, PG_UNAVAILABLE);
-    assert_int_equal(echo.outcome, PG_UNAVAILABLE);
-    assert_string_equal(echo.fault.sqlstate, "");
-    assert_in_range(echo.took_ms, 0, SLACK_MS);
-    assert_int_equal(pg_pool_state(pool), PG_STATE_DOWN);
-    assert_answers();
 }
 
 TEST(a_full_server_is_unavailable_until_someone_leaves, P61)
