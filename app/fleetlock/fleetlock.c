@@ -34,7 +34,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_BY_SIGNAL = 128, CONNECT_LIMIT_MS = 5000, DRAIN_MS = 1000, LOOKS_PER_LEASE = 12 };
+enum {
+    EXIT_BY_SIGNAL = 128,
+    CONNECT_LIMIT_MS = 5000,
+    DRAIN_MS = 1000,
+    LOOKS_PER_LEASE = 12,
+    YOUNG_BYTES = 128
+};
 
 struct fleetlock {
     struct options options;
@@ -141,6 +147,8 @@ static int open_locks(struct fleetlock *fleetlock)
         config.url_count = options->url_count;
     }
     config.max_lease_ms = options->max_lease_ms;
+    if (config.fence_ms < config.max_lease_ms)
+        config.fence_ms = config.max_lease_ms;
     config.warn_ms = options->grace_ms + options->lease_ms / 20; /* to send the signal, and to be scheduled */
     if (guard_locks_open(&config, &fleetlock->locks, &error) == GUARD_OK)
         return 0;
@@ -180,12 +188,48 @@ static int await_answer(const struct fleetlock *fleetlock)
     }
 }
 
+/* A master that may have forgotten a holder. */
+static void say_young(const struct guard_lock_view *view, char out[static YOUNG_BYTES])
+{
+    snprintf(out, YOUNG_BYTES, "the masters grant nothing for %" PRIu32 " s: they must be up for --max-lease",
+             (view->young_ms + 999) / 1000);
+}
+
+/* Who has it. Several names: the first of them that is held. False: nobody, or it is not known. */
+static bool find_holder(const struct fleetlock *fleetlock, const char **name, struct guard_lock_view *view)
+{
+    const struct options *options = &fleetlock->options;
+    for (size_t i = 0; i < options->name_count; i++) {
+        *name = options->names[i];
+        if (guard_lock_look(fleetlock->locks, *name, view, NULL) == GUARD_LOCK_OK &&
+            (view->holder_count > 0 || view->young_ms > 0))
+            return true;
+    }
+    *name = options->names[0];
+    return false;
+}
+
+static void complain_of_busy(const struct fleetlock *fleetlock)
+{
+    const uint32_t before = fleetlock->result.before;
+    struct guard_lock_view view;
+    const char *name;
+    char held[YOUNG_BYTES] = "nobody holds it any more", front[64] = "nobody waits in front";
+    if (find_holder(fleetlock, &name, &view) && view.young_ms > 0)
+        say_young(&view, held);
+    else if (view.holder_count > 0)
+        snprintf(held, sizeof held, "held by %s%s", view.seen[0].who,
+                 view.holder_count > 1 ? " and others" : "");
+    if (before > 0)
+        snprintf(front, sizeof front, "%" PRIu32 " %s in front", before, before == 1 ? "waits" : "wait");
+    complain("%s: not acquired in time; %s; %s", name, held, front);
+}
+
 static int status_of_refusal(const struct fleetlock *fleetlock, enum guard_lock_status status)
 {
     switch (status) {
     case GUARD_LOCK_BUSY:
-        complain("%s: not acquired in time; waiting in front: %" PRIu32, fleetlock->options.names[0],
-                 fleetlock->result.before);
+        complain_of_busy(fleetlock);
         return EX_TEMPFAIL;
     case GUARD_LOCK_UNREACHABLE:
         complain("provider not reachable: %s", fleetlock->why);
@@ -383,6 +427,7 @@ static int print_status(struct fleetlock *fleetlock)
 {
     struct guard_lock_view view;
     struct guard_error error = {.text = ""};
+    char young[YOUNG_BYTES];
     const enum guard_lock_status status =
         guard_lock_look(fleetlock->locks, fleetlock->options.names[0], &view, &error);
     if (status != GUARD_LOCK_OK) {
@@ -395,6 +440,10 @@ static int print_status(struct fleetlock *fleetlock)
         print_seen(&view.seen[i]);
     if (view.seen_count < view.holder_count + view.waiter_count)
         printf("and %" PRIu32 " more\n", view.holder_count + view.waiter_count - view.seen_count);
+    if (view.young_ms > 0) {
+        say_young(&view, young);
+        printf("%s\n", young);
+    }
     if (fflush(stdout) == 0)
         return EX_OK;
     complain("standard output cannot be written: %s", strerror(errno));

@@ -127,6 +127,7 @@ static void on_redis_look(void *context, enum redis_outcome outcome, const struc
         bool seen = lock_wire_read_look(outcome, reply, &view, &why);
         if (outcome != REDIS_REPLIED)
             why = self->node->why;
+        view.young_ms = lock_node_young_ms(self->node, clock_now_us());
         look->looked(look->context, seen ? &view : NULL, why);
     }
     free(look);

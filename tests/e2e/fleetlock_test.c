@@ -204,13 +204,6 @@ TEST(a_command_finds_its_name_and_fence_and_its_status_is_passed_on)
         7, "catalog\n");
 }
 
-TEST(several_names_come_with_a_fence_each)
-{
-    expect(
-        start("a", "b", "--", "sh", "-c", "echo [$FLEETLOCK_NAME]; set -- $FLEETLOCK_FENCE; echo $# fences"),
-        0, "[a b]\n2 fences");
-}
-
 TEST(a_name_with_a_space_is_not_two_names)
 {
     expect(start("a b", "c", "--", "sh", "-c", "echo [$FLEETLOCK_NAME]"), 0, "[a%20b c]\n");
@@ -228,31 +221,7 @@ TEST(a_command_that_cannot_be_run_is_126_and_one_that_is_not_there_127)
     expect(start("x", "--", "no-such-command"), 127, "no-such-command: cannot be run: No such file");
 }
 
-TEST(a_command_leads_a_process_group_of_its_own)
-{
-    struct run run = start("x", HOLD);
-    const struct begun begun = wait_begun(&run);
-    assert_int_equal(getpgid(begun.pid), begun.pid);
-    end(&run);
-    wait_gone(begun.pid);
-}
-
 /* ---- the lock ---- */
-
-TEST(readers_stand_beside_each_other_and_behind_a_writer_that_waits)
-{
-    struct run first = start("x", "--read", HOLD), second = start("x", "--read", HOLD);
-    wait_begun(&first);
-    wait_begun(&second);
-    struct run writer = start("x", "--write", HOLD);
-    expect_status("x", "2 holders, 1 waiting");
-    expect(start("x", "--read", "--wait", "0", "--", "true"), 75, "not acquired in time");
-    struct run *const all[] = {&first, &second, &writer};
-    for (size_t i = 0; i < 3; i++) {
-        wait_begun(all[i]);
-        end(all[i]);
-    }
-}
 
 TEST(permits_are_counted_in_units)
 {
@@ -271,8 +240,16 @@ TEST(permits_are_counted_in_units)
 TEST(a_bounded_wait_ends_with_75_and_leaves_no_place_in_the_queue)
 {
     struct run holder = hold();
-    expect(start("x", "--wait", "2s", "--", "true"), 75, "not acquired in time; waiting in front: 0");
+    char host[64], held[128];
+    assert_int_equal(gethostname(host, sizeof host), 0);
+    snprintf(held, sizeof held, "x: not acquired in time; held by %s:%d; nobody waits in front\n", host,
+             (int)holder.pid);
+    expect(start("x", "--wait", "2s", "--", "true"), 75, held);
     expect_status("x", "1 holder, 0 waiting");
+    struct run waiter = start("x", HOLD);
+    expect_status("x", "1 holder, 1 waiting");
+    expect(start("y", "x", "--wait", "2s", "--", "true"), 75, "; 1 waits in front\n");
+    end(&waiter);
     end(&holder);
 }
 
@@ -373,16 +350,6 @@ TEST(a_command_may_go_on_without_the_lock)
     stack_redis_resume(&redis);
     assert_int_equal(kill(begun.pid, SIGUSR1), 0);
     assert_int_equal(status_of(&run), 5);
-}
-
-TEST(a_redis_that_has_forgotten_the_lock_loses_it)
-{
-    struct run run = start("x", "--lease", "3s", HOLD);
-    const struct begun begun = wait_begun(&run);
-    stack_redis_kill(&redis);
-    assert_true(stack_redis_restart(&redis));
-    expect(run, 74, "the lock is lost");
-    wait_gone(begun.pid);
 }
 
 TEST(a_command_does_not_outlive_a_fleetlock_that_is_killed, P128)
@@ -659,6 +626,9 @@ TEST(redlock_takes_turns)
     how[3] = "--max-lease=4s";
     how[4] = "--lease=4s";
     take_turns();
+    how[3] = "--max-lease=24h"; /* they have not been up for that */
+    expect(start("x", "--wait", "2s", "--", "true"), 75, "; the masters grant nothing for 86");
+    expect_status("x", "the masters grant nothing for 86");
 }
 
 /* ---- secrets and refusals ---- */
@@ -757,11 +727,6 @@ TEST(a_kind_that_a_provider_has_not_is_refused_by_the_name_of_its_option)
     urls = "redis://127.0.0.1:1 redis://127.0.0.1:2 redis://127.0.0.1:3";
     expect(start("x", "--provider", "redlock", "--", "true"), 64,
            "--provider: redlock has no --fair; it has --mutex\n");
-}
-
-TEST(the_help_has_examples)
-{
-    expect(start("--help"), 0, "Examples");
 }
 
 TEST_GROUP(.up = up, .down = down, .before = empty);

@@ -359,11 +359,27 @@ static bool same_holder(const struct guard_lock_view *a, const struct guard_lock
     return a->seen[0].since_s == b->seen[0].since_s && strcmp(a->seen[0].who, b->seen[0].who) == 0;
 }
 
+/* Until so many have grown up that a quorum may vote. */
+static uint32_t quorum_young_ms(const struct redlock *self)
+{
+    const uint64_t now_us = clock_now_us();
+    uint32_t least_ms = UINT32_MAX;
+    for (size_t i = 0; i < self->node_count; i++) {
+        const uint32_t young_ms = lock_node_young_ms(self->nodes[i].node, now_us);
+        size_t grown = 0;
+        for (size_t other = 0; other < self->node_count; other++)
+            grown += lock_node_young_ms(self->nodes[other].node, now_us) <= young_ms;
+        if (grown > self->node_count / 2 && young_ms < least_ms)
+            least_ms = young_ms;
+    }
+    return least_ms;
+}
+
 /* What most masters say; a minority may have granted it to another, that has to give it back. NULL: none has
  * answered. */
-static const struct guard_lock_view *common_view(const struct redlock_look *look)
+static const struct guard_lock_view *common_view(struct redlock_look *look)
 {
-    const struct guard_lock_view *best = NULL;
+    struct guard_lock_view *best = NULL;
     size_t most = 0;
     for (size_t i = 0; i < look->seen; i++) {
         size_t agree = 0;
@@ -373,6 +389,8 @@ static const struct guard_lock_view *common_view(const struct redlock_look *look
             best = &look->views[i];
         most = agree > most ? agree : most;
     }
+    if (best != NULL)
+        best->young_ms = quorum_young_ms(look->self);
     return best;
 }
 
