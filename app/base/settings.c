@@ -42,8 +42,9 @@ struct kind {
     /* False: wrong. Writes the field only when right. NULL: the text itself is the value. */
     bool (*parse)(const struct setting *setting, const char *text, void *field);
     bool (*text_is_right)(const char *text);
-    const char *allowed; /* NULL: min to max */
-    const char *also;    /* one more text that is right; NULL: none */
+    const char *allowed;      /* NULL: min to max */
+    const char *also;         /* one more text that is right; NULL: none */
+    const char *const *words; /* of parse_word(), by their number; NULL ends them */
     bool secret;
 };
 
@@ -82,29 +83,18 @@ static bool parse_switch(const struct setting *setting, const char *text, void *
 static const char *const MODES[] = {[GUARD_MODE_FLEET] = "fleet",
                                     [GUARD_MODE_LOCAL] = "local",
                                     [GUARD_MODE_OFF] = "off",
-                                    [GUARD_MODE_SHADOW] = "shadow"};
+                                    [GUARD_MODE_SHADOW] = "shadow",
+                                    NULL};
+static const char *const LOGS[] = {
+    [SETTINGS_LOG_OFF] = "off", [SETTINGS_LOG_COMBINED] = "combined", [SETTINGS_LOG_JSON] = "json", NULL};
+_Static_assert(sizeof(enum guard_mode) == sizeof(unsigned) && sizeof(enum settings_log) == sizeof(unsigned),
+               "as parse_word() writes them");
 
-static bool parse_mode(const struct setting *setting, const char *text, void *field)
+static bool parse_word(const struct setting *setting, const char *text, void *field)
 {
-    (void)setting;
-    for (size_t mode = 0; mode < sizeof(MODES) / sizeof(MODES[0]); mode++) {
-        if (strcmp(text, MODES[mode]) == 0) {
-            *(enum guard_mode *)field = (enum guard_mode)mode;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool parse_log(const struct setting *setting, const char *text, void *field)
-{
-    static const char *const LOGS[] = {
-        [SETTINGS_LOG_OFF] = "off", [SETTINGS_LOG_COMBINED] = "combined", [SETTINGS_LOG_JSON] = "json"};
-
-    (void)setting;
-    for (size_t log = 0; log < sizeof(LOGS) / sizeof(LOGS[0]); log++) {
-        if (strcmp(text, LOGS[log]) == 0) {
-            *(enum settings_log *)field = (enum settings_log)log;
+    for (unsigned i = 0; setting->kind->words[i] != NULL; i++) {
+        if (strcmp(text, setting->kind->words[i]) == 0) {
+            *(unsigned *)field = i;
             return true;
         }
     }
@@ -190,7 +180,8 @@ static bool is_log_file(const char *text)
 
 static const struct kind number = {.parse = parse_number};
 static const struct kind on_off = {.parse = parse_switch, .allowed = "on or off"};
-static const struct kind mode = {.parse = parse_mode, .allowed = "fleet, local, off or shadow"};
+static const struct kind mode = {
+    .parse = parse_word, .words = MODES, .allowed = "fleet, local, off or shadow"};
 static const struct kind listen_at = {.text_is_right = is_address,
                                       .allowed = "host:port, [v6 address]:port or unix:PATH"};
 static const struct kind listen_at_or_off = {
@@ -213,7 +204,8 @@ static const struct kind database_url_or_none = {
     .allowed = "a postgresql://... URL or a list of keyword=value that libpq can read, or nothing"};
 static const struct kind file = {
     .text_is_right = is_readable_file, .also = "", .allowed = "the path of a readable file, or nothing"};
-static const struct kind log_format = {.parse = parse_log, .allowed = "off, combined or json"};
+static const struct kind log_format = {
+    .parse = parse_word, .words = LOGS, .allowed = "off, combined or json"};
 static const struct kind log_file = {
     .text_is_right = is_log_file,
     .also = "",
@@ -363,6 +355,17 @@ static const struct setting table[] = {
 
 enum { SETTING_COUNT = sizeof(table) / sizeof(table[0]), SETTING_NONE = SETTING_COUNT };
 
+/* What --help calls those from this one on. */
+static const struct {
+    const char *first, *title;
+} groups[] = {
+    {"LISTEN", "Addresses and tokens"}, {"REDIS_URL", "Redis and PostgreSQL"},
+    {"GUARD_MODE", "Sharing"},          {"FRESH_MS", "How long entries live"},
+    {"LEASE_MS", "Limits of a load"},   {"MAX_LOADS", "How many loads"},
+    {"WRITE_WORKERS", "Writes"},        {"MAX_WAITERS", "Clients and memory"},
+    {"ACCESS_LOG", "Access log"},       {"SERVER_LOOPS", "The process"},
+};
+
 /* May change while the process runs: numbers of the policy that no lease and no statement limit was made from. */
 static const char *const while_running[] = {"FRESH_MS",  "STALE_MS",   "SOFT_MS",        "EARLY_PERCENT",
                                             "ABSENT_MS", "FAILURE_MS", "JITTER_PERCENT", "DEADLINE_MS",
@@ -464,15 +467,6 @@ static const struct rule rules[] = {
     {"OPS_LISTEN", "LISTEN", 0, listeners_differ, "an address of its own, not the one of LISTEN", false},
 };
 
-/* ---- settings that had another name ---- */
-
-static const struct {
-    const char *name, *flag, *mend;
-} renamed[] = {
-    {"LOAD_WORKERS", "load-workers", "MAX_LOADS (and LOAD_THREADS, the threads that run them)"},
-};
-enum { RENAMED_COUNT = sizeof(renamed) / sizeof(renamed[0]) };
-
 /* ---- collecting ---- */
 
 enum origin { ORIGIN_DEFAULT = 0, ORIGIN_ENVIRONMENT, ORIGIN_FLAG, ORIGIN_REQUEST };
@@ -532,29 +526,11 @@ static bool nearest_flag(const char *flag, size_t flag_bytes, char out[NAME_BYTE
     return best <= FLAG_NEAR;
 }
 
-/* True: text[0..bytes) is such a name, and its present one was said. */
-static bool complain_renamed(struct collected *collected, const char *text, size_t bytes, bool is_flag)
-{
-    for (size_t i = 0; i < RENAMED_COUNT; i++) {
-        const char *name = is_flag ? renamed[i].flag : renamed[i].name;
-
-        if (strlen(name) != bytes || memcmp(name, text, bytes) != 0)
-            continue;
-        collected->wrong_count++;
-        fprintf(collected->messages, "%s%s%s: is not a setting; say %s\n", is_flag ? "--" : "", name,
-                is_flag ? "" : " (environment)", renamed[i].mend);
-        return true;
-    }
-    return false;
-}
-
 /* Only the name of an unknown flag is printed: its value may be a password that was meant for a known one. */
 static void complain_unknown(struct collected *collected, const char *flag, size_t flag_bytes)
 {
     char near[NAME_BYTES];
 
-    if (complain_renamed(collected, flag, flag_bytes, true))
-        return;
     collected->wrong_count++;
     if (nearest_flag(flag, flag_bytes, near))
         fprintf(collected->messages, "--%.*s: unknown; did you mean --%s?\n", (int)flag_bytes, flag, near);
@@ -608,10 +584,8 @@ static void collect_environment(struct collected *collected, char **env)
         const size_t bytes = strcspn(*env, "=");
         const size_t at = (*env)[bytes] == '=' ? setting_named(*env, bytes, false) : SETTING_NONE;
 
-        if (at == SETTING_NONE) {
-            complain_renamed(collected, *env, bytes, false);
+        if (at == SETTING_NONE)
             continue;
-        }
         collected->text[at] = *env + bytes + 1;
         collected->origin[at] = ORIGIN_ENVIRONMENT;
     }
@@ -734,10 +708,12 @@ void settings_print_help(FILE *out)
           "variable (FRESH_MS=5);\nflags win. All are checked at start, by themselves and against each "
           "other. --help prints this,\n--version the version.\n\n",
           out);
-    for (size_t i = 0; i < SETTING_COUNT; i++) {
+    for (size_t i = 0, group = 0; i < SETTING_COUNT; i++) {
         const struct setting *setting = &table[i];
         char flag[NAME_BYTES], allowed[ALLOWED_BYTES];
 
+        if (group < sizeof(groups) / sizeof(groups[0]) && strcmp(groups[group].first, setting->name) == 0)
+            fprintf(out, "%s%s:\n", i > 0 ? "\n" : "", groups[group++].title);
         flag_name(setting, flag);
         allowed_text(setting, allowed);
         fprintf(out, "  --%s, %s\n      %s\n      default %s; %s\n", flag, setting->name, setting->help,

@@ -22,10 +22,11 @@ static const char HELP[] =
     "\n"
     "Takes the settings of the service, from the environment and as flags (catalogd --help has them), and "
     "looks at the\n"
-    "machine, Redis and PostgreSQL. A line for each: ok, warning or wrong, what was found, and what to do. "
-    "It uses probe\n"
-    "keys in Redis and drops them, changes nothing in PostgreSQL, and is done in some seconds, whatever "
-    "hangs.\n"
+    "machine, Redis and PostgreSQL. A line for each: ok, warning or wrong, what was found, and what to do; "
+    "then how many.\n"
+    "It uses probe keys in Redis and drops them, changes nothing in PostgreSQL, and is done in some "
+    "seconds,\n"
+    "whatever hangs.\n"
     "\n"
     "  --json           the same as JSON\n"
     "  --version, -V    the version\n"
@@ -155,6 +156,9 @@ static int check_all(const struct settings *settings, bool as_json)
     check_database(settings, &findings);
     if (as_json)
         findings_print_json(&findings, stdout);
+    else
+        printf("%u wrong, %u warnings, %u ok\n", findings.count[VERDICT_WRONG],
+               findings.count[VERDICT_WARNING], findings.count[VERDICT_OK]);
     const bool good = findings.count[VERDICT_WRONG] == 0;
     findings_clear(&findings);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;

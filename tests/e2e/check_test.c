@@ -81,6 +81,8 @@ TEST(a_machine_as_it_must_be_has_nothing_wrong_and_nothing_is_left_behind, P169)
     expect("ok", "schema", "is the one");
     expect("ok", "rights to write", "all that");
     assert_null(strstr(said, "\nwrong"));
+    assert_non_null(strstr(said, "\n0 wrong, "));
+    assert_non_null(strstr(said, " ok\nstatus=0"));
     redisReply *keys = stack_redis_command(&fleet.redis, "KEYS *catalogd-check:*");
     assert_int_equal(keys->elements, 0);
     freeReplyObject(keys);
@@ -117,6 +119,7 @@ TEST(too_few_file_descriptors_are_wrong, P169)
 {
     assert_int_equal(check_with("ulimit -n 1000;", "", (const char *const[]){PLAIN, NULL}), 1);
     expect("wrong", "file descriptors", "LimitNOFILE=16");
+    assert_non_null(strstr(said, "\n1 wrong, "));
 }
 
 /* 256 loops with 4 GiB each: more than any machine that runs this, and more than 32 bits count. */
