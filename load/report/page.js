@@ -72,7 +72,7 @@ const row = (label, heading) => {
 const cell = (index, label, heading) => row(label, heading)?.cells[index] ?? '-';
 
 const card = (result, index) => {
-    const isUnknown = result.has_loads && result.loads > 0 && result.expiries === 0;
+    const isUnknown = result.has_loads && result.loads > 0 && !result.expiries;
     const [loads, p99] = [cell(index, 'loads per expiry'), cell(index, 'p99', 'latency, ms')];
     const numbers = [
         ['queries', cell(index, 'queries')], ['requests', cell(index, 'requests')],
@@ -165,7 +165,7 @@ const named = (plot, i, words, ...after) =>
 const pointing = () => html('p', { class: 'soft pointing' }, 'Point at a plot for its values, drag across it to see a ' +
     'span of it. By keyboard: arrows, Home, End, Esc.');
 const expiriesOf = result => result.has_loads && (result.expiries > 0 || result.loads === 0)
-    ? `; ${count(result.expiries)} ${result.expiries === 1 ? 'expiry' : 'expiries'}` : '';
+    ? `; ${count(result.expiries ?? 0)} ${result.expiries === 1 ? 'expiry' : 'expiries'}` : '';
 
 const bursts = () => {
     const drawn = results.filter(isBurst), span = new Span(Math.max(0.1, ...drawn.map(burstMs)), 0.05);

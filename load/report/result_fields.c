@@ -241,7 +241,7 @@ const struct field fields_of_result[] = {
      ROW(PLACE_LOADS + 5, "at the same time, most", FIELD_PART, SAMPLES, SHOW_COUNT)},
     {FIELD(result, gaps, FIELD_U32),
      ROW(PLACE_LOADS + 6, "samples that failed", FIELD_PART, SAMPLES, SHOW_COUNT)},
-    {FIELD(result, command_sum, FIELD_U64)},
+    {FIELD(result, command_sum, FIELD_U64), .row.owner = REDIS},
     {FIELD(result, marks_left_out, FIELD_U64)},
     {FIELD(result, strain, FIELD_OBJECT), .fields = fields_of_strain},
     {QUANTILES("latency", all)},

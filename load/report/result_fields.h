@@ -108,6 +108,11 @@ const char *field_expiry_class(size_t index);
 /* Are there answers enough for it? */
 bool field_is_supported(const struct result_quantiles *quantiles, const struct field *figure);
 
+/* ---- result_sheet.c ---- */
+
+/* Was it measured? A sheet has a dash where it was not, JSON null. */
+bool field_is_owned(const struct result *result, enum field_owner owner);
+
 /* ---- result_json.c ---- */
 
 struct json_t;

@@ -4,6 +4,8 @@
  *
  * A file that is read may hold anything: every number is checked for its range, every list for its length. The first
  * thing that is wrong is named with its place, "results[1].marks[3].at_ms". Unknown members are passed over.
+ *
+ * A number that was not measured is null, and so is a percentile of too few answers: just where a table has a dash.
  */
 #include "load/report/format.h"
 #include "load/report/result_fields.h"
@@ -27,7 +29,7 @@ static const void *items_of(const struct field *field, const void *at)
 
 /* ==== writing ==== */
 
-static json_t *object_to_json(const struct field *fields, const void *base);
+static json_t *object_to_json(const struct result *result, const struct field *fields, const void *base);
 
 /* Adding NULL is an error that jansson reports. */
 void json_append(json_t **list, json_t *item)
@@ -58,11 +60,12 @@ static json_t *text_to_json(const char *text, size_t text_bytes, bool keeps_line
     return json_string(clean);
 }
 
-static json_t *list_to_json(const struct field *field, const void *items, size_t count)
+static json_t *list_to_json(const struct result *result, const struct field *field, const void *items,
+                            size_t count)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++)
-        json_append(&list, object_to_json(field->fields, (const char *)items + i * field->bytes));
+        json_append(&list, object_to_json(result, field->fields, (const char *)items + i * field->bytes));
     return list;
 }
 
@@ -81,7 +84,7 @@ static json_t *named_to_json(const struct field *field, const struct result_quan
     json_t *object = json_object();
     for (size_t i = 0; i < field->most; i++) {
         if (quantiles[i].count > 0)
-            json_put(&object, field->name_of(i), object_to_json(field->fields, &quantiles[i]));
+            json_put(&object, field->name_of(i), object_to_json(NULL, field->fields, &quantiles[i]));
     }
     return object;
 }
@@ -107,9 +110,28 @@ static json_t *blocks_to_json(const struct result *result)
     return list;
 }
 
-static json_t *value_to_json(const struct field *field, const void *base)
+static bool is_number(const struct field *field)
+{
+    return field->kind == FIELD_U32 || field->kind == FIELD_U64 || field->kind == FIELD_DOUBLE;
+}
+
+/* Nothing received is a measurement; a recovery that never came has no time. */
+static bool is_measured(const struct result *result, const struct field *field, const void *base)
+{
+    if (field->row.owner == COUNTED)
+        return field_is_supported(base, field);
+    if (result == NULL || !is_number(field) || field->row.owner == RECEIVED)
+        return true;
+    return field_is_owned(result, field->row.owner) &&
+           (field->row.show != SHOW_RECOVERY || result->has_recovered);
+}
+
+/* `result`: of which it is a part; NULL: of none, or of one of its parts. */
+static json_t *value_to_json(const struct result *result, const struct field *field, const void *base)
 {
     const void *at = (const char *)base + field->offset;
+    if (!is_measured(result, field, base))
+        return json_null();
     switch (field->kind) {
     case FIELD_TEXT:
     case FIELD_LINES:
@@ -125,10 +147,10 @@ static json_t *value_to_json(const struct field *field, const void *base)
     case FIELD_MARK_KIND:
         return json_string(result_mark_name(*(const enum result_mark_kind *)at));
     case FIELD_OBJECT:
-        return object_to_json(field->fields, at);
+        return object_to_json(result, field->fields, at);
     case FIELD_LIST:
     case FIELD_SERIES:
-        return list_to_json(field, items_of(field, at),
+        return list_to_json(result, field, items_of(field, at),
                             *(const size_t *)(const void *)((const char *)base + field->count_offset));
     case FIELD_COUNTS:
         return counts_to_json(field, at);
@@ -140,24 +162,30 @@ static json_t *value_to_json(const struct field *field, const void *base)
     return NULL;
 }
 
-void json_put_fields(json_t **object, const struct field *fields, const void *base)
+static void put_fields(json_t **object, const struct result *result, const struct field *fields,
+                       const void *base)
 {
     for (; fields->name != NULL; fields++)
-        json_put(object, fields->name, value_to_json(fields, base));
+        json_put(object, fields->name, value_to_json(result, fields, base));
 }
 
-static json_t *object_to_json(const struct field *fields, const void *base)
+void json_put_fields(json_t **object, const struct field *fields, const void *base)
+{
+    put_fields(object, NULL, fields, base);
+}
+
+static json_t *object_to_json(const struct result *result, const struct field *fields, const void *base)
 {
     json_t *object = json_object();
-    json_put_fields(&object, fields, base);
+    put_fields(&object, result, fields, base);
     return object;
 }
 
 json_t *report_to_json(const struct report *report)
 {
-    json_t *object = object_to_json(fields_of_report, report), *results = json_array();
+    json_t *object = object_to_json(NULL, fields_of_report, report), *results = json_array();
     for (size_t i = 0; i < report->result_count; i++)
-        json_append(&results, object_to_json(fields_of_result, report->results[i]));
+        json_append(&results, object_to_json(report->results[i], fields_of_result, report->results[i]));
     json_put(&object, RESULT_FORMAT_NAME, json_integer(RESULT_FORMAT_VERSION));
     json_put(&object, "results", results);
     return object;
@@ -395,6 +423,8 @@ static bool take_named(struct reader *reader, const struct field *field, const j
 static bool take_value(struct reader *reader, const struct field *field, const json_t *json, void *base)
 {
     void *at = (char *)base + field->offset;
+    if (json_is_null(json) && is_number(field) && field->row.owner != EVERYBODY)
+        return true;
     switch (field->kind) {
     case FIELD_TEXT:
     case FIELD_LINES:

@@ -17,7 +17,7 @@ struct rows {
 
 /* ---- values ---- */
 
-static bool owns(const struct result *result, enum field_owner owner)
+bool field_is_owned(const struct result *result, enum field_owner owner)
 {
     bool has_strain = result->strain.generator_count > 0, is_rate = result->offered_per_s > 0;
     const bool owned[] = {
@@ -86,7 +86,7 @@ static void show_double(const struct field *field, double number, char cell[stat
 static bool show(const struct result *result, const struct field *field, char cell[static TEXT_NUMBER_BYTES])
 {
     const char *at = (const char *)result + field->offset;
-    if (!owns(result, field->row.owner))
+    if (!field_is_owned(result, field->row.owner))
         return false;
     if (field->row.show == SHOW_YES)
         snprintf(cell, TEXT_NUMBER_BYTES, "yes");

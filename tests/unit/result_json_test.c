@@ -182,6 +182,31 @@ TEST(nothing_is_lost_on_the_way_to_a_file_and_back)
     report_clear(&report);
 }
 
+TEST(what_was_not_measured_is_null, P105)
+{
+    struct report report = {.result_count = 0}, read;
+    struct result *result = calloc(1, sizeof *result);
+    assert_non_null(result);
+    result->all = (struct result_quantiles){
+        .count = 900, .min_us = 1, .p50_us = 5, .p99_us = 50, .p999_us = 99, .p9999_us = 99, .max_us = 99};
+    result->requests = 900;
+    report_add(&report, result);
+    assert_survives(&report, &read);
+    char *text = file_read(path_of("once.json"), NULL);
+    static const char *const there[] = {
+        "\"p99_us\": 50,",          "\"p999_us\": null,",     "\"p9999_us\": null,",
+        "\"max_us\": 99,",          "\"loads\": null,",       "\"expiries\": null,",
+        "\"offered_per_s\": null,", "\"recovery_ms\": null,", "\"received_bytes\": 0,"};
+    for (size_t i = 0; i < sizeof there / sizeof *there; i++) {
+        if (strstr(text, there[i]) == NULL)
+            fail_msg("no %s", there[i]);
+    }
+    assert_int_equal(read.results[0]->all.p9999_us, 0);
+    free(text);
+    report_clear(&read);
+    report_clear(&report);
+}
+
 TEST(a_run_looks_the_same_from_its_file)
 {
     struct report report, read;
