@@ -32,7 +32,7 @@ static enum act_outcome fail(char *why, const char *format, ...)
  *
  * A database that hangs holds up the next statement, but neither the faults nor the clock of a run.
  *
- *     [0 .. reported)     errands_poll() has returned those that failed
+ *     [0 .. reported)     errands_poll() has returned them
  *     [reported .. done)  over
  *     [done .. count)     the first of them is under way
  *
@@ -118,22 +118,20 @@ static bool errands_add(struct errands *errands, const struct scenario_action *a
     return fits;
 }
 
-/* One that failed since, by its tag. *open counts those that are not over. */
+/* One that is over since, by its tag. *open counts those that are not. */
 static bool errands_poll(struct errands *errands, size_t *tag, size_t *open,
                          char why[static SCENARIO_WHY_BYTES])
 {
-    bool failed = false;
     pthread_mutex_lock(&errands->mutex);
-    while (!failed && errands->reported < errands->done) {
+    bool is_over = errands->reported < errands->done;
+    if (is_over) {
         const struct errand *errand = &errands->all[errands->reported++];
-        failed = errand->failed;
-        *tag = failed ? errand->tag : *tag;
-        if (failed)
-            memcpy(why, errand->why, sizeof errand->why);
+        *tag = errand->tag;
+        snprintf(why, SCENARIO_WHY_BYTES, "%s", errand->failed ? errand->why : "");
     }
     *open = errands->count - errands->done;
     pthread_mutex_unlock(&errands->mutex);
-    return failed;
+    return is_over;
 }
 
 /* Ends after the one under way, at most 5 s later. */
@@ -385,7 +383,7 @@ static void forget(struct act_command *command)
     command->pid = 0;
 }
 
-/* True: it failed. */
+/* True: it is over; *why is "" if it went well. */
 static bool look_after(struct act_command *command, char *why)
 {
     char line[160];
@@ -395,6 +393,7 @@ static bool look_after(struct act_command *command, char *why)
         return false;
     bool failed = !ended || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
     last_line(command->output_path, line, sizeof line);
+    why[0] = '\0';
     if (!ended) {
         proc_kill_tree(&command->pid);
         fail(why, "it did not end within %d s and was killed: %s", COMMAND_LIMIT_MS / 1000, line);
@@ -403,24 +402,24 @@ static bool look_after(struct act_command *command, char *why)
              WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), line);
     }
     forget(command);
-    return failed;
+    return true;
 }
 
 bool act_poll(struct act *act, size_t *tag, size_t *running, char why[static SCENARIO_WHY_BYTES])
 {
-    bool failed = false;
+    bool is_over = false;
     *running = 0;
     if (act->errands != NULL)
-        failed = errands_poll(act->errands, tag, running, why);
+        is_over = errands_poll(act->errands, tag, running, why);
     for (size_t i = 0; i < ACT_COMMANDS_MAX; i++) {
         struct act_command *command = &act->commands[i];
-        if (!failed && command->pid > 0) {
-            failed = look_after(command, why);
-            *tag = failed ? command->tag : *tag;
+        if (!is_over && command->pid > 0) {
+            is_over = look_after(command, why);
+            *tag = is_over ? command->tag : *tag;
         }
         *running += command->pid > 0;
     }
-    return failed;
+    return is_over;
 }
 
 void act_end(struct act *act)

@@ -3,7 +3,7 @@
  * act.h - the actions of a scenario, done to real servers.
  *
  *     act_do()     DONE or FAILED; AGAIN: no process holds a lease yet, try again later
- *     act_poll()   statements, POSTs and commands end later: those that failed meanwhile
+ *     act_poll()   statements, POSTs and commands end later: those that are over meanwhile
  *     act_end()    ends those that still run
  *
  * Threads: one, that of proc.h. Errors: one line in `why`.
@@ -36,7 +36,8 @@ enum act_outcome { ACT_DONE, ACT_FAILED, ACT_AGAIN };
 enum act_outcome act_do(struct act *act, const struct scenario_action *action, size_t tag,
                         char why[static SCENARIO_WHY_BYTES]);
 
-/* One that failed since; false: there is none. *running counts those that are still running. */
+/* One that is over since, and why it failed, "" if it did not; false: there is none. *running counts those that are
+ * still running. */
 bool act_poll(struct act *act, size_t *tag, size_t *running, char why[static SCENARIO_WHY_BYTES]);
 void act_end(struct act *act);
 

@@ -92,6 +92,12 @@ static void plan_opposite(struct timeline *timeline, const struct timeline_entry
     opposite->due_us = (entry->action.party == SCENARIO_LEADER ? entry->begun_us : entry->due_us) + for_us;
 }
 
+/* See act_poll(). */
+static bool is_ended_later(const struct scenario_action *action)
+{
+    return action->party == SCENARIO_NOBODY && action->verb != SCENARIO_NOTE;
+}
+
 static void finish(struct timeline *timeline, size_t index, enum act_outcome outcome)
 {
     struct timeline_entry *entry = &timeline->entries[index];
@@ -104,6 +110,7 @@ static void finish(struct timeline *timeline, size_t index, enum act_outcome out
     tell(timeline, entry);
     if (outcome != ACT_DONE)
         return;
+    entry->is_under_way = is_ended_later(&entry->action);
     close_faults(timeline, entry);
     if (!entry->is_opposite && entry->event->for_ms > 0)
         plan_opposite(timeline, entry);
@@ -131,6 +138,10 @@ static size_t look_after_commands(struct timeline *timeline)
     char why[SCENARIO_WHY_BYTES];
     while (act_poll(&timeline->act, &index, &running, why)) {
         struct timeline_entry *entry = &timeline->entries[index];
+        entry->is_under_way = false;
+        entry->done_us = clock_us();
+        if (why[0] == '\0')
+            continue;
         entry->state = TIMELINE_FAILED;
         memcpy(entry->why, why, sizeof entry->why);
         tell(timeline, entry);
@@ -235,7 +246,7 @@ void timeline_faults(const struct timeline *timeline, uint64_t *from_us, uint64_
         if (*from_us == 0 || entry->begun_us < *from_us)
             *from_us = entry->begun_us;
         *until_us = entry->done_us > *until_us ? entry->done_us : *until_us;
-        is_open = is_open || (is_fault(entry) && entry->until_us == 0);
+        is_open = is_open || entry->is_under_way || (is_fault(entry) && entry->until_us == 0);
     }
     if (is_open)
         *until_us = 0;

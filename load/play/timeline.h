@@ -30,6 +30,7 @@ struct timeline_entry {
     struct scenario_action action;      /* the event's, or its opposite */
     bool is_opposite;
     bool is_due_known;      /* on load: after that load */
+    bool is_under_way;      /* a statement, POST or command that is not over yet; done_us is then its begin */
     uint64_t due_us;        /* as planned */
     uint64_t not_before_us; /* an opposite: the fault has lasted long enough */
     uint64_t tried_us;      /* for the first time */

@@ -109,6 +109,14 @@ static void say_latency(struct headline *headline, const struct result *result)
         say(headline, " The slowest answer took %s ms.", slowest);
 }
 
+static void say_recovery(struct headline *headline, const struct result *result)
+{
+    if (result->has_recovered)
+        say(headline, " %.2f s after the fault p99 was what it had been.", result->recovery_ms / 1e3);
+    else if (result->has_recovery)
+        say(headline, " After the fault p99 never was what it had been.");
+}
+
 static void say_failed(struct headline *headline, const struct report *report)
 {
     size_t said = 0;
@@ -148,8 +156,10 @@ static void say_all(struct headline *headline, const struct report *report)
     if (has_any_loads(report))
         say_loads(headline, report);
     say(headline, ".");
-    if (report->result_count == 1)
+    if (report->result_count == 1) {
         say_latency(headline, first);
+        say_recovery(headline, first);
+    }
     say_failed(headline, report);
 }
 

@@ -123,6 +123,39 @@ TEST(a_request_that_failed_took_longer_than_any_answer, P178)
     expect_never(run);
 }
 
+/* Fifty a second: no second has a hundred. */
+static struct made_run *begin_slowly(void)
+{
+    struct made_run *run = begin();
+    for (size_t i = 0; i < COUNT; i++)
+        run->at[i].due_us = MADE_BEGIN_US + i * 20000;
+    run->source.fault_from_us = MADE_BEGIN_US + 4000000;
+    run->source.fault_until_us = MADE_BEGIN_US + 6000000;
+    return run;
+}
+
+TEST(where_few_requests_are_made_a_second_is_longer)
+{
+    struct made_run *run = begin_slowly();
+    expect_recovery(run, 0);
+    run = begin_slowly();
+    slow_down(run, 200, 400, 1, SLOW_US); /* from 4 s to 8 s */
+    expect_recovery(run, 2000);
+    run = begin_slowly();
+    slow_down(run, 300, COUNT, 1, SLOW_US);
+    expect_never(run);
+}
+
+/* A log that is asked again may have nothing for a while. */
+TEST(a_second_with_few_requests_is_not_judged)
+{
+    struct made_run *run = begin();
+    slow_down(run, FAULT_FROM_MS, 5500, 1, SLOW_US);
+    for (size_t i = 7000; i < COUNT; i++)
+        run->at[i].due_us += 30000000;
+    expect_recovery(run, 1500);
+}
+
 TEST(where_it_cannot_be_told_it_is_not_known, P178)
 {
     struct made_run *run = begin();

@@ -68,6 +68,9 @@ TEST(faults_last_from_the_begin_of_the_first_to_the_end_of_the_last)
     timeline.entries[4].state = TIMELINE_FAILED;
     timeline.count = 5;
     expect_faults(10, 31);
+    timeline.entries[3].is_under_way = true;
+    expect_faults(10, 0); /* a command that runs is a fault that goes on */
+    timeline.entries[3].is_under_way = false;
     timeline.entries[1].until_us = 0;
     expect_faults(10, 0); /* it is still away */
 }
