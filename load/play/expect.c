@@ -78,7 +78,7 @@ static const struct trait {
     {{"loads per key", NULL, "the most that any key had"}, EXPECT_LOADS_PER_KEY, COUNT, OF_KEYS | WINDOW},
     {{"loaded keys", NULL, "how many different ones"}, EXPECT_LOADED_KEYS, COUNT, OF_KEYS | WINDOW},
     {{"expiries", NULL, "of all keys"}, EXPECT_EXPIRIES, COUNT, OF_KEYS},
-    {{"peak running", NULL, "the most loads at once in a sample of pg_stat_activity"},
+    {{"peak running", NULL, "the same where the log has ends, or the most in a sample of pg_stat_activity"},
      EXPECT_PEAK_RUNNING,
      COUNT,
      WINDOW | EXPECT_NEEDS_SAMPLES},

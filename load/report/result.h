@@ -178,7 +178,7 @@ struct result {
     char connecting[RESULT_CONNECTING_BYTES]; /* why connections were slow or missing; "": not known */
 
     /* the database's side */
-    bool has_loads, has_samples, has_redis;
+    bool has_loads, has_peak, has_redis;
     bool misses_loads; /* there may have been more: "at least" */
     char way[24];      /* "log", "statements", "sql" */
     char caveat[RESULT_CAVEAT_BYTES];
@@ -194,7 +194,8 @@ struct result {
     struct result_hot worst[RESULT_WORST_MAX]; /* the expiries with the most loads, and more than one */
     size_t worst_count;
     const char *keys_unknown; /* why they are not known, a constant; NULL: known, or read from a file */
-    uint32_t peak_running, gaps;
+    uint32_t peak_running,
+        gaps; /* exact where the log has starts and ends, or of samples, and how many failed */
     struct result_hot hot[RESULT_HOT_MAX]; /* the most loaded first */
     size_t hot_count;
     struct witness_command commands[WITNESS_COMMANDS_MAX];

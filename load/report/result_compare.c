@@ -16,7 +16,7 @@
  *                 NOISE_BLOCKS_LEAST blocks, a single burst, does not know its noise: a change is a factor of 2.
  *     throughput  answers per second if the same was offered: a change is more than 10 %.
  *
- * The largest latency, the times to connect and to the first byte, the peak of sampled queries and Redis commands per
+ * The largest latency, the times to connect and to the first byte, the peak of queries and Redis commands per
  * request are only shown. Times are not judged if a run was interrupted or held up by its own generator. Runs of other
  * settings are not comparable, and neither are two of which nothing could be judged: that is no "no change".
  */
@@ -233,7 +233,7 @@ static void show_peak(struct comparison *comparison)
 {
     const struct result *now = comparison->now, *earlier = comparison->earlier;
     char mine[TEXT_NUMBER_BYTES], theirs[TEXT_NUMBER_BYTES];
-    if (now->has_samples && earlier->has_samples)
+    if (now->has_peak && earlier->has_peak)
         print_line(comparison, "queries at the same time", text_count(theirs, earlier->peak_running),
                    text_count(mine, now->peak_running),
                    (double)now->peak_running / (double)earlier->peak_running, "", SHOWN);

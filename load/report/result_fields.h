@@ -45,7 +45,7 @@ enum field_owner {
     LOADS,
     EXPIRIES,
     LOADS_BY_KEY,
-    SAMPLES,
+    PEAK,
     REDIS,
     WRITES,
     RECOVERY,

@@ -27,7 +27,7 @@ bool field_is_owned(const struct result *result, enum field_owner owner)
         [LOADS] = result->has_loads,
         [EXPIRIES] = result->has_loads && result->expiries > 0,
         [LOADS_BY_KEY] = result->has_loads && result->loaded_keys > 0,
-        [SAMPLES] = result->has_samples,
+        [PEAK] = result->has_peak,
         [REDIS] = result->has_redis,
         [WRITES] = result->has_writes,
         [RECOVERY] = result->has_recovery,

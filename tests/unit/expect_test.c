@@ -364,6 +364,8 @@ TEST(loads_at_once_are_known_where_the_log_has_their_ends)
     view.has_ends = true;
     expect_held("loads at once <= 9");
     expect_broken("loads at once <= 8", "9");
+    expect_broken("peak running <= 8", "9"); /* a sample saw 3 */
+    expect_held("peak running = 1 from 0s to 100ms");
     view = before;
 }
 
