@@ -557,10 +557,12 @@ static const struct directive directives[] = {
      {"database", "URL", NULL},
      TEXT(database_url)},
     {{"count", "log:PATH | statements | sql:\"SELECT ...\" | none",
-      "how loads are counted: in the server's statement log (log_statement=all), in pg_stat_statements, "
+      "how loads are counted: in the server's statement log (stderr, csvlog or jsonlog; log_statement=all or "
+      "log_min_duration_statement=0), in pg_stat_statements, "
       "by a query for a number that only grows, or not at all (default). A stack counts in its own log"},
      {"count", "WAY",
-      "how loads are counted: log:PATH (the server's statement log, log_statement=all), statements "
+      "how loads are counted: log:PATH (the server's statement log: stderr, csvlog or jsonlog; log_statement=all "
+      "or log_min_duration_statement=0), statements "
       "(pg_stat_statements), sql:\"SELECT ...\" (a number that only grows), none (default)"},
      .take = take_count},
     {{"queries", "TEXT",

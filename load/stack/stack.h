@@ -138,6 +138,8 @@ struct stack_postgres {
     char folder[PROC_PATH_BYTES];
     char log_path[PROC_PATH_BYTES + 16];
     char programs[128]; /* folder of initdb and postgres */
+    const char *const
+        *settings; /* "name=value", ..., NULL: from its next restart on; lent until ..._stop() */
 };
 
 /*

@@ -9,6 +9,7 @@
 
 #include <libpq-fe.h>
 
+#include <assert.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <inttypes.h>
@@ -166,6 +167,11 @@ static bool launch(struct stack_postgres *postgres)
     for (size_t i = 0; i < sizeof server_settings / sizeof *server_settings; i++) {
         argv[count++] = "-c";
         argv[count++] = server_settings[i];
+    }
+    for (size_t i = 0; postgres->settings != NULL && postgres->settings[i] != NULL; i++) {
+        assert(count + 2 < ARGUMENTS_MAX);
+        argv[count++] = "-c";
+        argv[count++] = postgres->settings[i];
     }
     const struct proc_options options = {
         .argv = argv, .output_path = postgres->log_path, .user = proc_plain_user(), .end_signal = SIGQUIT};

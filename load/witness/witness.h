@@ -9,10 +9,10 @@
  *
  * Three ways to count the loads:
  *
- *     LOG         the server's statement log, as text and in English (log_statement=all, log_line_prefix containing
- *                 %m or %n, and %p; log_error_verbosity not terse, for the keys). The only one that knows *when*
- *                 each load began and for which key, parameter or literal, and that has the failed and the cancelled
- *                 ones. What is a load in it, witness_log.h says.
+ *     LOG         the server's statement log in English: log_statement=all or log_min_duration_statement=0; csvlog,
+ *                 jsonlog, or stderr with %m or %n, and %p in log_line_prefix; log_error_verbosity not terse, for
+ *                 the keys. The only one that knows *when* each load began and for which key, parameter or literal,
+ *                 and that has the failed and the cancelled ones. What is a load in it, witness_log.h says.
  *     STATEMENTS  pg_stat_statements: calls of the statements whose text contains `statement`, in the database of
  *                 the URL. Leaves out those that failed or were cancelled, and takes statements for one that differ
  *                 in comments and constants only: the text should be in more than a comment, or these be unlike.

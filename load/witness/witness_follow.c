@@ -24,7 +24,9 @@ enum {
     SETTLE_LIMIT_MS = 200,
     LOOK_AGAIN_MS = 2,
     QUIET_MS = 20,
-    SET_US = 500 /* smaller steps of the wall clock go unnoticed */
+    CUT_US = 999,  /* the log has milliseconds, cut off */
+    ALL_US = 1000, /* a shorter statement shows that log_min_duration_statement is 0 */
+    SET_US = 500   /* smaller steps of the wall clock go unnoticed */
 };
 
 struct witness_follow {
@@ -149,10 +151,13 @@ static bool find_mark(struct witness_follow *follow, struct witness_postgres *po
            complain_unseen(follow, postgres, why);
 }
 
+/* How statements are logged stays known: the first that fails is to count. */
 static void begin_anew(struct witness_follow *follow)
 {
+    bool is_timed = follow->log.is_timed && !follow->log.is_begun;
     witness_log_clear(&follow->log);
     witness_log_init(&follow->log, follow->statement);
+    follow->log.is_timed = is_timed;
     atomic_store(&follow->load_count, 0);
     tail_close(&follow->tail);
 }
@@ -178,6 +183,7 @@ bool witness_follow_begin(struct witness_follow *follow, struct witness_postgres
     if (!tail_open(follow->path, 0, &follow->tail, why) ||
         (postgres != NULL && !find_mark(follow, postgres, why)))
         return false;
+    follow->log.since_us = clock_us() - CUT_US;
     if (ticker_start(&follow->ticker, READ_EVERY_MS, tick, follow))
         return true;
     snprintf(why, WITNESS_WHY_BYTES, "no thread to read the log: %s", strerror(errno));
@@ -238,6 +244,29 @@ static void note_nothing(const struct witness_follow *follow, struct witness_vie
         witness_note(view, "no statement has \"%.80s\" in it, nor was there any query", follow->statement);
 }
 
+/* In the last sample, than there are loads of that instant. */
+static bool has_more_running(const struct witness_log *log, const struct witness_view *view)
+{
+    const struct witness_sample *last = &view->samples[view->sample_count - 1];
+    uint32_t known = 0;
+    for (size_t i = 0; view->sample_count > 0 && i < log->load_count; i++)
+        known += log->loads[i].at_us <= last->at_us && log->loads[i].end_us + CUT_US >= last->at_us;
+    return view->sample_count > 0 && last->running > known;
+}
+
+/* What is logged when it ends may be left out. */
+static void note_ends(const struct witness_log *log, bool is_loud, struct witness_view *view)
+{
+    if (log->timed_count == 0)
+        return;
+    if (log->shortest_us >= ALL_US && !is_loud)
+        note_missing(view,
+                     "no statement in the log took less than a millisecond: loads may be missing, unless "
+                     "log_min_duration_statement is 0");
+    if (has_more_running(log, view))
+        note_missing(view, "loads still ran when the run ended, and the log has those that are over");
+}
+
 static void note_doubts(const struct witness_follow *follow, const struct witness_postgres *postgres,
                         struct witness_view *view)
 {
@@ -245,18 +274,12 @@ static void note_doubts(const struct witness_follow *follow, const struct witnes
     char why[WITNESS_WHY_BYTES];
     if (tail_cut_count(follow->tail) > 0)
         note_missing(view, "the log was cut during the run: loads may be missing");
-    if (log->duration_count > 0) {
-        view->misses_loads = true;
-        witness_note(view,
-                     "%" PRIu64
-                     " ends of loads are in the log that were not counted: log_statement is not 'all'",
-                     log->duration_count);
-    }
     bool is_loud = follow->is_marked && postgres != NULL && witness_postgres_is_loud_by_default(postgres);
     if (postgres != NULL && !is_loud && log->load_count == 0)
-        note_missing(
-            view,
-            "log_statement is not 'all' for the role that looked; if it is not for others, none is seen");
+        note_missing(view,
+                     "neither log_statement 'all' nor log_min_duration_statement 0 is set for the role that "
+                     "looked; if it is not for others, none is seen");
+    note_ends(log, is_loud, view);
     if (log->keyless_count > 0)
         witness_note(view,
                      "%" PRIu64
@@ -274,6 +297,17 @@ static int by_time(const void *a, const void *b)
     return (left->at_us > right->at_us) - (left->at_us < right->at_us);
 }
 
+/* By their ends, where those are in the line of each; otherwise by the order of lines. */
+static bool give_at_once(struct witness_log *log, struct witness_view *view)
+{
+    view->at_once = log->running.most;
+    view->has_ends = log->running.ended > 0 && !log->running.is_overfull;
+    if (log->timed_count == 0)
+        return true;
+    view->has_ends = log->timed_count == log->load_count;
+    return witness_most_at_once(log->loads, log->load_count, CUT_US, &view->at_once);
+}
+
 static bool give_loads(struct witness_log *log, struct witness_view *view)
 {
     if (log->loads == NULL)
@@ -281,11 +315,11 @@ static bool give_loads(struct witness_log *log, struct witness_view *view)
     if (log->loads == NULL)
         return false;
     qsort(log->loads, log->load_count, sizeof *log->loads, by_time);
+    if (!give_at_once(log, view))
+        return false;
     view->loads = log->loads;
     view->load_count = log->load_count;
     view->keyless_count = log->keyless_count;
-    view->at_once = log->running.most;
-    view->has_ends = log->running.ended > 0 && !log->running.is_overfull;
     log->loads = NULL;
     log->load_count = log->load_room = 0;
     return true;

@@ -156,12 +156,24 @@ static const struct {
     const char *word;
     enum witness_line_kind kind;
 } severities[] = {
-    {"LOG", WITNESS_LINE_LOG},         {"DETAIL", WITNESS_LINE_DETAIL},  {"ERROR", WITNESS_LINE_OTHER},
-    {"STATEMENT", WITNESS_LINE_OTHER}, {"FATAL", WITNESS_LINE_OTHER},    {"PANIC", WITNESS_LINE_OTHER},
-    {"WARNING", WITNESS_LINE_OTHER},   {"NOTICE", WITNESS_LINE_OTHER},   {"INFO", WITNESS_LINE_OTHER},
-    {"DEBUG", WITNESS_LINE_OTHER},     {"HINT", WITNESS_LINE_OTHER},     {"QUERY", WITNESS_LINE_OTHER},
-    {"CONTEXT", WITNESS_LINE_OTHER},   {"LOCATION", WITNESS_LINE_OTHER}, {"BACKTRACE", WITNESS_LINE_OTHER},
+    {"LOG", WITNESS_LINE_LOG},         {"DETAIL", WITNESS_LINE_DETAIL},
+    {"ERROR", WITNESS_LINE_OTHER},     {"STATEMENT", WITNESS_LINE_STATEMENT},
+    {"FATAL", WITNESS_LINE_OTHER},     {"PANIC", WITNESS_LINE_OTHER},
+    {"WARNING", WITNESS_LINE_OTHER},   {"NOTICE", WITNESS_LINE_OTHER},
+    {"INFO", WITNESS_LINE_OTHER},      {"DEBUG", WITNESS_LINE_OTHER},
+    {"HINT", WITNESS_LINE_OTHER},      {"QUERY", WITNESS_LINE_OTHER},
+    {"CONTEXT", WITNESS_LINE_OTHER},   {"LOCATION", WITNESS_LINE_OTHER},
+    {"BACKTRACE", WITNESS_LINE_OTHER},
 };
+
+enum witness_line_kind witness_line_severity(const char *word, size_t bytes)
+{
+    for (size_t i = 0; i < sizeof severities / sizeof *severities; i++) {
+        if (strlen(severities[i].word) == bytes && memcmp(word, severities[i].word, bytes) == 0)
+            return severities[i].kind;
+    }
+    return WITNESS_LINE_RUBBISH;
+}
 
 /* The word that ends here, at its colon. */
 static enum witness_line_kind severity_before(const char *line, size_t colon, size_t *word_bytes)
@@ -169,14 +181,8 @@ static enum witness_line_kind severity_before(const char *line, size_t colon, si
     size_t count = 0;
     while (count < colon && count < WORD_MAX_BYTES && is_letter(line[colon - 1 - count]))
         count++;
-    for (size_t i = 0; i < sizeof severities / sizeof *severities; i++) {
-        if (strlen(severities[i].word) == count &&
-            memcmp(line + colon - count, severities[i].word, count) == 0) {
-            *word_bytes = count;
-            return severities[i].kind;
-        }
-    }
-    return WITNESS_LINE_RUBBISH;
+    *word_bytes = count;
+    return witness_line_severity(line + colon - count, count);
 }
 
 /* Severities end with a colon and two spaces. */
@@ -235,6 +241,13 @@ void witness_line_read(const char *line, size_t bytes, struct witness_line *out)
     else if (out->kind != WITNESS_LINE_RUBBISH && !is_dated)
         out->kind = WITNESS_LINE_UNDATED;
     skip_sqlstate(out);
+}
+
+bool witness_line_date(const char *text, size_t bytes, struct witness_line *out, size_t *used)
+{
+    bool has_time = false;
+    *used = read_calendar((struct cursor){text, text + bytes}, out, &has_time);
+    return has_time;
 }
 
 uint64_t witness_line_wall_us(const struct witness_line *line, uint64_t wall_us)

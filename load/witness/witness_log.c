@@ -18,7 +18,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { TEXT_MAX_BYTES = 1 << 20 };
+enum { TEXT_MAX_BYTES = 1 << 20, RUBBISH_LEAST = 3 };
 
 static const size_t no_load = SIZE_MAX;
 
@@ -131,6 +131,15 @@ static struct witness_pending *begin_pending(struct witness_log *log)
     return pending;
 }
 
+/* It ended when its line was written, and had begun so long before. */
+static struct witness_pending *begin_ended(struct witness_log *log, uint64_t took_us)
+{
+    struct witness_pending *pending = begin_pending(log);
+    pending->end_us = pending->at_us;
+    pending->at_us -= took_us < pending->at_us ? took_us : pending->at_us;
+    return pending;
+}
+
 static void forget_pending(struct witness_log *log)
 {
     struct witness_pending *pending = find_pending(log, log->head.process);
@@ -148,13 +157,15 @@ static bool grow(struct witness_log *log)
 
 static void count_load(struct witness_log *log, struct witness_pending *pending)
 {
-    if (pending->load != no_load || !grow(log))
+    if (pending->load != no_load || (pending->end_us != 0 && pending->at_us < log->since_us) || !grow(log))
         return;
     pending->load = log->load_count;
     struct witness_load *load = &log->loads[log->load_count++];
-    *load = (struct witness_load){.at_us = pending->at_us};
+    *load = (struct witness_load){.at_us = pending->at_us, .end_us = pending->end_us};
     memcpy(load->key, pending->key, sizeof load->key);
-    witness_running_begin(&log->running, pending->process);
+    log->timed_count += pending->end_us != 0;
+    if (pending->end_us == 0)
+        witness_running_begin(&log->running, pending->process);
 }
 
 /* ---- what a message is ---- */
@@ -183,24 +194,12 @@ static void keep_key(struct witness_log *log, struct witness_pending *pending, c
     pending->is_keyless = pending->is_keyless || read->has_parameters;
 }
 
-static void judge_statement(struct witness_log *log, struct span statement, bool is_simple)
-{
-    struct witness_key read;
-    struct witness_pending *pending = begin_pending(log);
-    witness_key_read(statement.at, statement.bytes, &read);
-    if (contains(statement, WITNESS_OURS)) {
-        pending->is_ours = true;
-        note_ours(log, statement);
-    } else if (is_simple && is_command(read.form, "PREPARE")) {
-        forget_pending(log);
-    } else {
-        pending->is_execute = is_simple && is_command(read.form, "EXECUTE");
-        if (is_wanted(log, statement))
-            count_load(log, pending);
-        keep_key(log, pending, &read);
-    }
-    log->is_judged = pending->is_ours || pending->load != no_load;
-}
+/* What a message says of a statement. */
+struct said {
+    struct span statement;
+    bool is_simple, has_ended;
+    uint64_t took_us;
+};
 
 /* "statement: ..." and "execute NAME: ..." */
 static bool is_statement(struct span text)
@@ -208,16 +207,55 @@ static bool is_statement(struct span text)
     return begins(text, "statement: ") || (begins(text, "execute ") && !begins(text, "execute fetch from "));
 }
 
-static void judge_log(struct witness_log *log, struct span text)
+/* "duration: 12.003 ms" and, behind two spaces, what took so long: a statement, or "parse p1: ..." */
+static struct span read_duration(struct witness_log *log, struct span text, struct said *out)
 {
-    if (is_statement(text)) {
-        judge_statement(log, skip_past(text, ": "), begins(text, "statement: "));
-    } else if (begins(text, "duration: ") && text.bytes > 0 && is_wanted(log, text) &&
-               !contains(text, WITNESS_OURS) &&
-               (contains(text, "  statement: ") || contains(text, "  execute "))) {
-        log->duration_count++;
-        log->is_judged = true;
+    static const uint64_t most_us = (uint64_t)1 << 50;
+    struct span rest = skip_past(text, " ms  ");
+    uint64_t ms = number_behind(text, "duration: "), us = number_behind(text, ".");
+    out->has_ended = true;
+    out->took_us = ms < most_us / 1000 && us < 1000 ? ms * 1000 + us : 0;
+    if (rest.bytes > 0 && !contains(rest, WITNESS_OURS) &&
+        (log->shortest_us == 0 || out->took_us < log->shortest_us))
+        log->shortest_us = out->took_us;
+    return rest;
+}
+
+/* True: it is about a statement that ran. */
+static bool read_said(struct witness_log *log, struct span text, struct said *out)
+{
+    *out = (struct said){.statement = text, .is_simple = true};
+    if (log->head.kind == WITNESS_LINE_STATEMENT) { /* of an error; where it was logged before it is known */
+        out->has_ended = true;
+        return log->is_timed && !log->is_begun;
     }
+    if (begins(text, "duration: "))
+        text = read_duration(log, text, out);
+    out->statement = skip_past(text, ": ");
+    out->is_simple = begins(text, "statement: ");
+    return is_statement(text);
+}
+
+static void judge_statement(struct witness_log *log, const struct said *said)
+{
+    struct witness_key read;
+    struct span statement = said->statement;
+    struct witness_pending *pending = said->has_ended ? begin_ended(log, said->took_us) : begin_pending(log);
+    witness_key_read(statement.at, statement.bytes, &read);
+    if (contains(statement, WITNESS_OURS)) {
+        pending->is_ours = true;
+        note_ours(log, statement);
+    } else if (said->is_simple && is_command(read.form, "PREPARE")) {
+        forget_pending(log);
+    } else {
+        log->is_timed = log->is_timed || said->has_ended;
+        log->is_begun = log->is_begun || !said->has_ended;
+        pending->is_execute = said->is_simple && is_command(read.form, "EXECUTE");
+        if (is_wanted(log, statement))
+            count_load(log, pending);
+        keep_key(log, pending, &read);
+    }
+    log->is_judged = pending->is_ours || pending->load != no_load;
 }
 
 static void take_parameters(struct witness_log *log, struct witness_pending *pending, struct span parameters)
@@ -245,28 +283,30 @@ static void judge_detail(struct witness_log *log, struct span text)
 /* The load that this message is. */
 static struct witness_pending *load_of(struct witness_log *log)
 {
-    struct witness_pending *pending =
-        log->is_judged && log->head.kind == WITNESS_LINE_LOG ? find_pending(log, log->head.process) : NULL;
+    bool is_one =
+        log->is_judged && (log->head.kind == WITNESS_LINE_LOG || log->head.kind == WITNESS_LINE_STATEMENT);
+    struct witness_pending *pending = is_one ? find_pending(log, log->head.process) : NULL;
     return pending != NULL && pending->load != no_load ? pending : NULL;
 }
 
 static void judge(struct witness_log *log)
 {
     struct witness_key read;
+    struct said said;
     struct span text = {log->message.bytes, log->message.count};
     struct witness_pending *load = load_of(log);
-    if (load != NULL) { /* it has grown */
-        struct span statement = skip_past(text, ": ");
-        witness_key_read(statement.at, statement.bytes, &read);
-        keep_key(log, load, &read);
+    if ((log->is_judged && load == NULL) || text.bytes == 0)
         return;
-    }
-    if (log->is_judged || text.bytes == 0)
-        return;
-    if (log->head.kind == WITNESS_LINE_LOG)
-        judge_log(log, text);
-    else if (log->head.kind == WITNESS_LINE_DETAIL)
+    if (log->head.kind == WITNESS_LINE_DETAIL) {
         judge_detail(log, text);
+    } else if (load != NULL) { /* it has grown */
+        read_said(log, text, &said);
+        witness_key_read(said.statement.at, said.statement.bytes, &read);
+        keep_key(log, load, &read);
+    } else if ((log->head.kind == WITNESS_LINE_LOG || log->head.kind == WITNESS_LINE_STATEMENT) &&
+               read_said(log, text, &said)) {
+        judge_statement(log, &said);
+    }
 }
 
 /* ---- what was asked instead ---- */
@@ -303,11 +343,11 @@ static void note_other(struct witness_log *log)
 {
     struct witness_key read;
     struct span text = {log->message.bytes, log->message.count};
+    struct said said;
     if (log->load_count > 0 || log->is_judged || log->head.kind != WITNESS_LINE_LOG || text.bytes == 0 ||
-        !is_statement(text))
+        !read_said(log, text, &said))
         return;
-    struct span statement = skip_past(text, ": ");
-    witness_key_read(statement.at, statement.bytes, &read);
+    witness_key_read(said.statement.at, said.statement.bytes, &read);
     if (is_query(read.form))
         count_other(log, read.form);
 }
@@ -347,10 +387,12 @@ static void note_bad(struct witness_log *log, struct span line, const struct wit
 static void begin_message(struct witness_log *log, struct span line, const struct witness_line *read)
 {
     end_message(log);
-    if (read->kind == WITNESS_LINE_UNDATED || read->kind == WITNESS_LINE_WORDLESS)
+    bool is_first = log->rubbish_count == 0 && log->last_kind == WITNESS_LINE_RUBBISH;
+    log->rubbish_count += read->kind == WITNESS_LINE_RUBBISH && line.bytes > 0;
+    if (read->kind == WITNESS_LINE_UNDATED || read->kind == WITNESS_LINE_WORDLESS ||
+        (is_first && log->rubbish_count > 0))
         note_bad(log, line, read);
-    if (read->kind != WITNESS_LINE_LOG && read->kind != WITNESS_LINE_DETAIL &&
-        read->kind != WITNESS_LINE_OTHER)
+    if (read->kind < WITNESS_LINE_LOG || read->kind > WITNESS_LINE_OTHER)
         return;
     log->readable_count++;
     log->last_kind = read->kind;
@@ -365,11 +407,66 @@ static void begin_message(struct witness_log *log, struct span line, const struc
     add(&log->message, read->text, read->text_bytes);
 }
 
+static void add_part(struct witness_log *log, const struct text *text, enum witness_line_kind kind)
+{
+    struct witness_line part = log->record.line;
+    part.kind = kind;
+    part.text = text->bytes;
+    part.text_bytes = text->count;
+    if (text->count > 0)
+        begin_message(log, (struct span){text->bytes, text->count}, &part);
+}
+
+/* Whole, so it is a message that does not go on. */
+static void take_record(struct witness_log *log, enum witness_format format, struct span line)
+{
+    struct witness_record *record = &log->record;
+    if (!witness_record_read(format, line.at, line.bytes, record))
+        record->line = (struct witness_line){.kind = WITNESS_LINE_WORDLESS};
+    if (record->line.kind == WITNESS_LINE_WORDLESS) {
+        begin_message(log, line, &record->line);
+        return;
+    }
+    add_part(log, &record->message, record->line.kind);
+    add_part(log, &record->detail, WITNESS_LINE_DETAIL);
+    add_part(log, &record->statement, WITNESS_LINE_STATEMENT);
+    end_message(log);
+}
+
+static bool has_odd_quotes(struct span line)
+{
+    bool is_odd = false;
+    for (size_t i = 0; i < line.bytes; i++)
+        is_odd ^= line.at[i] == '"';
+    return is_odd;
+}
+
+/* False: it is neither CSV nor JSON. A record of CSV goes on while its quotes are odd. */
+static bool take_of_record(struct witness_log *log, struct span line)
+{
+    enum witness_format format = log->csv.count > 0 ? WITNESS_CSV : witness_format_of(line.at, line.bytes);
+    if (format == WITNESS_JSON)
+        take_record(log, format, line);
+    if (format != WITNESS_CSV)
+        return format == WITNESS_JSON;
+    if (log->csv.count > 0)
+        add(&log->csv, "\n", 1);
+    add(&log->csv, line.at, line.bytes);
+    log->is_quoted ^= has_odd_quotes(line);
+    if (!log->is_quoted) {
+        take_record(log, format, (struct span){log->csv.bytes, log->csv.count});
+        log->csv.count = 0;
+    }
+    return true;
+}
+
 static void take_line(struct witness_log *log, struct span line)
 {
     struct witness_line read;
     if (line.bytes > 0 && line.at[line.bytes - 1] == '\r')
         line.bytes--;
+    if (take_of_record(log, line))
+        return;
     witness_line_read(line.at, line.bytes, &read);
     if (read.kind != WITNESS_LINE_GOES_ON) {
         begin_message(log, line, &read);
@@ -406,7 +503,8 @@ void witness_log_feed(struct witness_log *log, const char *bytes, size_t count, 
 
 void witness_log_break(struct witness_log *log)
 {
-    log->line.count = 0;
+    log->line.count = log->csv.count = 0;
+    log->is_quoted = false;
     end_message(log);
 }
 
@@ -422,10 +520,11 @@ bool witness_log_is_readable(const struct witness_log *log, const char *path,
                  path, log->last_bad);
         return false;
     }
-    if (log->last_kind == WITNESS_LINE_WORDLESS && log->readable_count == 0) {
+    bool is_rubbish = log->last_kind == WITNESS_LINE_RUBBISH && log->rubbish_count >= RUBBISH_LEAST;
+    if ((log->last_kind == WITNESS_LINE_WORDLESS || is_rubbish) && log->readable_count == 0) {
         snprintf(why, WITNESS_WHY_BYTES,
-                 "%.60s: \"%.60s\" is no line of a log in English text: set log_destination = 'stderr' and "
-                 "lc_messages = 'C' and reload",
+                 "%.60s: \"%.60s\" is no line of PostgreSQL's stderr, csvlog or jsonlog in English: set "
+                 "log_destination = 'stderr' and lc_messages = 'C' and reload",
                  path, log->last_bad);
         return false;
     }
@@ -437,5 +536,7 @@ void witness_log_clear(struct witness_log *log)
     free(log->loads);
     text_clear(&log->line);
     text_clear(&log->message);
+    text_clear(&log->csv);
+    witness_record_clear(&log->record);
     *log = (struct witness_log){.statement = NULL};
 }

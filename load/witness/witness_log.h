@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * witness_log.h - loads out of PostgreSQL's statement log, from bytes as they come.
+ * witness_log.h - loads out of PostgreSQL's statement log, from bytes as they come: stderr, csvlog or jsonlog, whichever
+ * a line looks like.
  *
  *     4711 1763642096.789 LOG:  execute p1: SELECT ...       a load, if this contains the text
  *     <tab>... WHERE id = $1
@@ -8,16 +9,22 @@
  *     4711 1763642096.801 LOG:  statement: SELECT ... WHERE id = 7    a load with its key in it; see witness_key_read()
  *
  * A load is one message "statement: ..." or "execute NAME: ..." whose statement contains the text, however often.
+ * With log_min_duration_statement = 0 in place of log_statement = all a statement is logged when it has ended:
+ *
+ *     4711 1763642096.801 LOG:  duration: 12.003 ms  execute p1: SELECT ...
+ *     4711 1763642096.901 ERROR:  canceling statement due to statement timeout     a load, too, which says when it
+ *     4711 1763642096.901 STATEMENT:  SELECT ...                                   ended only
+ *
  * No load is: what is only prepared (parsing is not logged, "statement: PREPARE ..." is passed over), the further
- * rows of a cursor ("execute fetch from"), durations, errors that repeat the statement, our own looking. With
+ * rows of a cursor ("execute fetch from"), durations, errors that repeat a statement that was logged before, our own looking. With
  * "statement: EXECUTE p1(7)" the text is looked for in what was prepared, which DETAIL has.
  *
  * How many run at once is read out of the order of the log, every load, no samples. With log_duration = on a server
  * process writes a line when a statement begins and one when it has ended, before its client hears of it: the loads
  * between their two lines are those that run. The end of a load is the next message of its process, of whatever kind: an
  * error has no duration, and a warning out of the middle of a load ends it too early. A process that is killed writes
- * none: its load ends with the line that the postmaster writes about it, or about all. A load that began before the log
- * was followed is not counted.
+ * none: its load ends with the line that the postmaster writes about it, or about all. Loads that are logged at their end
+ * say by themselves when they ran, to the millisecond. A load that began before the log was followed is not counted.
  *
  * No I/O, no clock. Threads: one at a time.
  */
@@ -82,9 +89,10 @@ enum witness_line_kind {
     WITNESS_LINE_GOES_ON,     /* begins with a tab */
     WITNESS_LINE_LOG,
     WITNESS_LINE_DETAIL,
-    WITNESS_LINE_OTHER,    /* ERROR, STATEMENT, ... */
-    WITNESS_LINE_UNDATED,  /* a severity, but no time with milliseconds or no process before it */
-    WITNESS_LINE_WORDLESS, /* a time and a process, but no severity known here: CSV, JSON, not English */
+    WITNESS_LINE_STATEMENT, /* what an error is about */
+    WITNESS_LINE_OTHER,     /* ERROR, HINT, ... */
+    WITNESS_LINE_UNDATED,   /* a severity, but no time with milliseconds or no process before it */
+    WITNESS_LINE_WORDLESS,  /* a time and a process, but no severity known here: not English */
 };
 
 struct witness_line {
@@ -97,6 +105,12 @@ struct witness_line {
     size_t prefix_bytes; /* before the severity */
 };
 
+/* LOG, DETAIL, ...; RUBBISH: the word is none. */
+enum witness_line_kind witness_line_severity(const char *word, size_t bytes);
+
+/* "2025-11-20 12:34:56.789 UTC" at the begin of a text, and its bytes; false: none with milliseconds. */
+bool witness_line_date(const char *text, size_t bytes, struct witness_line *out, size_t *used);
+
 /* Without the line's end. */
 void witness_line_read(const char *line, size_t bytes, struct witness_line *out);
 
@@ -108,6 +122,24 @@ const char *witness_line_parameters(const char *text, size_t bytes);
  * it was written, at wall_us, tells by itself how far its zone is off, in quarters of an hour.
  */
 uint64_t witness_line_wall_us(const struct witness_line *line, uint64_t wall_us);
+
+/* ---- csvlog and jsonlog: witness_record.c ---- */
+
+enum witness_format { WITNESS_STDERR = 0, WITNESS_CSV, WITNESS_JSON };
+
+/* By how a line begins; STDERR for whatever is neither of the others. */
+enum witness_format witness_format_of(const char *line, size_t bytes);
+
+/* A message with what belongs to it; its texts are empty where it has none. Zeros are one without memory. */
+struct witness_record {
+    struct witness_line line; /* its text is the message */
+    struct text message, detail, statement;
+};
+
+/* False: it is no record of PostgreSQL's. */
+bool witness_record_read(enum witness_format format, const char *text, size_t bytes,
+                         struct witness_record *out);
+void witness_record_clear(struct witness_record *record);
 
 /* ---- the log ---- */
 
@@ -136,6 +168,7 @@ struct witness_pending {
     uint64_t at_us;
     bool is_ours, is_execute; /* EXECUTE: loads if what was prepared does */
     bool is_keyless;          /* it has parameters, and they have not come yet */
+    uint64_t end_us;          /* 0: it is logged when it begins */
     char key[WITNESS_KEY_BYTES];
 };
 
@@ -154,8 +187,12 @@ struct witness_log {
         others[WITNESS_LOG_OTHERS]; /* queries before the first load: what it might have been */
 
     uint64_t readable_count; /* messages */
+    uint64_t rubbish_count;  /* lines that are nothing of PostgreSQL's */
     struct witness_running running;
-    uint64_t duration_count; /* such statements that were logged when they ended: they are not counted */
+    uint64_t since_us;       /* loads that are logged at their end and began before do not count */
+    uint64_t timed_count;    /* loads that were logged when they ended; */
+    uint64_t shortest_us;    /* the shortest of all statements so logged: shows which are left out; */
+    bool is_timed, is_begun; /* there are statements of others that are logged so, or when they begin */
     enum witness_line_kind last_kind; /* of the last line that is a message, or should be */
     char last_bad[96];                /* how the last one that cannot be read begins */
     uint64_t awaited;                 /* set by who waits for the statement of ours with this number in it */
@@ -163,8 +200,11 @@ struct witness_log {
     bool is_out_of_memory;            /* loads are missing */
 
     struct text line, message; /* the torn line at the end; the message of the lines before it */
-    struct witness_line head;  /* of the message; its text is not used */
-    bool is_judged;            /* what the message is has been found out */
+    struct text csv;           /* lines of a record that goes on ... */
+    bool is_quoted;            /* ... within quotes */
+    struct witness_record record;
+    struct witness_line head; /* of the message; its text is not used */
+    bool is_judged;           /* what the message is has been found out */
     struct witness_clock clock;
     struct witness_pending pending[WITNESS_LOG_PENDING];
     size_t next_pending;

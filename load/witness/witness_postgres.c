@@ -61,11 +61,14 @@ static const char quiet[] =
                  " || set_config('log_min_duration_statement', '-1', false) END";
 
 /* Now, and for whoever does not set it: a superuser hears itself, and may be the only one. */
-static const char loud[] = WITNESS_OURS " */ SELECT CASE WHEN current_setting('is_superuser') = 'on'"
-                                        " THEN set_config('log_statement', 'all', false)"
-                                        " ELSE current_setting('log_statement') END,"
-                                        " (SELECT reset_val FROM pg_catalog.pg_settings"
-                                        " WHERE name = 'log_statement')";
+static const char loud[] =
+    WITNESS_OURS " */ SELECT CASE WHEN current_setting('is_superuser') = 'on'"
+                 " THEN set_config('log_statement', 'all', false)"
+                 " WHEN current_setting('log_min_duration_statement') = '0' THEN 'all'"
+                 " ELSE current_setting('log_statement') END,"
+                 " CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_settings WHERE reset_val ="
+                 " CASE name WHEN 'log_statement' THEN 'all' WHEN 'log_min_duration_statement' THEN '0' END)"
+                 " THEN 'all' END";
 
 static const char visible[] = WITNESS_OURS " */ SELECT pg_has_role('pg_read_all_stats', 'USAGE')";
 
@@ -332,8 +335,9 @@ enum witness_mark witness_postgres_mark(struct witness_postgres *postgres, uint6
     }
     postgres->is_loud_by_default = strcmp(answer.cells[1], "all") == 0;
     if (strcmp(answer.cells[0], "all") != 0) {
-        snprintf(why, WITNESS_WHY_BYTES, "log_statement is '%s', not 'all', for the role that looks",
-                 answer.cells[0]);
+        snprintf(
+            why, WITNESS_WHY_BYTES,
+            "neither log_statement 'all' nor log_min_duration_statement 0 is set for the role that looks");
         return WITNESS_UNLOGGED;
     }
     bool good = sql_session_ask(session, statement, NULL, 0, end_us, &answer) == SQL_ANSWERED;

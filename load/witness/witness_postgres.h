@@ -36,7 +36,7 @@ void witness_postgres_finish(struct witness_postgres *postgres, struct witness_v
 
 enum witness_mark {
     WITNESS_MARKED,   /* a statement of ours with this number is in the log by now, or will be at once */
-    WITNESS_UNLOGGED, /* log_statement is not 'all' for this role, and it may not set it */
+    WITNESS_UNLOGGED, /* not each statement of this role is logged, and it may not change that */
     WITNESS_UNMARKED  /* no answer */
 };
 
@@ -44,7 +44,7 @@ enum witness_mark {
 enum witness_mark witness_postgres_mark(struct witness_postgres *postgres, uint64_t number, uint32_t limit_ms,
                                         char why[static WITNESS_WHY_BYTES]);
 
-/* As the last mark found it: is log_statement 'all' for who does not set it? */
+/* As the last mark found it: is each statement logged of who sets nothing? */
 bool witness_postgres_is_loud_by_default(const struct witness_postgres *postgres);
 
 /* Where the server says that it logs to, for the words of an error. */

@@ -31,6 +31,7 @@ struct witness_options {
 
 struct witness_load {
     uint64_t at_us;              /* when the statement began, cut to the millisecond that the log has */
+    uint64_t end_us;             /* when it ended, likewise; 0: not known */
     char key[WITNESS_KEY_BYTES]; /* its values, "7" or "3, 120"; "" where it has none; see witness_log.h */
 };
 
@@ -43,6 +44,12 @@ static inline bool witness_outlived(const struct witness_load *first, const stru
 {
     return load->at_us - first->at_us >= life_us;
 }
+
+/*
+ * The most of these that certainly ran at the same time: they are in order of at_us, their instants may lie up to
+ * `cut_us` later than they say, and each that lacks an end ended at once. False: no memory.
+ */
+bool witness_most_at_once(const struct witness_load *loads, size_t count, uint64_t cut_us, uint32_t *most);
 
 struct witness_sample {
     uint64_t at_us;
@@ -63,7 +70,7 @@ struct witness_view {
     size_t sample_count;
     uint32_t peak_running; /* the most that a sample saw */
     uint32_t at_once;      /* LOG: the most that ran at once, no sample (see witness_log.h), if ... */
-    bool has_ends;         /* ... the log has the ends of loads, too (log_duration=on) */
+    bool has_ends; /* ... the log has the ends of loads, too (log_duration, log_min_duration_statement) */
     struct witness_command commands[WITNESS_COMMANDS_MAX]; /* of Redis, the most frequent first */
     size_t command_count;
     uint64_t command_sum;

@@ -450,6 +450,103 @@ TEST(a_log_of_another_server_or_of_other_lines_is_refused)
     proc_remove(folder);
 }
 
+/* ---- as it is in production ---- */
+
+enum { AT_ONCE = 3, EACH = 20 };
+
+/* In every manner; the sequence counts them, also those that fail. */
+static void load_in_production(const char *url)
+{
+    PGconn *connections[AT_ONCE];
+    for (size_t i = 0; i < AT_ONCE; i++) {
+        connections[i] = PQconnectdb(url);
+        PQclear(PQprepare(connections[i], "p1",
+                          "/* load product */ SELECT nextval('loads'), $1::bigint, $2::int", 2, NULL));
+        for (int j = 0; j < EACH; j++) {
+            execute(connections[i], "p1", "7", NULL);
+            PQclear(PQexec(connections[i], "SELECT /* load, \"all\" */\n nextval('loads'),\n 8"));
+            PQclear(PQexec(connections[i], "SELECT /* other */ 1, 2"));
+        }
+        PQclear(PQexec(connections[i], "SELECT /* load badly */ nextval('loads') / 0"));
+    }
+    for (size_t i = 0; i < AT_ONCE; i++)
+        assert_int_equal(
+            PQsendQuery(connections[i], "SELECT /* load long */ nextval('loads'), pg_sleep(0.5)"), 1);
+    for (size_t i = 0; i < AT_ONCE; i++) {
+        PQclear(PQgetResult(connections[i]));
+        PQfinish(connections[i]);
+    }
+}
+
+static void count_in_production(struct stack_postgres *own, const char *log_path)
+{
+    char counted[32];
+    const struct witness_options options = {
+        .way = WITNESS_LOG, .database_url = own->url, .log_path = log_path, .statement = "/* load"};
+    open_witness(&options);
+    begin();
+    load_in_production(own->url);
+    end();
+    assert_true(stack_postgres_query(own->url, "SELECT last_value FROM loads", counted, sizeof counted));
+    assert_int_equal(view.load_count, strtoull(counted, NULL, 10));
+    assert_int_equal(view.load_count, AT_ONCE * (2 * EACH + 2));
+    assert_true(view.has_ends);
+    assert_int_equal(view.at_once, AT_ONCE);
+    assert_string_equal(view.caveat, "");
+    assert_string_equal(view.loads[0].key, "7, NULL");
+    const struct witness_load *last = &view.loads[view.load_count - 1];
+    assert_in_range(last->end_us - last->at_us, 500000, (500 + MACHINE_MS) * 1000);
+    witness_close(&witness);
+    assert_true(stack_postgres_query(own->url, "DROP SEQUENCE loads", NULL, 0));
+}
+
+TEST(statements_that_are_logged_at_their_end_count_in_every_format, P106)
+{
+    static const char *const formats[][2] = {{"log_destination=stderr", "log"},
+                                             {"log_destination=csvlog", "csv"},
+                                             {"log_destination=jsonlog", "json"}};
+    struct stack_postgres own;
+    assert_true(stack_postgres_start(&own, 20));
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        char path[PROC_PATH_BYTES + 32];
+        const char *const settings[] = {"log_statement=none",
+                                        "log_min_duration_statement=0",
+                                        "logging_collector=on",
+                                        "log_filename=production.log",
+                                        "log_directory=log",
+                                        "log_min_error_statement=error",
+                                        "log_parameter_max_length_on_error=-1",
+                                        formats[i][0],
+                                        NULL};
+        own.settings = settings;
+        assert_true(stack_postgres_restart(&own));
+        snprintf(path, sizeof path, "%s/data/log/production.%s", own.folder, formats[i][1]);
+        assert_true(stack_postgres_query(own.url, "CREATE SEQUENCE loads", NULL, 0));
+        count_in_production(&own, path);
+    }
+    stack_postgres_stop(&own);
+}
+
+/* Some are left out, and nobody says which. */
+TEST(statements_that_are_logged_if_they_take_long_are_at_least_so_many)
+{
+    const struct witness_options options = by_log();
+    query("ALTER SYSTEM SET log_min_duration_statement = 100");
+    query("ALTER ROLE postgres SET log_statement = 'none'");
+    query("SELECT pg_reload_conf()");
+    open_witness(&options);
+    begin();
+    query("SELECT /* load long */ pg_sleep(0.2)");
+    query("SELECT /* load */ 1");
+    end();
+    query("ALTER ROLE postgres RESET log_statement");
+    query("ALTER SYSTEM RESET log_min_duration_statement");
+    query("SELECT pg_reload_conf()");
+    assert_int_equal(view.load_count, 1);
+    assert_true(view.misses_loads);
+    assert_says("unless log_min_duration_statement is 0");
+}
+
 /* ---- pg_stat_statements, a query ---- */
 
 TEST(pg_stat_statements_leaves_out_what_failed_or_was_cancelled)
@@ -591,7 +688,8 @@ TEST(a_plain_role_sees_what_it_may_and_the_witness_says_so)
     begin();
     end();
     assert_int_equal(view.load_count, 0);
-    assert_says("log_statement is not 'all' for the role that looked");
+    assert_says(
+        "neither log_statement 'all' nor log_min_duration_statement 0 is set for the role that looked");
     assert_says("pg_read_all_stats");
     assert_true(view.misses_samples);
     begin();

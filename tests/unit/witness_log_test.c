@@ -8,6 +8,17 @@
 static const struct witness_clock later = {.wall_us = STAMP_US + 5000, .now_us = 70000000};
 static const uint64_t stamp_now_us = 70000000 - 5000;
 
+/* A record of csvlog or jsonlog, its texts as they stand in it. */
+#define CSV(severity, message, detail, statement)                                                            \
+    "2025-11-20 12:34:56.789 UTC,\"shop\",\"catalog\",4711,\"127.0.0.1:5\",691f09b0.1267,3,\"SELECT\","      \
+    "2025-11-20 12:30:00 UTC,3/17,0," severity ",00000,\"" message "\",\"" detail "\",,,,,\"" statement      \
+    "\",,,\"psql\",\"client backend\",,0\n"
+#define JSON(severity, message, detail, statement)                                                           \
+    "{\"timestamp\":\"2025-11-20 12:34:56.789 "                                                              \
+    "UTC\",\"user\":\"shop\",\"pid\":4711,\"error_severity\":\"" severity "\",\"message\":\"" message        \
+    "\",\"detail\":\"" detail "\",\"statement\":\"" statement                                                \
+    "\",\"backend_type\":\"client backend\",\"query_id\":0}\n"
+
 #define UTC "2025-11-20 12:34:56.789 UTC [4711] "
 
 static struct witness_log heard; /* of the test; what it has begun before is cleared */
@@ -132,7 +143,11 @@ TEST(logs_in_other_formats_and_languages_are_refused_in_words)
     static const char *const lines[] = {
         "2025-11-20 12:34:56.789 "
         "UTC,\"shop\",\"catalog\",4711,\"127.0.0.1:5\",691f.1,3,\"SELECT\",LOG,00000,\"x\"\n",
-        "{\"timestamp\":\"2025-11-20 12:34:56.789 UTC\",\"pid\":4711,\"error_severity\":\"LOG\"}\n",
+        CSV("PROTOKOLL", "Anweisung: SELECT /* load */ 1", "", ""),
+        JSON("PROTOKOLL", "Anweisung: SELECT /* load */ 1", "", ""),
+        "{\"timestamp\":\"2025-11-20 12:34:56.789 UTC\",\"pid\":4711,\"error_severity\":\"LOG\n",
+        "127.0.0.1 - - [20/Nov/2025:12:34:56 +0000] \"GET / HTTP/1.1\" 200 2\nx\nx\n",
+        "<6>Nov 20 12:34:56 shop postgres[4711]: [1-1] statement: SELECT /* load */ 1\nx\nx\n",
         UTC "PROTOKOLL:  Anweisung: SELECT /* load */ 1\n",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
@@ -256,6 +271,11 @@ static const struct expected kinds[] = {
     {UTC "LOG:  00000: statement: SELECT /* load */ 1\n" UTC
          "LOCATION:  exec_simple_query, postgres.c:1042\n",
      1, "1"},
+    {CSV("LOG", "execute p1: SELECT /* load */ $1", "Parameters: $1 = '7'", ""), 1, "7"},
+    {CSV("LOG", "statement: SELECT \"\"n\"\", ','\n  FROM /* load */ x\n\tWHERE id = 7", "", ""), 1, ",, 7"},
+    {"FROM x\" /* load */\n" CSV("LOG", "statement: SELECT /* load */ 7", "", ""), 1, "7"}, /* torn */
+    {JSON("LOG", "execute p1: SELECT /* load */ $1", "Parameters: $1 = '7'", ""), 1, "7"},
+    {JSON("LOG", "statement: SELECT \\\"n\\\"\\n\\t/* load */ 7", "", ""), 1, "7"},
     /* EXECUTE of what was prepared with the text in it */
     {UTC "LOG:  statement: EXECUTE p1(7, 'x')\n" UTC
          "DETAIL:  prepare: PREPARE p1 AS SELECT /* load */ $1, $2\n",
@@ -271,9 +291,11 @@ static const struct expected kinds[] = {
     {UTC "LOG:  execute fetch from p1/c1: SELECT /* load */ $1\n", 0, NULL},
     {UTC "LOG:  duration: 0.5 ms  parse p1: SELECT /* load */ $1\n", 0, NULL},
     {UTC "LOG:  duration: 0.5 ms  bind p1: SELECT /* load */ $1\n", 0, NULL},
-    {UTC "LOG:  duration: 0.5 ms  execute p1: SELECT /* load */ $1\n", 0, NULL},
     {UTC "LOG:  duration: 9.5 ms  plan:\n\tQuery Text: SELECT /* load */ 1\n", 0, NULL},
     {UTC "ERROR:  division by zero\n" UTC "STATEMENT:  SELECT /* load */ 1 / 0\n", 0, NULL},
+    {CSV("ERROR", "division by zero", "", "SELECT /* load */ 1 / 0"), 0, NULL},
+    {JSON("ERROR", "division by zero", "", "SELECT /* load */ 1 / 0"), 0, NULL},
+    {CSV("LOG", "duration: 0.500 ms  bind p1: SELECT /* load */ $1", "Parameters: $1 = '7'", ""), 0, NULL},
     {UTC "ERROR:  x\n" UTC "CONTEXT:  SQL statement \"SELECT /* load */ 1\"\n" UTC
          "QUERY:  SELECT /* load */ 1\n",
      0, NULL},
@@ -400,15 +422,75 @@ TEST(what_follows_a_break_does_not_continue_what_came_before)
     assert_int_equal(heard.load_count, 1);
 }
 
-TEST(statements_that_are_logged_at_their_end_only_are_noticed)
+/* log_min_duration_statement = 0 */
+TEST(statements_that_are_logged_at_their_end_began_so_long_before)
+{
+    static const char *const logs[] = {
+        UTC "LOG:  duration: 0.500 ms  parse p1: SELECT /* load */ $1\n" UTC
+            "LOG:  duration: 2.005 ms  execute p1: SELECT /* load */ $1\n" UTC
+            "DETAIL:  parameters: $1 = '7'\n" UTC "LOG:  duration: 0.250 ms\n" UTC
+            "LOG:  duration: 0.400 ms  statement: SELECT /* other */ 1\n" UTC
+            "ERROR:  canceling statement due to statement timeout\n" UTC
+            "STATEMENT:  SELECT x\n\tFROM /* load */ y\n\tWHERE id = 8\n",
+        CSV("LOG", "duration: 0.500 ms  parse p1: SELECT /* load */ $1", "", "")
+            CSV("LOG", "duration: 2.005 ms  execute p1: SELECT /* load */ $1", "parameters: $1 = '7'", "")
+                CSV("LOG", "duration: 0.400 ms  statement: SELECT /* other */ 1", "", "")
+                    CSV("ERROR", "canceling statement", "", "SELECT x\nFROM /* load */ y\n\tWHERE id = 8"),
+        JSON("LOG", "duration: 0.500 ms  parse p1: SELECT /* load */ $1", "", "")
+            JSON("LOG", "duration: 2.005 ms  execute p1: SELECT /* load */ $1", "parameters: $1 = '7'", "")
+                JSON("LOG", "duration: 0.400 ms  statement: SELECT /* other */ 1", "", "")
+                    JSON("ERROR", "canceling statement", "", "SELECT x\\nFROM /* load */ y\\nWHERE id = 8"),
+    };
+    for (size_t i = 0; i < sizeof logs / sizeof *logs; i++) {
+        begin("/* load */");
+        feed(logs[i]);
+        assert_int_equal(heard.load_count, 2);
+        assert_string_equal(heard.loads[0].key, "7");
+        assert_true(heard.loads[0].at_us == stamp_now_us - 2005 && heard.loads[0].end_us == stamp_now_us);
+        assert_string_equal(heard.loads[1].key, "8");
+        assert_true(heard.loads[1].at_us == stamp_now_us && heard.loads[1].end_us == stamp_now_us);
+        assert_int_equal(heard.timed_count, 2);
+        assert_int_equal(heard.shortest_us, 400);
+        assert_int_equal(heard.keyless_count, 0);
+    }
+}
+
+TEST(a_load_that_began_before_the_log_was_followed_is_not_counted)
 {
     begin("load");
-    feed(UTC "LOG:  duration: 0.5 ms  parse p1: SELECT /* load */ $1\n" UTC
-             "LOG:  duration: 0.5 ms  execute p1: SELECT /* load */ $1\n" UTC "LOG:  duration: 0.5 ms\n" UTC
-             "LOG:  duration: 0.5 ms  statement: SELECT /* other */ 1\n" UTC
-             "LOG:  duration: 0.5 ms  statement: SELECT /* load */ 1\n");
-    assert_int_equal(heard.load_count, 0);
-    assert_int_equal(heard.duration_count, 2);
+    heard.since_us = stamp_now_us - 1000;
+    feed(UTC "LOG:  duration: 2.000 ms  statement: SELECT /* load */ 1\n" UTC
+             "LOG:  duration: 1.000 ms  statement: SELECT /* load */ 2\n");
+    assert_int_equal(heard.load_count, 1);
+    assert_string_equal(heard.loads[0].key, "2");
+}
+
+/* With log_statement = all it was counted when it began. */
+TEST(a_statement_is_not_counted_once_more_when_it_fails)
+{
+    begin("load");
+    feed(UTC "LOG:  duration: 2.000 ms  statement: SELECT /* load */ 1\n" UTC
+             "LOG:  statement: SELECT /* load */ 2\n" UTC "ERROR:  no\n" UTC
+             "STATEMENT:  SELECT /* load */ 2\n");
+    assert_int_equal(heard.load_count, 2);
+    assert_int_equal(heard.timed_count, 1);
+}
+
+TEST(loads_that_certainly_ran_at_once_are_found_by_their_ends)
+{
+    static const struct witness_load loads[] = {
+        {.at_us = 1000, .end_us = 9000}, {.at_us = 2000, .end_us = 5000}, {.at_us = 3000, .end_us = 3500},
+        {.at_us = 4500, .end_us = 8000}, {.at_us = 5000, .end_us = 8000}, {.at_us = 9000},
+    };
+    uint32_t most;
+    assert_true(witness_most_at_once(loads, 6, 0, &most));
+    assert_int_equal(most, 3);
+    assert_true(witness_most_at_once(loads, 6, 999, &most)); /* 3 may have begun when 4 had ended */
+    assert_int_equal(most, 3);
+    assert_true(witness_most_at_once(loads, 2, 3000, &most));
+    assert_int_equal(most, 1);
+    assert_true(witness_most_at_once(loads, 0, 0, &most));
+    assert_int_equal(most, 0);
 }
 
 TEST(the_awaited_statement_of_ours_is_found_and_is_no_load)
