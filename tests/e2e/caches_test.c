@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * caches_test.c - several caches over one database: a fleet beside its shadow, two namespaces, two Redis servers. A
- * change reaches each of them, whichever process pays; writes wait for a lost cache no longer than its entries live.
+ * caches_test.c - several caches over one database: a fleet beside its shadow, two namespaces. A change
+ * reaches each of them, whichever process pays; writes wait for a lost cache no longer than its entries live.
  */
 #include "tests/support/writes.h"
 
@@ -27,8 +27,6 @@ static const char *const BRIEF[] = {
     "FRESH_MS=1000", "ABSENT_MS=1000",  "LOAD_LIMIT_MS=1000", "MAX_HOLD_MS=1000",
     "LEASE_MS=900",  "NAMESPACE=brief", "OUTBOX_POLL_MS=100", NULL};
 enum { BRIEF_SILENCE_MS = 9000, BRIEF_BEAT_MS = 500 }; /* 5 s of gate, 2 s of life, 2 s of slack */
-
-static struct stack_redis second;
 
 static void start_two(const char *const *one, const char *const *other)
 {
@@ -116,16 +114,6 @@ TEST(what_is_changed_reaches_two_namespaces, P81)
     start_two(FLEET, BLUE);
     puts_reach_all();
     assert_int_equal(fleet_sum("catalogd_writes_invisible_total"), 0);
-    changes_by_hand_reach_all();
-}
-
-TEST(what_is_changed_reaches_two_redis_servers, P81)
-{
-    char redis[96];
-    const char *const settings[] = {"FRESH_MS=3600000", redis, NULL};
-    snprintf(redis, sizeof redis, "REDIS_URL=%s", second.url);
-    start_two(FLEET, settings);
-    puts_reach_all();
     changes_by_hand_reach_all();
 }
 
@@ -311,13 +299,7 @@ TEST(a_redis_that_lost_its_data_is_no_further_cache, P83)
 
 static bool up(void)
 {
-    return fleet_up() && writes_make_logins() && stack_redis_start(&second, NULL);
+    return fleet_up() && writes_make_logins();
 }
 
-static bool down(void)
-{
-    stack_redis_stop(&second);
-    return fleet_down();
-}
-
-TEST_GROUP(.up = up, .down = down, .after = fleet_end);
+TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);

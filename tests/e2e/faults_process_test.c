@@ -11,7 +11,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libpq-fe.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -384,30 +383,25 @@ TEST(ten_thousand_requests_with_faults_leave_no_descriptor_and_no_thread, P22)
 
 static char folder[PROC_PATH_BYTES], program[256];
 
-/* Processes are started after this command, with these redirections; until plain(). */
-static bool redirected(const char *before, const char *redirections)
+/* Processes are started without them; until with_descriptors(). */
+static bool without_descriptors(void)
 {
     char script[PROC_PATH_BYTES + 32], text[512];
     snprintf(program, sizeof program, "%s", stack_catalogd_program());
     if (!proc_folder("redirected", NULL, folder))
         return false;
     snprintf(script, sizeof script, "%s/catalogd", folder);
-    snprintf(text, sizeof text, "#!/bin/sh\n%s\nexec '%s' %s\n", before, program, redirections);
+    snprintf(text, sizeof text, "#!/bin/sh\nexec '%s' <&- >&- 2>&-\n", program);
     file_write(script, text);
     return chmod(script, 0700) == 0 && setenv("CATALOGD", script, 1) == 0;
 }
 
-static bool plain(void)
+static bool with_descriptors(void)
 {
     const bool ended = fleet_end();
     setenv("CATALOGD", program, 1);
     proc_remove(folder);
     return ended;
-}
-
-static bool without_descriptors(void)
-{
-    return redirected("", "<&- >&- 2>&-");
 }
 
 /* What is printed there goes into none of its connections. */
@@ -421,7 +415,7 @@ static void expect_null(int fd)
 }
 
 /* fleet_end() wants it to end by itself, with status 0. */
-TEST_WITH(a_process_without_0_1_and_2_serves_and_ends_in_order, without_descriptors, plain)
+TEST_WITH(a_process_without_0_1_and_2_serves_and_ends_in_order, without_descriptors, with_descriptors)
 {
     char path[BURST_PATH_BYTES];
     assert_true(fleet_start(1, NULL));
@@ -432,81 +426,6 @@ TEST_WITH(a_process_without_0_1_and_2_serves_and_ends_in_order, without_descript
     assert_true(fleet_wait_ready(0));
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         expect_null(fd);
-}
-
-static bool with_small_files(void)
-{
-    return redirected("ulimit -f 1", "");
-}
-
-/* Its log and its access log are full at once. fleet_end() wants it to end by itself, with status 0. */
-TEST_WITH(a_file_that_may_not_grow_ends_no_process, with_small_files, plain)
-{
-    static const char *const settings[] = {"ACCESS_LOG=combined", NULL};
-    char path[BURST_PATH_BYTES];
-    struct burst_summary summary;
-    assert_true(fleet_start(1, settings));
-    fleet_cold_product(path);
-    assert_true(fleet_burst(path, 100, NULL, &summary));
-    assert_int_equal(summary.statuses[200], 100);
-    stack_redis_kill(&fleet.redis);
-    assert_true(stack_redis_restart(&fleet.redis));
-    assert_true(fleet_wait_ready(0));
-    assert_true(fleet_wait_metric(0, "catalogd_log_lines_dropped_total", 1));
-}
-
-static int unread = -1; /* the pipe that its stderr is */
-
-static void fill_unread(void)
-{
-    static const char page[4096];
-    while (write(unread, page, sizeof page) > 0)
-        continue;
-}
-
-static bool into_a_full_pipe(void)
-{
-    char pipe[PROC_PATH_BYTES + 32];
-    if (!redirected("", "2>\"$(dirname \"$0\")/pipe\""))
-        return false;
-    snprintf(pipe, sizeof pipe, "%s/pipe", folder);
-    if (mkfifo(pipe, 0600) != 0 || (unread = open(pipe, O_RDWR | O_NONBLOCK | O_CLOEXEC)) < 0)
-        return false;
-    fill_unread();
-    return true;
-}
-
-static bool plain_and_closed(void)
-{
-    close(unread);
-    return plain();
-}
-
-static bool says_what_it_lost(void *nothing)
-{
-    static char text[1 << 17];
-    (void)nothing;
-    const ssize_t bytes = read(unread, text, sizeof text - 1);
-    text[bytes > 0 ? bytes : 0] = '\0';
-    return memmem(text, bytes > 0 ? (size_t)bytes : 0, "event=log_dropped lines=", 24) != NULL;
-}
-
-/* Its lines come from server loops, load threads and the guard's: none of them waits. */
-TEST_WITH(a_reader_of_stderr_that_has_stopped_stops_nothing, into_a_full_pipe, plain_and_closed)
-{
-    static const char *const settings[] = {"REDIS_LIMIT_MS=1000", "LEASE_MS=3000", NULL};
-    char path[BURST_PATH_BYTES];
-    assert_true(fleet_start(1, settings));
-    stack_redis_kill(&fleet.redis);
-    fleet_cold_product(path);
-    assert_int_equal(fleet_ask_status(0, path), 200);
-    stack_postgres_kill(&fleet.postgres);
-    fleet_cold_product(path);
-    assert_int_equal(fleet_ask_status(0, path), 503);
-    assert_true(stack_redis_restart(&fleet.redis) && stack_postgres_restart(&fleet.postgres));
-    assert_true(fleet_wait_ready(0));
-    assert_true(fleet_wait_metric(0, "catalogd_log_lines_dropped_total", 1));
-    assert_true(probe_wait("the lines that were lost are told", says_what_it_lost, NULL));
 }
 
 TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

@@ -136,18 +136,6 @@ TEST(a_listener_whose_connection_is_half_open_is_replaced, P177)
     proxy_close(&proxy);
 }
 
-TEST(a_lost_notification_is_made_up_for_by_the_poll)
-{
-    const char *const settings[] = {"OUTBOX_POLL_MS=100", NULL};
-    assert_true(fleet_start(1, writes_settings(settings)));
-    const uint32_t id = cached_product();
-    /* as from a session that pays for itself, and then does not */
-    assert_true(fleet_sql(
-        NULL, 0, "SET catalogd.pays_ms = 1; UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32, id));
-    assert_everybody_sees(id, 2);
-    assert_int_equal(fleet_sum("catalogd_outbox_notified_total"), 0);
-}
-
 /* ---- between COMMIT and invalidation ---- */
 
 struct background {

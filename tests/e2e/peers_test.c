@@ -156,19 +156,3 @@ TEST(a_name_that_is_none_is_refused_with_those_that_are)
     expect_text(&run, "burst rolling hits");
     run_clear(&run);
 }
-
-TEST(a_number_out_of_range_is_refused)
-{
-    static const char *const numbers[] = {"0", "17", "-1", "1x", "", "99999999999999999999"};
-    static struct run run;
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        run_peers(&run, "--repetitions", numbers[i], NULL);
-        expect_status(&run, 2);
-        expect_text(&run, "--repetitions takes a number of 1..16");
-        run_clear(&run);
-    }
-    run_peers(&run, "--seconds", NULL);
-    expect_status(&run, 2);
-    run_clear(&run);
-}
-

@@ -728,7 +728,7 @@ TEST(a_lease_that_a_peek_cannot_have_got_is_given_back)
     finish_load_for(load, "v1", &loader, GUARD_FROM_LOAD);
 }
 
-TEST(without_redis_and_without_a_place_a_get_is_shed_at_once)
+TEST(without_redis_and_without_a_place_a_get_is_shed_at_once, P50)
 {
     bench.config.max_loads = 1;
     bench.config.load_queue = 0;
