@@ -57,10 +57,31 @@ static void expect_no_failure(struct scenario *scenario)
     scenario->expect_lines[scenario->expect_count++] = 0;
 }
 
+static bool sends_sql(const struct scenario *scenario)
+{
+    for (size_t i = 0; i < scenario->event_count; i++) {
+        if (scenario->events[i].action.verb == SCENARIO_SQL)
+            return true;
+    }
+    return scenario->write_count > 0;
+}
+
+/* A database is there to be counted in, unless it only takes statements. Reads are loads where nothing else is said. */
+static void count_by_default(struct scenario *scenario)
+{
+    bool has_text = scenario->statement[0] != '\0';
+    if (scenario->process_count == 0 && !scenario->has_count && scenario->database_url[0] != '\0' &&
+        (has_text || !sends_sql(scenario)))
+        scenario->way = WITNESS_LOG;
+    if (!has_text && (scenario->way == WITNESS_LOG || scenario->way == WITNESS_STATEMENTS))
+        snprintf(scenario->statement, sizeof scenario->statement, "SELECT");
+}
+
 void scenario_complete(struct scenario *scenario, scenario_complain *complain, void *context)
 {
     bool wants_unserved = false;
     scenario_settle(scenario, complain, context);
+    count_by_default(scenario);
     if (!scenario_says_failed(scenario, ""))
         expect_no_failure(scenario);
     for (size_t i = 0; i < scenario->expect_count; i++)

@@ -64,43 +64,16 @@ static void check_servers(struct checking *checking)
     }
 }
 
-static bool sends_sql(const struct scenario *scenario)
-{
-    for (size_t i = 0; i < scenario->event_count; i++) {
-        if (scenario->events[i].action.verb == SCENARIO_SQL)
-            return true;
-    }
-    return scenario->write_count > 0;
-}
-
 /* What is named and then not used is a mistake: its figures would be waited for in vain. */
-static void check_idle(struct checking *checking)
-{
-    const struct scenario *scenario = checking->scenario;
-    bool has_database = scenario->database_url[0] != '\0', has_text = scenario->statement[0] != '\0';
-    if (has_stack(scenario) || scenario->way != WITNESS_NONE)
-        return;
-    if (has_database && !has_text && !sends_sql(scenario))
-        wrong(checking, 0,
-              "database: nothing uses it; say how loads are counted (count log:PATH, or count "
-              "statements) and "
-              "what they look like (queries \"...\")");
-    if (has_text && !has_database)
-        wrong(
-            checking, 0,
-            "queries: they are not counted; say how: count log:PATH, or count statements with database URL");
-}
-
 static void check_counting(struct checking *checking)
 {
     const struct scenario *scenario = checking->scenario;
-    bool needs_text = scenario->way == WITNESS_LOG || scenario->way == WITNESS_STATEMENTS;
-    if (needs_text && scenario->statement[0] == '\0')
-        wrong(checking, 0, "counting loads needs a text that is in them: queries \"...\"");
-    if ((scenario->way == WITNESS_STATEMENTS || scenario->way == WITNESS_SQL) &&
-        scenario->database_url[0] == '\0')
+    bool has_database = scenario->database_url[0] != '\0';
+    if ((scenario->way == WITNESS_STATEMENTS || scenario->way == WITNESS_SQL) && !has_database)
         wrong(checking, 0, "counting loads in the database needs its address: database URL");
-    check_idle(checking);
+    if (!has_stack(scenario) && scenario->way == WITNESS_NONE && scenario->statement[0] != '\0' &&
+        !has_database)
+        wrong(checking, 0, "queries: they are not counted: say where, by database URL or count log:PATH");
 }
 
 /* ---- requests and writes ---- */

@@ -20,7 +20,8 @@
 
 struct witness {
     struct witness_options options; /* its texts are lent */
-    struct witness_follow *follow;  /* owned, these three; NULL: not asked for */
+    char found_log[WITNESS_PATH_BYTES];
+    struct witness_follow *follow; /* owned, these three; NULL: not asked for */
     struct witness_postgres *postgres;
     struct witness_redis *redis;
 };
@@ -40,8 +41,9 @@ static bool check(const struct witness_options *options, char *why)
 {
     bool is_log = options->way == WITNESS_LOG, is_sql = options->way == WITNESS_SQL;
     bool is_statements = options->way == WITNESS_STATEMENTS;
-    if (is_log && is_empty(options->log_path))
-        return refuse(why, "to count by the statement log, its path must be given");
+    if (is_log && is_empty(options->log_path) && is_empty(options->database_url))
+        return refuse(why,
+                      "to count by the statement log, its path must be given, or the database that names it");
     if ((is_log || is_statements) && is_empty(options->statement))
         return refuse(
             why, "which statements are loads? A text must be given that is in all of them and in no other");
@@ -55,10 +57,13 @@ static bool check(const struct witness_options *options, char *why)
 static bool open_all(struct witness *witness, char *why)
 {
     const struct witness_options *options = &witness->options;
-    if (options->way == WITNESS_LOG &&
-        !witness_follow_open(options->log_path, options->statement, &witness->follow, why))
-        return false;
+    char *found = witness->found_log;
+    const char *path = is_empty(options->log_path) ? found : options->log_path;
     if (options->database_url != NULL && !witness_postgres_open(options, &witness->postgres, why))
+        return false;
+    if (options->way == WITNESS_LOG &&
+        ((path == found && !witness_postgres_find_log(witness->postgres, found, why)) ||
+         !witness_follow_open(path, options->statement, &witness->follow, why)))
         return false;
     return options->redis_url == NULL ||
            witness_redis_open(options->redis_url, options->shares_redis, &witness->redis, why);

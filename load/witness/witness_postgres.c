@@ -17,6 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum {
     OPEN_LIMIT_MS = 3000,
@@ -94,9 +96,12 @@ static const char frequent[] = WITNESS_OURS
     " WHERE dbid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())"
     " AND query ~* '(SELECT|WITH) ' AND strpos(query, '" WITNESS_OURS "') = 0 ORDER BY calls DESC LIMIT 1";
 
-static const char place[] = WITNESS_OURS
-    " */ SELECT current_setting('log_destination'),"
-    " CASE WHEN current_setting('is_superuser') = 'on' THEN coalesce(pg_current_logfile(), '') ELSE '' END";
+static const char place[] =
+    WITNESS_OURS " */ SELECT current_setting('log_destination'),"
+                 " CASE WHEN has_function_privilege('pg_current_logfile()', 'EXECUTE')"
+                 " THEN coalesce(pg_current_logfile(), '') ELSE '' END,"
+                 " coalesce((SELECT setting FROM pg_catalog.pg_settings WHERE name = 'data_directory'), ''), "
+                 "pg_backend_pid()";
 
 /* ---- the counter ---- */
 
@@ -362,6 +367,32 @@ void witness_postgres_log_place(struct witness_postgres *postgres, char *text, s
         return;
     snprintf(text, text_bytes, "log_destination is '%s'%s%s", answer.cells[0],
              answer.cells[1][0] != '\0' ? ", the file " : "", answer.cells[1]);
+}
+
+/* Without a collector a server process writes to where its stderr leads. */
+bool witness_postgres_find_log(struct witness_postgres *postgres, char path[static WITNESS_PATH_BYTES],
+                               char why[static WITNESS_WHY_BYTES])
+{
+    struct sql_answer answer;
+    struct stat found;
+    char link[64];
+    if (sql_session_ask(&postgres->session, place, NULL, 0, clock_after_ms(OPEN_LIMIT_MS), &answer) !=
+        SQL_ANSWERED)
+        return explain(why, &postgres->session);
+    const char *file = answer.cells[1];
+    snprintf(path, WITNESS_PATH_BYTES, "%s%s%s", file[0] == '/' ? "" : answer.cells[2],
+             file[0] == '/' ? "" : "/", file);
+    snprintf(link, sizeof link, "/proc/%.20s/fd/2", answer.cells[3]);
+    ssize_t bytes = file[0] == '\0' ? readlink(link, path, WITNESS_PATH_BYTES - 1) : 0;
+    if (bytes > 0)
+        path[bytes] = '\0';
+    if (bytes >= 0 && stat(path, &found) == 0 && S_ISREG(found.st_mode) && access(path, R_OK) == 0)
+        return true;
+    snprintf(
+        why, WITNESS_WHY_BYTES,
+        "database: its log cannot be read here%s%.80s%s: name it by count log:PATH, or count by statements",
+        bytes >= 0 ? " (" : "", bytes >= 0 ? path : "", bytes >= 0 ? ")" : "");
+    return false;
 }
 
 void witness_postgres_close(struct witness_postgres **slot)

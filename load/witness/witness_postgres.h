@@ -50,6 +50,10 @@ bool witness_postgres_is_loud_by_default(const struct witness_postgres *postgres
 /* Where the server says that it logs to, for the words of an error. */
 void witness_postgres_log_place(struct witness_postgres *postgres, char *text, size_t text_bytes);
 
+/* The file that the server logs to, if it is on this machine and can be read. */
+bool witness_postgres_find_log(struct witness_postgres *postgres, char path[static WITNESS_PATH_BYTES],
+                               char why[static WITNESS_WHY_BYTES]);
+
 /* Leaves NULL. Accepts NULL in *postgres. */
 void witness_postgres_close(struct witness_postgres **postgres);
 

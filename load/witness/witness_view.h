@@ -13,7 +13,8 @@ enum {
     WITNESS_WHY_BYTES = 256,
     WITNESS_SAMPLE_EVERY_MS = 20,
     WITNESS_COMMANDS_MAX = 48,
-    WITNESS_KEY_BYTES = 64
+    WITNESS_KEY_BYTES = 64,
+    WITNESS_PATH_BYTES = 384
 };
 
 enum witness_way { WITNESS_NONE = 0, WITNESS_LOG, WITNESS_STATEMENTS, WITNESS_SQL };
@@ -22,7 +23,7 @@ enum witness_way { WITNESS_NONE = 0, WITNESS_LOG, WITNESS_STATEMENTS, WITNESS_SQ
 struct witness_options {
     enum witness_way way;
     const char *database_url; /* for STATEMENTS, SQL and the samples; NULL: no samples */
-    const char *log_path;     /* for LOG */
+    const char *log_path;     /* for LOG; NULL: the one that the database names */
     const char *statement;    /* LOG, STATEMENTS, samples: a load is a statement that contains this text */
     const char *counter_sql;  /* for SQL */
     const char *redis_url;    /* redis://..., unix://...; NULL: none */

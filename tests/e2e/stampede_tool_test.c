@@ -163,9 +163,6 @@ TEST(wrong_options_are_refused_one_by_one)
     expect_said("either burst or rate or replay");
     expect_status(TOOL("--url", "http://127.0.0.1:1/", "--burst", "10", "--for", "1s"), BAD_USAGE);
     expect_said("--for goes with --rate or --replay");
-    expect_status(TOOL("--url", "http://127.0.0.1:1/", "--database", "postgresql://localhost/shop"),
-                  BAD_USAGE);
-    expect_said("database: nothing uses it; say how loads are counted (count log:PATH");
     expect_status(TOOL("--url", "http://127.0.0.1:1/", "--queries", "FROM items"), BAD_USAGE);
     expect_said("queries: they are not counted");
     expect_status(TOOL("--nonsense"), BAD_USAGE);
@@ -847,6 +844,21 @@ TEST(the_example_for_ones_own_service_holds_for_ours_and_deletes_one_key, P102)
     expect_status(run_own_service("KEY=no-such-key"), DID_NOT_HOLD);
     expect_said("del 'no-such-key' said 0, not 1");
     assert_int_equal(fleet_redis_number("EXISTS", "somebody-elses"), 1);
+}
+
+/* README's one line: no log, no text. */
+TEST(with_a_database_alone_it_counts_what_its_log_has)
+{
+    char url[96];
+    assert_true(fleet_start(2, (const char *const[]){"LOAD_DELAY_MS=20", NULL}));
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/products/7", (unsigned)fleet.catalogd[0].port);
+    expect_status(TOOL("--url", url, "--burst", "200", "--database", fleet.postgres.url, "--expect",
+                       "loads per expiry <= 1"),
+                  HELD);
+    expect_said("loads per expiry <= 1: ");
+    expect_status(TOOL("--url", url, "--burst", "5", "--database", fleet.postgres.url, "--queries",
+                       "FROM products", "--expect", "loads = 0"),
+                  HELD);
 }
 
 TEST_GROUP(.up = services_up, .down = services_down, .after = fleet_end);

@@ -362,6 +362,28 @@ TEST(every_word_is_read_as_it_is_said_to_be_written)
     scenario_free(&scenario);
 }
 
+TEST(a_database_is_counted_in_unless_it_is_told_otherwise_or_only_takes_statements)
+{
+    static const struct {
+        const char *lines, *statement;
+        enum witness_way way;
+    } cases[] = {
+        {"database x\n", "SELECT", WITNESS_LOG},
+        {"database x\nqueries y\n", "y", WITNESS_LOG},
+        {"database x\ncount none\n", "", WITNESS_NONE},
+        {"database x\ncount statements\n", "SELECT", WITNESS_STATEMENTS},
+        {"database x\nat 1s sql y\n", "", WITNESS_NONE},
+        {"database x\nat 1s sql y\nqueries z\n", "z", WITNESS_LOG},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[160];
+        snprintf(text, sizeof text, "target 127.0.0.1:1\nask /\nrate 1 for 2s\n%s", cases[i].lines);
+        read_good(text);
+        assert_int_equal(outcome.scenario->way, cases[i].way);
+        assert_string_equal(outcome.scenario->statement, cases[i].statement);
+    }
+}
+
 TEST(what_contradicts_itself_is_told_with_the_line_where_there_is_one)
 {
     expect_complaints("ask /\n", ": there is nothing to ask");
@@ -372,7 +394,7 @@ TEST(what_contradicts_itself_is_told_with_the_line_where_there_is_one)
     expect_complaints("target 127.0.0.1:1\nask /\nvary X a\n", ": vary, proxy and replica need a stack");
     expect_complaints("stack 1\nask /\nvary X a a\n", ": vary has a twice");
     expect_complaints("target 127.0.0.1:1\nask /\ncount statements\n",
-                      ": counting loads needs a text\n: counting loads in the database needs its address");
+                      ": counting loads in the database needs its address");
     expect_complaints(
         "target 127.0.0.1:1\nask /\nwrite every 1s keys 1-2 sql x\n",
         ": write: a database is needed\n: write: the statement does not say where its key goes");
@@ -405,7 +427,6 @@ TEST(what_contradicts_itself_is_told_with_the_line_where_there_is_one)
     expect_complaints(
         "target 127.0.0.1:1\nask /\ndatabase x\nqueries y\ncount statements\nexpect loads per key <= 1\n",
         ":6: \"loads per key <= 1\": only the statement log knows");
-    expect_complaints("target 127.0.0.1:1\nask /\ndatabase x\n", ": database: nothing uses it");
     expect_complaints("target 127.0.0.1:1\nask /\nqueries y\n", ": queries: they are not counted");
     expect_complaints("target 127.0.0.1:1\nask /\nttl 1s\ndatabase x\nqueries y\ncount statements\n"
                       "expect loads per expiry <= 1\nexpect expiries = 1\nexpect loads <= 5\n",
