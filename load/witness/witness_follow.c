@@ -317,6 +317,8 @@ static bool give_loads(struct witness_log *log, struct witness_view *view)
     qsort(log->loads, log->load_count, sizeof *log->loads, by_time);
     if (!give_at_once(log, view))
         return false;
+    if (!log->has_parameters)
+        witness_key_trim(log->loads, log->load_count);
     view->loads = log->loads;
     view->load_count = log->load_count;
     view->keyless_count = log->keyless_count;

@@ -277,3 +277,59 @@ void witness_key_read(const char *text, size_t bytes, struct witness_key *out)
     }
     finish(&reading);
 }
+
+/* ---- the literals that are the key ---- */
+
+enum { VALUES_MAX = 16 };
+
+struct values {
+    const char *at[VALUES_MAX];
+    size_t bytes[VALUES_MAX], count; /* count SIZE_MAX: too many, or the key was cut */
+};
+
+static void split(const char *key, struct values *values)
+{
+    *values = (struct values){.count = strlen(key) + 1 == WITNESS_KEY_BYTES ? SIZE_MAX : 0};
+    for (const char *end; values->count < VALUES_MAX; key = end + 2) {
+        end = strstr(key, ", ");
+        values->at[values->count] = key;
+        values->bytes[values->count++] = end != NULL ? (size_t)(end - key) : strlen(key);
+        if (end == NULL)
+            return;
+    }
+    values->count = SIZE_MAX;
+}
+
+static void keep_varying(struct witness_load *load, const bool *varies)
+{
+    char key[WITNESS_KEY_BYTES] = "";
+    struct values values;
+    size_t used = 0;
+    split(load->key, &values);
+    for (size_t i = 0; i < values.count; i++) {
+        if (varies[i])
+            used += (size_t)snprintf(key + used, sizeof key - used, "%s%.*s", used > 0 ? ", " : "",
+                                     (int)values.bytes[i], values.at[i]);
+    }
+    memcpy(load->key, key, sizeof key);
+}
+
+void witness_key_trim(struct witness_load *loads, size_t count)
+{
+    bool varies[VALUES_MAX] = {false}, any = false;
+    struct values first, values;
+    if (count > 0)
+        split(loads[0].key, &first);
+    for (size_t i = 1; i < count; i++) {
+        split(loads[i].key, &values);
+        if (values.count != first.count || values.count == SIZE_MAX)
+            return;
+        for (size_t j = 0; j < first.count; j++) {
+            varies[j] = varies[j] || values.bytes[j] != first.bytes[j] ||
+                        memcmp(values.at[j], first.at[j], first.bytes[j]) != 0;
+            any = any || varies[j];
+        }
+    }
+    for (size_t i = 0; any && i < count; i++)
+        keep_varying(&loads[i], varies);
+}

@@ -266,6 +266,7 @@ static void take_parameters(struct witness_log *log, struct witness_pending *pen
     witness_key_read(parameters.at, parameters.bytes, &read);
     memcpy(log->loads[pending->load].key, read.text, sizeof read.text);
     log->keyless_count -= pending->is_keyless;
+    log->has_parameters = true;
     pending->is_keyless = false;
 }
 

@@ -54,8 +54,8 @@
  * FALSE and NULL where a value can stand ("= NULL", not "IS NULL"). No values are comments, names ("x7", "\"id 7\"")
  * and the numbers of parameters ("$1").
  *
- * All values count, since nobody knows which of them is the key: those that are the same in each statement do no harm,
- * and one that is another each time (an instant) makes each statement a key of its own, which result.h notices.
+ * Nobody knows which of the values is the key. Literals that are the same in each load are none of it, and are dropped in
+ * the end; one that is another each time (an instant) makes each statement a key of its own, which result.h notices.
  *
  * Pure; bytes of any kind are taken.
  */
@@ -69,6 +69,9 @@ struct witness_key {
 };
 
 void witness_key_read(const char *text, size_t bytes, struct witness_key *out);
+
+/* Drops the values that are the same in all; nothing where all are, or where some loads have more of them. */
+void witness_key_trim(struct witness_load *loads, size_t count);
 
 /* ---- a line: witness_line.c ---- */
 
@@ -183,6 +186,7 @@ struct witness_log {
     struct witness_load *loads; /* owned; in the order of the log */
     size_t load_count, load_room;
     uint64_t keyless_count; /* loads whose parameters the log does not have */
+    bool has_parameters;    /* some keys are parameters, not literals */
     struct witness_other
         others[WITNESS_LOG_OTHERS]; /* queries before the first load: what it might have been */
 

@@ -627,4 +627,27 @@ TEST(a_line_without_end_takes_bounded_memory)
     assert_int_equal(heard.load_count, 2);
 }
 
+TEST(literals_that_never_change_are_no_part_of_a_key)
+{
+    static const struct {
+        const char *keys[3], *trimmed[3];
+    } cases[] = {
+        {{"0.2, 1, x", "0.2, 2, x", "0.2, 1, x"}, {"1", "2", "1"}},
+        {{"0.2, 1, x", "0.2, 2, y", "0.2, 1, y"}, {"1, x", "2, y", "1, y"}},
+        {{"0.2, 1", "0.2, 1", "0.2, 1"}, {"0.2, 1", "0.2, 1", "0.2, 1"}}, /* any of them may be it */
+        {{"0.2, 1", "0.2, 1, 5", "0.2, 2"}, {"0.2, 1", "0.2, 1, 5", "0.2, 2"}},
+        {{"", "", ""}, {"", "", ""}},
+        {{"7", "8", "7"}, {"7", "8", "7"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct witness_load loads[3];
+        for (size_t j = 0; j < 3; j++)
+            snprintf(loads[j].key, sizeof loads[j].key, "%s", cases[i].keys[j]);
+        witness_key_trim(loads, 3);
+        for (size_t j = 0; j < 3; j++)
+            assert_string_equal(loads[j].key, cases[i].trimmed[j]);
+    }
+    witness_key_trim(NULL, 0);
+}
+
 TEST_GROUP(.after = clear);
