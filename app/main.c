@@ -83,8 +83,8 @@ static void notify_stopping(uint32_t drain_ms)
                limit_us, limit_us);
 }
 
-/* How often notify_alive() is expected; 0: never. */
-static uint32_t notify_alive_every_ms(void)
+/* How often it is expected to hear that we live; 0: never. */
+static uint32_t alive_every_ms(void)
 {
     uint64_t limit_us = 0;
 
@@ -92,11 +92,6 @@ static uint32_t notify_alive_every_ms(void)
         return 0;
     const uint64_t half_ms = limit_us / 2000;
     return half_ms == 0 ? 1 : half_ms < UINT32_MAX ? (uint32_t)half_ms : UINT32_MAX;
-}
-
-static void notify_alive(void)
-{
-    sd_notify(0, "WATCHDOG=1");
 }
 
 enum { EXIT_SETTINGS = 2, LOG_EVERY_MS = 1000 };
@@ -323,9 +318,9 @@ static void reload(const struct settings *settings, struct service *service)
 /* Until it is told to end; returns the signal. */
 static int serve(const struct settings *settings, struct service *service, const sigset_t *awaited)
 {
-    const uint32_t alive_every_ms = notify_alive_every_ms();
-    const bool is_watched = alive_every_ms != 0;
-    const uint32_t every_ms = is_watched && alive_every_ms < LOG_EVERY_MS ? alive_every_ms : LOG_EVERY_MS;
+    const uint32_t alive_ms = alive_every_ms();
+    const bool is_watched = alive_ms != 0;
+    const uint32_t every_ms = is_watched && alive_ms < LOG_EVERY_MS ? alive_ms : LOG_EVERY_MS;
     int number = 0;
 
     notify_ready(server_address(service->server));
@@ -335,7 +330,7 @@ static int serve(const struct settings *settings, struct service *service, const
         if (number == SIGHUP)
             reload(settings, service);
         if (is_watched && ops_health(service->server, service->guard).is_well)
-            notify_alive();
+            sd_notify(0, "WATCHDOG=1");
     }
     return number;
 }

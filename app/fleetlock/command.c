@@ -2,11 +2,13 @@
 /* command.c - see command.h. */
 #include "app/fleetlock/command.h"
 
-#include "app/fleetlock/complain.h"
+#include "guard/guard.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -102,4 +104,23 @@ void command_finish(struct command *command)
     close(command->orders);
     munmap(command->shared, sizeof *command->shared);
     *command = (struct command){.orders = -1, .is_over = command->is_over, .status = command->status};
+}
+
+/* ---- what is said ---- */
+
+static atomic_uint unsaid; /* lines, since one was written */
+
+void complain(const char *format, ...)
+{
+    char text[1024], line[1280], before[64] = "";
+    const unsigned count = atomic_exchange(&unsaid, 0);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (count > 0)
+        snprintf(before, sizeof before, "(%u lines before this one could not be written) ", count);
+    const int bytes = snprintf(line, sizeof line, "fleetlock: %s%s\n", before, text);
+    if (!guard_write_stderr(line, (size_t)bytes))
+        atomic_fetch_add(&unsaid, count + 1);
 }

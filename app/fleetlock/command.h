@@ -86,4 +86,11 @@ void command_reap(struct command *command);
 /* Once it is over. */
 void command_finish(struct command *command);
 
+/*
+ * What fleetlock says on stderr while it waits or holds, "fleetlock: TEXT": nothing waits for a reader that stands
+ * still, because COMMAND has to end in time, and locks to be renewed. With the next line that can be written goes how
+ * many could not be. On any thread; also in a child, before it becomes COMMAND.
+ */
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 #endif

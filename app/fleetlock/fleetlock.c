@@ -17,7 +17,6 @@
 #include "app/base/clock.h"
 #include "app/common/standard.h"
 #include "app/fleetlock/command.h"
-#include "app/fleetlock/complain.h"
 #include "app/fleetlock/options.h"
 #include "guard/locks.h"
 

@@ -3,7 +3,6 @@
 #include "app/fleetlock/command.h"
 
 #include "app/base/clock.h"
-#include "app/fleetlock/complain.h"
 
 #include <dirent.h>
 #include <errno.h>
