@@ -703,7 +703,7 @@ static void check_rules(struct collected *collected, const struct settings *sett
 void settings_print_help(FILE *out)
 {
     fputs("catalogd - a product catalog out of PostgreSQL through a guarded Redis cache\n\n"
-          "Usage: catalogd [--SETTING VALUE]...\n  or:  catalogd check [--json] [--SETTING VALUE]...\n\n"
+          "Usage: catalogd [--SETTING VALUE]...\n  or:  catalogd check [--SETTING VALUE]...\n\n"
           "Every setting is a flag (--fresh-ms 5 or --fresh-ms=5) or an environment "
           "variable (FRESH_MS=5);\nflags win. All are checked at start, by themselves and against each "
           "other. --help prints this,\n--version the version.\n\n",

@@ -18,7 +18,7 @@
 enum { EXIT_SETTINGS = 2 };
 
 static const char HELP[] =
-    "catalogd check [--json] [SETTINGS] - is what the service stands on as it must be?\n"
+    "catalogd check [SETTINGS] - is what the service stands on as it must be?\n"
     "\n"
     "Takes the settings of the service, from the environment and as flags (catalogd --help has them), and "
     "looks at the\n"
@@ -28,7 +28,6 @@ static const char HELP[] =
     "seconds,\n"
     "whatever hangs.\n"
     "\n"
-    "  --json           the same as JSON\n"
     "  --version, -V    the version\n"
     "\n"
     "Exit status: 0: nothing is wrong (there may be warnings), 1: something is, 2: wrong settings.\n"
@@ -43,31 +42,6 @@ enum { FOUND_BYTES = 512 };
 static const char *const NAMES[VERDICT_COUNT] = {
     [VERDICT_OK] = "ok", [VERDICT_WARNING] = "warning", [VERDICT_WRONG] = "wrong"};
 
-static void findings_init(struct findings *findings, FILE *out)
-{
-    *findings = (struct findings){.out = out, .list = json_array()};
-}
-
-static void findings_clear(struct findings *findings)
-{
-    json_decref(findings->list);
-    findings->list = NULL;
-}
-
-/* What others said, or a path, may be no UTF-8, which JSON must be. */
-static json_t *found_json(const char *found)
-{
-    json_t *whole = json_string(found);
-    char plain[FOUND_BYTES];
-
-    if (whole != NULL)
-        return whole;
-    snprintf(plain, sizeof(plain), "%s", found);
-    for (char *at = plain; *at != '\0'; at++)
-        *at = (*at & 0x80) != 0 ? '?' : *at;
-    return json_string(plain);
-}
-
 __attribute__((format(printf, 5, 0))) static void take(struct findings *findings, enum verdict verdict,
                                                        const char *what, const char *advice,
                                                        const char *format, va_list arguments)
@@ -76,14 +50,9 @@ __attribute__((format(printf, 5, 0))) static void take(struct findings *findings
 
     vsnprintf(found, sizeof(found), format, arguments);
     findings->count[verdict]++;
-    json_array_append_new(findings->list,
-                          json_pack("{s:s, s:s, s:o, s:s*}", "verdict", NAMES[verdict], "what", what, "found",
-                                    found_json(found), "advice", advice));
-    if (findings->out == NULL)
-        return;
-    fprintf(findings->out, "%-8s %s: %s%s%s\n", NAMES[verdict], what, found, advice != NULL ? "; " : "",
-            advice != NULL ? advice : "");
-    fflush(findings->out);
+    printf("%-8s %s: %s%s%s\n", NAMES[verdict], what, found, advice != NULL ? "; " : "",
+           advice != NULL ? advice : "");
+    fflush(stdout);
 }
 
 void findings_ok(struct findings *findings, const char *what, const char *format, ...)
@@ -105,18 +74,6 @@ void findings_add(struct findings *findings, enum verdict verdict, const char *w
     va_end(arguments);
 }
 
-/* {"wrong": 1, "warnings": 0, "findings": [{"verdict", "what", "found", "advice"}]} */
-static bool findings_print_json(const struct findings *findings, FILE *out)
-{
-    json_t *whole = json_pack("{s:i, s:i, s:O}", "wrong", (int)findings->count[VERDICT_WRONG], "warnings",
-                              (int)findings->count[VERDICT_WARNING], "findings", findings->list);
-    const bool printed =
-        whole != NULL && json_dumpf(whole, out, JSON_INDENT(2)) == 0 && fputc('\n', out) != EOF;
-
-    json_decref(whole);
-    return printed;
-}
-
 /* ---- checking ---- */
 
 void check_clock(struct findings *findings, const char *what, int64_t then_ms, int64_t before_ms)
@@ -133,35 +90,16 @@ void check_clock(struct findings *findings, const char *what, int64_t then_ms, i
                      apart_ms, ahead_ms > behind_ms ? "ahead of" : "behind");
 }
 
-/* Takes it out of the arguments. */
-static bool take_flag(int *argc, char **argv, const char *flag)
+static int check_all(const struct settings *settings)
 {
-    for (int i = 1; i < *argc; i++) {
-        if (strcmp(argv[i], flag) != 0)
-            continue;
-        memmove(&argv[i], &argv[i + 1], (size_t)(*argc - i) * sizeof(*argv)); /* its NULL, too */
-        (*argc)--;
-        return true;
-    }
-    return false;
-}
+    struct findings findings = {.count = {0}};
 
-static int check_all(const struct settings *settings, bool as_json)
-{
-    struct findings findings;
-
-    findings_init(&findings, as_json ? NULL : stdout);
     check_machine(settings, &findings);
     check_redis(settings, &findings);
     check_database(settings, &findings);
-    if (as_json)
-        findings_print_json(&findings, stdout);
-    else
-        printf("%u wrong, %u warnings, %u ok\n", findings.count[VERDICT_WRONG],
-               findings.count[VERDICT_WARNING], findings.count[VERDICT_OK]);
-    const bool good = findings.count[VERDICT_WRONG] == 0;
-    findings_clear(&findings);
-    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+    printf("%u wrong, %u warnings, %u ok\n", findings.count[VERDICT_WRONG], findings.count[VERDICT_WARNING],
+           findings.count[VERDICT_OK]);
+    return findings.count[VERDICT_WRONG] == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static int say(const char *text)
@@ -173,9 +111,7 @@ int check_main(int argc, char **argv, char **env)
 {
     struct settings settings;
 
-    take_flag(&argc, argv, "check");
-    const bool as_json = take_flag(&argc, argv, "--json");
-    switch (settings_read(argc, argv, env, &settings, stderr)) {
+    switch (settings_read(argc - 1, argv + 1, env, &settings, stderr)) {
     case SETTINGS_OK:
         break;
     case SETTINGS_HELP:
@@ -186,8 +122,7 @@ int check_main(int argc, char **argv, char **env)
         return EXIT_SETTINGS;
     }
     signal(SIGPIPE, SIG_IGN);
-    json_object_seed(0);
-    return check_all(&settings, as_json);
+    return check_all(&settings);
 }
 
 /* ---- limits ---- */

@@ -19,20 +19,19 @@
 
 #include "app/base/settings.h"
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 enum { CHECK_LIMIT_MS = 3000, CHECK_CLOCK_MS = 1000 /* so far apart may clocks be */ };
 
-/* argv[1] is "check". The rest are settings, and --json. Returns the exit status. */
+/* argv[1] is "check". The rest are settings. Returns the exit status. */
 int check_main(int argc, char **argv, char **env);
 
 /* ---- findings ---- */
 
 /*
- * What a check has found, and how it is printed: a line each, or JSON.
+ * What a check has found: a line each on stdout.
  *
  *     ok       database: PostgreSQL 15.18, 93 of 97 connections free
  *     warning  clock: not kept in step with others; run chrony or systemd-timesyncd
@@ -42,8 +41,6 @@ int check_main(int argc, char **argv, char **env);
 enum verdict { VERDICT_OK, VERDICT_WARNING, VERDICT_WRONG, VERDICT_COUNT };
 
 struct findings {
-    FILE *out;    /* lent; each is printed as it is found; NULL: not */
-    json_t *list; /* ours */
     unsigned count[VERDICT_COUNT];
 };
 

@@ -7,11 +7,8 @@
 #include "app/http/client.h"
 #include "app/http/listener.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -177,38 +174,31 @@ static void check_file(struct findings *findings, const char *setting, const cha
 
 /* ---- addresses ---- */
 
-/* Connected; -1: nothing accepts there. */
+/* Connected, and each step is given up after ASK_MS; -1: nothing accepts there. */
 static int connect_to(const struct address *address)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    const struct timeval limit = {.tv_sec = ASK_MS / 1000};
     struct sockaddr_un path = {.sun_family = AF_UNIX};
     struct addrinfo *info = NULL;
     char port[8];
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool connected;
 
     snprintf(port, sizeof(port), "%u", (unsigned)address->port);
-    if (address->is_unix) {
-        snprintf(path.sun_path, sizeof(path.sun_path), "%s", address->host);
-        connected = fd >= 0 && connect(fd, (struct sockaddr *)&path, sizeof(path)) == 0;
-    } else {
-        if (fd >= 0)
-            close(fd);
-        fd = -1;
-        if (getaddrinfo(address->host[0] != '\0' ? address->host : NULL, port, &hints, &info) == 0)
-            fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        connected = fd >= 0 && (connect(fd, info->ai_addr, info->ai_addrlen) == 0 || errno == EINPROGRESS);
-        if (info != NULL)
-            freeaddrinfo(info);
-    }
-    struct pollfd ready = {.fd = fd, .events = POLLOUT};
-    int error = 0;
-    socklen_t bytes = sizeof(error);
-    connected = connected && poll(&ready, 1, ASK_MS) == 1 &&
-                getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) == 0 && error == 0;
-    if (!connected && fd >= 0)
+    snprintf(path.sun_path, sizeof(path.sun_path), "%s", address->is_unix ? address->host : "");
+    if (!address->is_unix &&
+        getaddrinfo(address->host[0] != '\0' ? address->host : NULL, port, &hints, &info) != 0)
+        return -1;
+    int fd = socket(info != NULL ? info->ai_family : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0 ||
+                    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0 ||
+                    connect(fd, info != NULL ? info->ai_addr : (const struct sockaddr *)&path,
+                            info != NULL ? info->ai_addrlen : sizeof(path)) != 0)) {
         close(fd);
-    return connected ? fd : -1;
+        fd = -1;
+    }
+    if (info != NULL)
+        freeaddrinfo(info);
+    return fd;
 }
 
 /* What answers a request for this path; false: nothing within a second. Closes fd. */
@@ -216,17 +206,12 @@ static bool hear(int fd, const char *path, char answer[static ANSWER_BYTES])
 {
     char request[128];
     size_t count = 0;
-    ssize_t more = 1;
-    struct pollfd ready = {.fd = fd, .events = POLLIN};
     const int bytes = snprintf(request, sizeof(request),
                                "GET %s HTTP/1.1\r\nHost: check\r\nConnection: close\r\n\r\n", path);
+    ssize_t more = send(fd, request, (size_t)bytes, MSG_NOSIGNAL);
 
-    if (send(fd, request, (size_t)bytes, MSG_NOSIGNAL) != bytes)
-        more = 0;
-    while (more > 0 && count < ANSWER_BYTES - 1 && poll(&ready, 1, ASK_MS) == 1) {
-        more = recv(fd, answer + count, ANSWER_BYTES - 1 - count, 0);
-        count += more > 0 ? (size_t)more : 0;
-    }
+    while (more > 0 && (more = recv(fd, answer + count, ANSWER_BYTES - 1 - count, 0)) > 0)
+        count += (size_t)more;
     answer[count] = '\0';
     close(fd);
     return count > 0;

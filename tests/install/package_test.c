@@ -281,7 +281,7 @@ TEST(bash_completes_options_values_and_commands, P165)
         "completes '--fresh-ms' catalogd --fr; completes 'fleet local off shadow' catalogd --guard-mode ''; "
         "completes 'postgres' fleetlock --provider p; completes '--of --on-lost' fleetlock --o; "
         "completes 'redlock' fleetlock name --provider redl; completes '--burst' stampede --bur; "
-        "completes 'check' catalogd ch; completes '--json' catalogd check --js; "
+        "completes 'check' catalogd ch; completes '--version' catalogd check --vers; "
         "completes '--fresh-ms' catalogd check --fr; completes 'scenario' stampede sc; completes '--help "
         "--html' stampede scenario --h"));
 }
