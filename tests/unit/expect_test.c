@@ -25,8 +25,9 @@ static struct record request(uint32_t due_ms, uint16_t status, uint32_t end_us)
 
 /* Ten requests, one every 100 ms: seven 200s of 1 to 7 ms, two 503s of 50 and 60 ms, and one reset. */
 static struct record requests[10];
-static struct witness_load loads[] = {
-    {BEGIN_US + 50000, "7"}, {BEGIN_US + 150000, "8"}, {BEGIN_US + 700000, "7"}};
+static struct witness_load loads[] = {{.at_us = BEGIN_US + 50000, .key = "7"},
+                                      {.at_us = BEGIN_US + 150000, .key = "8"},
+                                      {.at_us = BEGIN_US + 700000, .key = "7"}};
 static struct witness_sample samples[] = {
     {BEGIN_US + 20000, 1}, {BEGIN_US + 160000, 3}, {BEGIN_US + 720000, 2}};
 static struct records records = {.at = requests, .count = 10};
