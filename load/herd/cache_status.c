@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <string.h>
+#include <strings.h>
 
 struct span {
     const char *at;
@@ -120,6 +121,54 @@ enum record_cache cache_status_of(const char *value, size_t count)
     return judge(&said);
 }
 
+/* "HIT", "TCP_MEM_HIT from x", "Hit from cloudfront": a word says it, and may have others about it. */
+static bool says(struct span word, const char *text)
+{
+    size_t bytes = strlen(text);
+    for (size_t i = 0; i + bytes <= word.count; i++) {
+        if (strncasecmp(word.at + i, text, bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
+enum record_cache cache_status_of_word(const char *value, size_t count)
+{
+    static const struct {
+        const char *text;
+        enum record_cache cache;
+    } words[] = {
+        {"STALE", RECORD_CACHE_STALE}, {"UPDATING", RECORD_CACHE_STALE}, {"EXPIRED", RECORD_CACHE_MISS},
+        {"MISS", RECORD_CACHE_MISS},   {"BYPASS", RECORD_CACHE_BYPASS},  {"DYNAMIC", RECORD_CACHE_BYPASS},
+        {"PASS", RECORD_CACHE_BYPASS}, {"REFRESH", RECORD_CACHE_OTHER},  {"REVALIDATED", RECORD_CACHE_OTHER},
+        {"HIT", RECORD_CACHE_HIT},
+    };
+    struct span word = last_member((struct span){value, count});
+    for (size_t i = 0; i < word.count; i++)
+        word.count = word.at[i] == ' ' || word.at[i] == ';' ? i : word.count;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (says(word, words[i].text))
+            return words[i].cache;
+    }
+    return RECORD_CACHE_OTHER;
+}
+
+/* The one closest to the client that answered or fetched; one that only handed it on decided nothing. */
+static enum record_cache read_words(const char *head)
+{
+    static const char *const names[] = {"CF-Cache-Status", "X-Cache-Status", "X-Cache"};
+    enum record_cache first = RECORD_CACHE_NONE;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t count;
+        const char *value = http_parse_header(head, names[i], &count);
+        enum record_cache cache = value != NULL ? cache_status_of_word(value, count) : RECORD_CACHE_NONE;
+        if (cache == RECORD_CACHE_HIT || cache == RECORD_CACHE_STALE || cache == RECORD_CACHE_MISS)
+            return cache;
+        first = first == RECORD_CACHE_NONE ? cache : first;
+    }
+    return first;
+}
+
 enum record_cache cache_status_read(const char *head)
 {
     size_t count;
@@ -129,5 +178,5 @@ enum record_cache cache_status_read(const char *head)
         if (count > 0 || last == RECORD_CACHE_NONE)
             last = cache_status_of(value, count);
     }
-    return last;
+    return last != RECORD_CACHE_NONE ? last : read_words(head);
 }

@@ -26,7 +26,7 @@ enum record_outcome {
     RECORD_OUTCOMES
 };
 
-/* What the Cache-Status header (RFC 9211) of an answer says about the last cache that it names. */
+/* What the Cache-Status header (RFC 9211) of an answer says about the last cache that it names, or another header. */
 enum record_cache {
     RECORD_CACHE_NONE = 0,  /* no such header */
     RECORD_CACHE_HIT,       /* hit */

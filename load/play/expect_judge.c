@@ -92,7 +92,7 @@ static void measure_requests(const struct expect *expect, const struct expect_so
     if (out->total == 0 && expect->figure != EXPECT_REQUESTS)
         out->unknown = "no such request was made";
     else if (expect->figure == EXPECT_CACHE && expect->number != RECORD_CACHE_NONE && named == 0)
-        out->unknown = "no answer has a Cache-Status";
+        out->unknown = "no answer has a Cache-Status, CF-Cache-Status, X-Cache-Status or X-Cache";
     else if (expect->figure == EXPECT_FAILED && refused > 0 && served == 0 && !expect->takes_unserved)
         out->unknown =
             "nothing was served: no answer is a 2xx or 304; where another is right, expect that status";

@@ -65,6 +65,38 @@ TEST(the_cache_closest_to_the_client_counts)
     }
 }
 
+TEST(where_there_is_no_cache_status_the_words_of_others_count)
+{
+    static const struct example words[] = {
+        {"X-Cache-Status: HIT", RECORD_CACHE_HIT}, /* nginx */
+        {"X-Cache-Status: MISS", RECORD_CACHE_MISS},
+        {"X-Cache-Status: EXPIRED", RECORD_CACHE_MISS},
+        {"X-Cache-Status: STALE", RECORD_CACHE_STALE},
+        {"X-Cache-Status: UPDATING", RECORD_CACHE_STALE},
+        {"X-Cache-Status: REVALIDATED", RECORD_CACHE_OTHER},
+        {"X-Cache-Status: BYPASS", RECORD_CACHE_BYPASS},
+        {"x-cache-status:", RECORD_CACHE_OTHER},
+        {"X-Cache: Hit from cloudfront", RECORD_CACHE_HIT},
+        {"X-Cache: Miss from cloudfront", RECORD_CACHE_MISS},
+        {"X-Cache: RefreshHit from cloudfront", RECORD_CACHE_OTHER},
+        {"X-Cache: Error from cloudfront", RECORD_CACHE_OTHER},
+        {"X-Cache: TCP_MEM_HIT from a123.deploy", RECORD_CACHE_HIT},
+        {"X-Cache: TCP_MISS from a-hit-parade", RECORD_CACHE_MISS},
+        {"X-Cache: HIT, MISS", RECORD_CACHE_MISS}, /* the shield, then what is closest */
+        {"CF-Cache-Status: DYNAMIC", RECORD_CACHE_BYPASS},
+        {"CF-Cache-Status: HIT\r\nX-Cache: MISS", RECORD_CACHE_HIT},
+        {"X-Cache: MISS\r\nCF-Cache-Status: HIT", RECORD_CACHE_HIT},
+        {"CF-Cache-Status: DYNAMIC\r\nX-Cache-Status: HIT", RECORD_CACHE_HIT},
+        {"X-Cache: MISS\r\nCache-Status: a; hit", RECORD_CACHE_HIT},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        char head[256];
+        snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\n%s\r\n\r\n", words[i].value);
+        if (cache_status_read(head) != words[i].cache)
+            fail_msg("%s: %s", words[i].value, record_cache_name(cache_status_read(head)));
+    }
+}
+
 TEST(headers_that_are_repeated_are_one_list)
 {
     assert_int_equal(cache_status_read("HTTP/1.1 200 OK\r\nServer: x\r\n\r\n"), RECORD_CACHE_NONE);
