@@ -193,7 +193,9 @@ static char *write_url(struct generator *generator, const struct record *record)
                        generator->openings[record->url].count);
     if (url->keys != WORK_NO_KEY) {
         const char *rest = url->path + url->key_at + url->key_bytes;
-        end = append(append_number(end, record->key), rest, strlen(rest));
+        const char *word = url->words != NULL ? url->words->at[record->key] : NULL;
+        end = word != NULL ? append(end, word, strlen(word)) : append_number(end, record->key);
+        end = append(end, rest, strlen(rest));
     }
     return end;
 }

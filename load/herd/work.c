@@ -291,6 +291,9 @@ bool work_row(const struct work_url *url, uint32_t key, uint32_t *row)
 
 size_t work_path(const struct work_url *url, uint32_t key, char path[static WORK_PATH_BYTES])
 {
+    if (url->words != NULL)
+        return (size_t)snprintf(path, WORK_PATH_BYTES, "%.*s%s%s", (int)url->key_at, url->path,
+                                url->words->at[key], url->path + url->key_at + url->key_bytes);
     bool is_whole = url->keys == WORK_NO_KEY || url->keys == WORK_SCRIPT;
     int count = is_whole ? snprintf(path, WORK_PATH_BYTES, "%s",
                                     url->keys == WORK_SCRIPT ? url->script->requests[key].path : url->path)

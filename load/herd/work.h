@@ -12,6 +12,7 @@
  *     {zipf:1-50000}     the lower the oftener: probability ~ 1/rank^0.99 ({zipf:1-50000:1.2}: another exponent)
  *     {each:1-2000}      one after the other, then again from the start
  *     {random}           any number from 1 to 2^31 - 1: ids that do not exist
+ *     {@FILE}            a line of this file, be it a slug or a UUID; likewise {zipf:@FILE} and {each:@FILE}
  *
  * Or a script, alone and with `rate`: requests that are due at instants of their own, as a log has them. Its URL then has
  * the number of a request for its key.
@@ -64,11 +65,25 @@ struct work_script {
     size_t request_count;
 };
 
+/* Lines of a file: the keys of a URL or of writes. */
+struct work_words {
+    char *path, *text; /* owned; the lines lie in the text */
+    char **at;         /* owned */
+    size_t count;
+};
+
+/* Without empty lines; none may be longer than `room`, or hold a byte that cannot stand in a request. Unfreed before. */
+bool work_words_read(const char *path, size_t path_bytes, size_t room, struct work_words **out,
+                     char why[static WORK_WHY_BYTES]);
+/* Leaves NULL. Accepts NULL in *words. */
+void work_words_free(struct work_words **words);
+
 struct work_url {
     char path[WORK_PATH_BYTES]; /* with its {...} */
     size_t key_at, key_bytes;   /* where {...} stands in it */
     enum work_keys keys;
-    uint32_t first, last;             /* both included */
+    uint32_t first, last;             /* both included; of words their numbers, from 0 */
+    struct work_words *words;         /* owned by the work that it was added to; NULL: numbers */
     double exponent;                  /* of Zipf's law */
     uint32_t weight;                  /* 1 by default; its share of all requests is weight / sum of weights */
     int target;                       /* index; -1: the targets in turn */
@@ -115,6 +130,9 @@ bool work_target_parse(const char *text, struct work_target *out, char why[stati
  * may follow after a space.
  */
 bool work_url_add(struct work *work, const char *text, char why[static WORK_WHY_BYTES]);
+
+/* Frees the words of its URLs; copies of it are over by then. */
+void work_clear(struct work *work);
 
 /* Does it make sense as a whole? */
 bool work_check(const struct work *work, char why[static WORK_WHY_BYTES]);

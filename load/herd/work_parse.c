@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WEIGHT_MAX = 1000000, DEFAULT_PORT = 80, QUOTED_MAX = 100 };
+enum { WEIGHT_MAX = 1000000, DEFAULT_PORT = 80, QUOTED_MAX = 100, PATH_SPARE_BYTES = 17 };
 static const double DEFAULT_EXPONENT = 0.99, EXPONENT_MAX = 20;
 
 __attribute__((format(printf, 2, 3))) static bool wrong(char *why, const char *format, ...)
@@ -130,9 +130,23 @@ bool work_target_parse(const char *text, struct work_target *out, char why[stati
 
 /* ---- URLs ---- */
 
-/* FIRST-LAST, which must end at `end`. */
-static bool parse_range(const char *text, const char **end, struct work_url *url)
+/* @FILE; its keys must leave the path as short as a number does. */
+static bool parse_file(const char *text, const char **end, struct work_url *url, char *why)
 {
+    size_t bytes = strcspn(text, ":}"), around = strlen(url->path) - url->key_bytes;
+    *end = text + bytes;
+    if (!work_words_read(text, bytes, WORK_PATH_BYTES - PATH_SPARE_BYTES - around, &url->words, why))
+        return false;
+    url->first = 0;
+    url->last = (uint32_t)(url->words->count - 1);
+    return true;
+}
+
+/* FIRST-LAST or @FILE, which must end at `end`. */
+static bool parse_range(const char *text, const char **end, struct work_url *url, char *why)
+{
+    if (*text == '@')
+        return parse_file(text + 1, end, url, why);
     uint64_t first, last;
     if (!number_scan(&text, UINT32_MAX, &first) || *text++ != '-' || !number_scan(&text, UINT32_MAX, &last))
         return false;
@@ -154,7 +168,7 @@ static bool parse_exponent(const char *text, const char **end, struct work_url *
 }
 
 /* What stands between the braces. */
-static bool parse_key(const char *text, size_t count, struct work_url *url)
+static bool parse_key(const char *text, size_t count, struct work_url *url, char *why)
 {
     const char *end = NULL;
     if (strncmp(text, "random}", 7) == 0) {
@@ -166,14 +180,14 @@ static bool parse_key(const char *text, size_t count, struct work_url *url)
     bool good;
     if (strncmp(text, "zipf:", 5) == 0) {
         url->keys = WORK_ZIPF;
-        good = parse_range(text + 5, &end, url) && parse_exponent(end, &end, url) &&
+        good = parse_range(text + 5, &end, url, why) && parse_exponent(end, &end, url) &&
                (url->last - url->first < UINT32_MAX);
     } else if (strncmp(text, "each:", 5) == 0) {
         url->keys = WORK_EACH;
-        good = parse_range(text + 5, &end, url);
+        good = parse_range(text + 5, &end, url, why);
     } else {
         url->keys = WORK_UNIFORM;
-        good = parse_range(text, &end, url);
+        good = parse_range(text, &end, url, why);
     }
     return good && end == text + count;
 }
@@ -189,10 +203,16 @@ static bool find_key(struct work_url *url, char *why)
                      url->path);
     url->key_at = (size_t)(open - url->path);
     url->key_bytes = (size_t)(close - open) + 1;
-    if (parse_key(open + 1, url->key_bytes - 2, url))
+    why[0] = '\0';
+    if (parse_key(open + 1, url->key_bytes - 2, url, why))
         return true;
-    return wrong(why, "\"%.*s\": {...} is {1-900}, {zipf:1-900}, {zipf:1-900:1.2}, {each:1-900} or {random}",
-                 QUOTED_MAX, url->path);
+    if (why[0] != '\0')
+        return false;
+    return wrong(
+        why,
+        "\"%.*s\": {...} is {1-900}, {zipf:1-900}, {zipf:1-900:1.2}, {each:1-900}, {random}, or @FILE in "
+        "place of a range",
+        QUOTED_MAX, url->path);
 }
 
 /* " weight N" after the path, if anything. */
@@ -217,9 +237,9 @@ static bool parse_weight(const char *text, struct work_url *url, char *why)
 static bool parse_path(const char *text, struct work_url *url, char *why)
 {
     size_t count = strcspn(text, " \t");
-    if (count >= WORK_PATH_BYTES - 16)
+    if (count > WORK_PATH_BYTES - PATH_SPARE_BYTES)
         return wrong(why, "\"%.*s...\": a path of %zu bytes; at most %d fit", 40, text, count,
-                     WORK_PATH_BYTES - 17);
+                     WORK_PATH_BYTES - PATH_SPARE_BYTES);
     for (size_t i = 0; i < count; i++) {
         if ((unsigned char)text[i] <= ' ' || (unsigned char)text[i] >= 127 || text[i] == '#')
             return wrong(why, "\"%.*s\": byte %zu cannot stand in a request; percent-encode it", QUOTED_MAX,
@@ -267,8 +287,15 @@ bool work_url_add(struct work *work, const char *text, char why[static WORK_WHY_
     if (*path == '/' ? !parse_path(path, &url, why)
                      : !parse_path("/", &url, why) || !parse_weight(path, &url, why)) {
         work->target_count = known;
+        work_words_free(&url.words);
         return false;
     }
     work->urls[work->url_count++] = url;
     return true;
+}
+
+void work_clear(struct work *work)
+{
+    for (size_t i = 0; i < work->url_count; i++)
+        work_words_free(&work->urls[i].words);
 }

@@ -28,8 +28,13 @@ struct scenario *scenario_new(void)
 
 void scenario_free(struct scenario **scenario)
 {
-    if (*scenario != NULL)
+    if (*scenario != NULL) {
         replay_free(&(*scenario)->script);
+        work_clear(&(*scenario)->work);
+        work_clear(&(*scenario)->warm);
+        for (size_t i = 0; i < SCENARIO_WRITES_MAX; i++)
+            work_words_free(&(*scenario)->writes[i].words);
+    }
     free(*scenario);
     *scenario = NULL;
 }

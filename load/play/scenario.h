@@ -104,6 +104,7 @@ enum scenario_verb scenario_opposite(enum scenario_verb verb);
 
 struct scenario_write {
     uint32_t every_ms, first_key, last_key;
+    struct work_words *words;       /* owned; NULL: the keys are numbers */
     char sql[SCENARIO_TEXT_BYTES];  /* with {key}; returns the new version */
     char then[SCENARIO_TEXT_BYTES]; /* with {key}; posted after it; "": nothing */
 };

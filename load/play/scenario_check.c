@@ -94,6 +94,17 @@ static void check_work(struct checking *checking)
         wrong(checking, 0, "%s", why);
 }
 
+/* A key is its number in the file, for requests and writes alike. */
+static bool has_same_words(const struct scenario *scenario, const struct scenario_write *write)
+{
+    bool found = write->words == NULL;
+    for (size_t i = 0; !found && i < scenario->work.url_count; i++) {
+        const struct work_words *words = scenario->work.urls[i].words;
+        found = words != NULL && strcmp(words->path, write->words->path) == 0;
+    }
+    return found;
+}
+
 static void check_writes(struct checking *checking)
 {
     const struct scenario *scenario = checking->scenario;
@@ -103,6 +114,8 @@ static void check_writes(struct checking *checking)
             wrong(checking, 0, "write: a database is needed: database URL");
         if (write->first_key != write->last_key && strstr(write->sql, "{key}") == NULL)
             wrong(checking, 0, "write: the statement does not say where its key goes: {key}");
+        if (!has_same_words(scenario, write))
+            wrong(checking, 0, "write: no URL has its keys from %.100s: {@FILE}", write->words->path);
     }
 }
 

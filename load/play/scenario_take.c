@@ -282,13 +282,19 @@ static bool take_ask(struct taking *taking)
     return add_url(taking, &taking->scenario->work);
 }
 
-/* "7" or "1-20" */
+/* "7", "1-20" or "@FILE" */
 static bool take_keys(struct taking *taking, struct scenario_write *write)
 {
     uint64_t first, last;
     const char *word = words_next(taking->words), *at = word;
     if (word == NULL)
         return false;
+    if (word[0] == '@') {
+        bool is_read =
+            work_words_read(word + 1, strlen(word + 1), WORK_PATH_BYTES, &write->words, taking->why);
+        write->last_key = is_read ? (uint32_t)(write->words->count - 1) : 0;
+        return is_read;
+    }
     bool good = number_scan(&at, UINT32_MAX, &first);
     last = first;
     if (good && *at == '-') {
@@ -296,7 +302,7 @@ static bool take_keys(struct taking *taking, struct scenario_write *write)
         good = number_scan(&at, UINT32_MAX, &last);
     }
     if (!good || *at != '\0' || last < first)
-        return words_refuse(taking->why, "keys are one number or a range like 1-20, not", word);
+        return words_refuse(taking->why, "keys are one number, a range like 1-20 or @FILE, not", word);
     write->first_key = (uint32_t)first;
     write->last_key = (uint32_t)last;
     return true;
@@ -309,6 +315,7 @@ static bool take_write(struct taking *taking)
     if (scenario->write_count == SCENARIO_WRITES_MAX)
         return words_refuse(taking->why, "at most 4 writes", NULL);
     struct scenario_write *write = &scenario->writes[scenario->write_count];
+    work_words_free(&write->words);
     memset(write, 0, sizeof *write);
     if (!words_skip(words, "every") || !words_take_ms(words, &write->every_ms, taking->why) ||
         (!words_skip(words, "key") && !words_skip(words, "keys")) || !take_keys(taking, write) ||
@@ -460,7 +467,8 @@ static const struct directive directives[] = {
     {{"ask", "/PATH|URL [weight N]",
       "what to request: http://host:port/path, or a /path of the targets; may be repeated. \"/path "
       "weight 3\" is requested three times as often. One {...} in it becomes a number: {1-900}, "
-      "{zipf:1-50000}, {each:1-2000}, {random}"},
+      "{zipf:1-50000}, {each:1-2000}, {random}; or a line of a file, in place of a range: {@FILE}, "
+      "{zipf:@FILE}"},
      {"url", "URL", NULL},
      .take = take_ask,
      .is = REPEATED | CUT},
@@ -578,7 +586,7 @@ static const struct directive directives[] = {
      {"ttl", "\"TIME [jitter P%]\"", NULL},
      .take = take_ttl,
      .is = CUT},
-    {{"write", "every TIME keys N|N-N sql \"STATEMENT\" [then /PATH]",
+    {{"write", "every TIME keys N|N-N|@FILE sql \"STATEMENT\" [then /PATH]",
       "changes one row after another during the run. {key} stands for the key; the statement returns the "
       "new version; then the path is posted to until the answer is 2xx"},
      {"write", "LINE",

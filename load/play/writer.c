@@ -26,16 +26,25 @@ struct writer {
     char why[SCENARIO_WHY_BYTES]; /* of the first that failed */
 };
 
-static void put_key(char *out, size_t out_bytes, const char *text, uint32_t key)
+/* In a statement a quote within a key is two: the key stands in quotes there. */
+static void put_key(const struct scenario_write *write, bool is_sql, uint32_t key, char *out,
+                    size_t out_bytes)
 {
+    char number[12];
     size_t used = 0;
-    while (*text != '\0' && used + 12 < out_bytes) {
-        if (strncmp(text, "{key}", 5) == 0) {
-            used += (size_t)snprintf(out + used, out_bytes - used, "%u", (unsigned)key);
-            text += 5;
-        } else {
-            out[used++] = *text++;
+    const char *text = is_sql ? write->sql : write->then;
+    snprintf(number, sizeof number, "%u", (unsigned)key);
+    for (; *text != '\0' && used + 1 < out_bytes; text++) {
+        bool is_key = strncmp(text, "{key}", 5) == 0;
+        const char *word = write->words != NULL ? write->words->at[key] : number;
+        if (!is_key)
+            out[used++] = *text;
+        for (; is_key && *word != '\0' && used + 2 < out_bytes; word++) {
+            out[used++] = *word;
+            if (is_sql && *word == '\'')
+                out[used++] = *word;
         }
+        text += is_key ? 4 : 0;
     }
     out[used] = '\0';
 }
@@ -53,11 +62,11 @@ static bool keep(struct writer *writer, const struct result_write *write)
 /* A POST may be lost on its way: it is repeated, as every writer must. */
 static bool post(struct writer *writer, uint32_t key, char *why)
 {
-    char url[SCENARIO_TEXT_BYTES + 64];
+    char url[SCENARIO_TEXT_BYTES + WORK_PATH_BYTES];
     uint64_t end_us = clock_after_ms(POST_LIMIT_MS);
     if (writer->write->then[0] == '\0')
         return true;
-    put_key(url, sizeof url, writer->write->then, key);
+    put_key(writer->write, false, key, url, sizeof url);
     while (!servers_post(writer->servers, url, POST_ONCE_MS, why)) {
         if (clock_us() >= end_us)
             return false;
@@ -68,10 +77,10 @@ static bool post(struct writer *writer, uint32_t key, char *why)
 
 static void write_once(struct writer *writer)
 {
-    char statement[SCENARIO_TEXT_BYTES + 64], version[32], why[SCENARIO_WHY_BYTES] = "";
+    char statement[SCENARIO_TEXT_BYTES + 2 * WORK_PATH_BYTES], version[32], why[SCENARIO_WHY_BYTES] = "";
     struct result_write done = {.key = writer->next_key, .begun_us = clock_us()};
     writer->next_key = done.key == writer->write->last_key ? writer->write->first_key : done.key + 1;
-    put_key(statement, sizeof statement, writer->write->sql, done.key);
+    put_key(writer->write, true, done.key, statement, sizeof statement);
     bool good =
         sql_run(servers_database(writer->servers), statement, SQL_LIMIT_MS, version, sizeof version, why);
     if (good && !number_read(version, 0, UINT32_MAX, &done.version)) {

@@ -861,4 +861,19 @@ TEST(with_a_database_alone_it_counts_what_its_log_has)
                   HELD);
 }
 
+TEST(keys_from_a_file_are_those_of_writes_too, P106)
+{
+    char url[160], write[200];
+    const char *keys = write_file("keys", "1\n2\n3\n"), *others = write_file("others", "1\n");
+    snprintf(url, sizeof url, "%s{@%s}", url_of(HERD_SERVER_HTTP, "/key/"), keys);
+    snprintf(write, sizeof write, "every 50ms keys @%s sql \"SELECT '{key}'::int + 100\"", keys);
+    expect_status(TOOL("--url", url, "--rate", "300", "--for", "2s", "--database", fleet.postgres.url,
+                       "--write", write, "--version-after", "\"version\": ", "--expect", "stale answers > 0",
+                       "--expect", "requests = 600"),
+                  HELD);
+    snprintf(write, sizeof write, "every 50ms keys @%s sql \"SELECT {key}\"", others);
+    expect_status(TOOL("--url", url, "--database", fleet.postgres.url, "--write", write), BAD_USAGE);
+    expect_said("no URL has its keys from");
+}
+
 TEST_GROUP(.up = services_up, .down = services_down, .after = fleet_end);

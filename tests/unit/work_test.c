@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* work_test.c - what a run asks: texts, checks, and chance with a seed. */
 #include "load/herd/work.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 #include <arpa/inet.h>
 #include <math.h>
 #include <netinet/in.h>
+#include <unistd.h>
 
 enum { DRAWS = 400000, RANKS_MAX = 5000 };
 
@@ -550,4 +552,77 @@ TEST(zipf_over_all_numbers_of_32_bits_needs_no_table)
     /* The sum of 1/r over the first 2^16 of 2^32 ranks: (16 ln 2 + Euler's constant) of (32 ln 2 + ...). */
     double expected = (16 * log(2) + 0.5772157) / (32 * log(2) + 0.5772157) * DRAWS;
     assert_true(fabs(low - expected) < 4 * sqrt(expected));
+}
+
+/* ---- keys from a file ---- */
+
+static char why_ignored[WORK_WHY_BYTES];
+static char words_path[] = "/tmp/work_test.XXXXXX";
+
+static void write_words(const char *text)
+{
+    strcpy(words_path + strlen(words_path) - 6, "XXXXXX");
+    close(mkstemp(words_path));
+    file_write(words_path, text);
+}
+
+TEST(a_line_of_the_file_takes_the_place_of_the_braces)
+{
+    static const char *const ways[][2] = {
+        {"/p/{", "}/x"}, {"/p/{zipf:", "}/x"}, {"/p/{zipf:", ":1.2}/x"}, {"/p/{each:", "}/x"}};
+    char text[128], path[WORK_PATH_BYTES];
+    write_words("red-shoe\r\n\n2f1c8a44-9f6b-4d6e-8a53-0c1d2e3f4a5b\nit's");
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct work_chooser chooser;
+        unsigned seen = 0;
+        work_start();
+        snprintf(text, sizeof text, "%s@%s%s", ways[i][0], words_path, ways[i][1]);
+        add_url(text);
+        work_chooser_init(&chooser, &work, 0, 1);
+        for (int j = 0; j < 1000; j++) {
+            uint32_t key = work_choose(&chooser).key;
+            assert_in_range(key, 0, 2);
+            seen |= 1U << key;
+        }
+        assert_int_equal(seen, 7);
+        assert_int_equal(work_path(&work.urls[0], 0, path), strlen("/p/red-shoe/x"));
+        assert_string_equal(path, "/p/red-shoe/x");
+        work_path(&work.urls[0], 2, path);
+        assert_string_equal(path, "/p/it's/x");
+        work_clear(&work);
+    }
+    unlink(words_path);
+}
+
+TEST(files_that_hold_no_keys_are_refused_by_line)
+{
+    static char long_key[600];
+    static const struct {
+        const char *text, *reason;
+    } files[] = {
+        {"", ":1: no key is in it"},           {"\n\n", ":1: no key is in it"},
+        {"a\nb c\n", ":2: a key with a byte"}, {"a\n\n\xc3\xa4\n", ":3: a key with a byte"},
+        {"a#b", ":1: a key with a byte"},      {long_key, ":1: a key too long"},
+    };
+    char text[128];
+    memset(long_key, 'x', sizeof long_key - 1);
+    work_start();
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char why[WORK_WHY_BYTES] = "";
+        write_words(files[i].text);
+        snprintf(text, sizeof text, "/{@%s}", words_path);
+        assert_false(work_url_add(&work, text, why));
+        if (strstr(why, files[i].reason) == NULL)
+            fail_msg("%s: %s", files[i].reason, why);
+        unlink(words_path);
+        assert_false(work_url_add(&work, text, why));
+        assert_non_null(strstr(why, "No such file"));
+    }
+    write_words("a");
+    snprintf(text, sizeof text, "/{@%s:1.2}", words_path); /* an exponent of no law */
+    assert_false(work_url_add(&work, text, why_ignored));
+    snprintf(text, sizeof text, "/{each:@%s} weight 0", words_path);
+    assert_false(work_url_add(&work, text, why_ignored));
+    assert_int_equal(work.url_count, 0);
+    unlink(words_path);
 }
