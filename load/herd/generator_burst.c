@@ -95,10 +95,10 @@ void round_connect(struct generator *generator)
         link_move(TAILQ_FIRST(&generator->none.queue), NULL);
 }
 
-/* For how long the others may keep us waiting; the parent takes as long as it likes for the first release. */
+/* For how long the others may keep us waiting; the parent takes as long as it likes for what it releases. */
 static uint64_t patience_end_us(const struct work *work, uint32_t round)
 {
-    if (round == 0)
+    if (round == 0 || work->holds_rounds)
         return UINT64_MAX;
     return clock_us() + 1000 * ((uint64_t)work->request_limit_ms + work->connect_limit_ms + work->pause_ms +
                                 work->every_ms + STUCK_LIMIT_MS);

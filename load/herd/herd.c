@@ -32,7 +32,9 @@ struct herd {
     struct herd_job jobs[WORK_GENERATORS_MAX];
     pid_t pids[WORK_GENERATORS_MAX]; /* 0: none, or reaped */
     int bell;
-    uint64_t begin_us;
+    uint64_t begin_us; /* of the first round */
+    uint64_t next_us,
+        due_us; /* of the latest that was held, and when the one after it may begin; 0: not known yet */
     char note[WORK_WHY_BYTES];  /* of the probe */
     char death[WORK_WHY_BYTES]; /* of the first generator that did not end in order */
 };
@@ -232,6 +234,7 @@ static uint64_t longest_us(const struct work *work)
     uint64_t round_ms = (uint64_t)work->request_limit_ms + work->connect_limit_ms + SLACK_MS;
     if (work->shape == WORK_RATE)
         return (work->duration_ms + round_ms) * 1000;
+    round_ms += work->holds_rounds ? HERD_HOLD_LIMIT_MS : 0;
     return work->round_count * (round_ms + work->pause_ms + work->every_ms) * 1000;
 }
 
@@ -281,10 +284,31 @@ bool herd_release(struct herd *herd, uint64_t *begin_us, char why[static WORK_WH
         return false;
     }
     herd->begin_us = clock_us() + HERD_AHEAD_US;
+    herd->begin_us = herd->next_us > herd->begin_us ? herd->next_us : herd->begin_us;
+    herd->next_us = herd->begin_us;
     atomic_store(&herd->shared->begin_us, herd->begin_us);
     herd_ring(herd->bell);
     *begin_us = herd->begin_us;
     return true;
+}
+
+uint64_t herd_due_us(struct herd *herd)
+{
+    if (reap(herd) == 0)
+        return 0;
+    if (herd->due_us == 0)
+        herd->due_us = herd_round_due_us(herd->shared, &herd->work, herd->next_us);
+    return herd->due_us;
+}
+
+void herd_next(struct herd *herd, uint64_t instant_us)
+{
+    herd->next_us = instant_us;
+    herd->due_us = 0;
+    if (herd->begin_us == 0)
+        return;
+    atomic_store(&herd->shared->begin_us, instant_us);
+    herd_ring(herd->bell);
 }
 
 void herd_abort(struct herd *herd)

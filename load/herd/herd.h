@@ -55,6 +55,11 @@ const char *herd_note(const struct herd *herd);
  */
 bool herd_release(struct herd *herd, uint64_t *begin_us, char why[static WORK_WHY_BYTES]);
 
+/* Of a work that holds its rounds: when the next one may begin, as it stands; 0: not yet, or there is none. */
+uint64_t herd_due_us(struct herd *herd);
+/* Its instant: HERD_AHEAD_US from now at least. The first one, too: then herd_release() begins no earlier. */
+void herd_next(struct herd *herd, uint64_t instant_us);
+
 void herd_watch(struct herd *herd, struct herd_progress *out);
 /* How many answers took how long, from the instants at which they were due, by rank_bucket(). */
 void herd_latencies(const struct herd *herd, uint64_t counts[static RANK_BUCKETS]);

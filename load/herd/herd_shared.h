@@ -22,7 +22,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { HERD_AHEAD_US = 20000 }; /* so far in the future a barrier is: time for everybody to hear of it */
+enum {
+    HERD_AHEAD_US = 20000,     /* so far in the future a barrier is: time for everybody to hear of it */
+    HERD_HOLD_LIMIT_MS = 60000 /* the longest that a round may be held */
+};
 
 enum herd_stage {
     HERD_CONNECTING = 0, /* before the first barrier */
@@ -61,7 +64,9 @@ struct herd_job {
     uint32_t *late_us; /* slot_count: 1 + how late a request left, or how long it waited in vain; 0: neither */
 };
 
-/* If all generators are ready for the round after the one at done_us, names its instant and rings. */
+/* When the round after the one at done_us may begin; 0: not all generators are ready for it. */
+uint64_t herd_round_due_us(const struct herd_shared *shared, const struct work *work, uint64_t done_us);
+/* If all generators are ready for that round, names its instant and rings, unless the parent holds it. */
 void herd_next_round(struct herd_shared *shared, const struct work *work, uint64_t done_us, int bell);
 
 void herd_ring(int bell);

@@ -103,6 +103,7 @@ struct work {
     uint32_t round_count;      /* burst */
     uint32_t pause_ms; /* burst: a round begins at the earliest so long after the end of the one before */
     uint32_t every_ms; /* burst: and so long after the begin of the one before */
+    bool holds_rounds; /* burst: each begins when herd_next() says so */
     uint32_t per_second, duration_ms;
     bool is_poisson; /* rate: as many, but each at a random instant of the run; otherwise evenly spread */
 

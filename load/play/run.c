@@ -7,6 +7,7 @@
 #include "load/base/progress.h"
 #include "load/herd/burst.h"
 #include "load/herd/herd.h"
+#include "load/play/cold.h"
 #include "load/play/live.h"
 #include "load/play/settings.h"
 #include "load/play/timeline.h"
@@ -53,7 +54,8 @@ struct run {
     struct backlog backlog;
     char connecting[BACKLOG_TEXT_BYTES];
     char herd_note[WORK_WHY_BYTES];
-    bool is_partial;
+    bool is_partial, has_failed; /* has_failed: a round could not be prepared */
+    struct cold cold;
 };
 
 /* The barrier is a few milliseconds ahead when it is named. */
@@ -200,12 +202,37 @@ static bool prepare(struct run *run)
     return interrupt_seen() || warm(run);
 }
 
+/* False: the next round cannot be prepared. */
+static bool hold_round(struct run *run, uint64_t due_us)
+{
+    uint64_t instant_us;
+    enum cold_state state = due_us != 0 ? cold_look(&run->cold, due_us, &instant_us, run->why) : COLD_WAITING;
+    if (state == COLD_READY)
+        herd_next(run->herd, instant_us);
+    return state != COLD_FAILED;
+}
+
+/* The first round, that a release begins. */
+static bool hold_release(struct run *run)
+{
+    uint64_t instant_us = 0;
+    enum cold_state state = COLD_WAITING;
+    if (!run->work->holds_rounds)
+        return true;
+    while (state == COLD_WAITING && !interrupt_seen()) {
+        state = cold_look(&run->cold, 1, &instant_us, run->why);
+        clock_pause_ms(state == COLD_WAITING ? TICK_MS : 0);
+    }
+    herd_next(run->herd, instant_us);
+    return state != COLD_FAILED;
+}
+
 static bool release(struct run *run)
 {
     if (run->witness != NULL && !witness_begin(run->witness, run->why))
         return false;
     run->wall_s = time(NULL);
-    if (!herd_release(run->herd, &run->begin_us, run->why))
+    if (!hold_release(run) || !herd_release(run->herd, &run->begin_us, run->why))
         return false;
     for (size_t i = 0; i < run->scenario->write_count; i++) {
         run->writers[i] = writer_begin(run->servers, &run->scenario->writes[i]);
@@ -243,7 +270,9 @@ static void watch(struct run *run)
             show(run, &progress, loads);
             show_at_us = now_us + (uint64_t)LIVE_TICK_MS * 1000;
         }
-        if (interrupt_seen() && !run->is_partial) {
+        if (run->work->holds_rounds && !run->is_partial)
+            run->has_failed = !hold_round(run, herd_due_us(run->herd));
+        if ((interrupt_seen() || run->has_failed) && !run->is_partial) {
             run->is_partial = true;
             herd_abort(run->herd);
             give_up_us = now_us + (uint64_t)ABORT_LIMIT_MS * 1000;
@@ -360,7 +389,11 @@ static struct result *make_result(struct run *run)
 {
     char what[RESULT_TEXT_BYTES];
     uint64_t drops_us[TIMELINE_ENTRIES_MAX];
-    struct result *result = malloc(sizeof *result);
+    size_t drop_count = timeline_drops(run->timeline, drops_us);
+    bool has_drops = true;
+    for (size_t i = 0; i < drop_count; i++)
+        has_drops = cold_note_drop(&run->cold, drops_us[i]) && has_drops;
+    struct result *result = has_drops ? malloc(sizeof *result) : NULL;
     struct result_source source = {.name = run->name,
                                    .what = what,
                                    .work = run->work,
@@ -370,8 +403,8 @@ static struct result *make_result(struct run *run)
                                    .writes = run->writes,
                                    .write_count = run->write_count,
                                    .connecting = run->connecting,
-                                   .drops_us = drops_us,
-                                   .drop_count = timeline_drops(run->timeline, drops_us),
+                                   .drops_us = run->cold.drops_us,
+                                   .drop_count = run->cold.drop_count,
                                    .begin_us = run->begin_us,
                                    .wall_s = (uint64_t)run->wall_s,
                                    .is_partial = run->is_partial};
@@ -413,6 +446,7 @@ static void clear(struct run *run)
     if (run->has_view)
         witness_view_clear(&run->view);
     records_clear(&run->records);
+    cold_clear(&run->cold);
     free(run->writes);
     free(run->live);
     free(run->timeline);
@@ -427,21 +461,25 @@ static enum run_end carry_out(struct run *run, struct result **out)
         return RUN_FAILED;
     watch(run);
     bool is_whole = collect(run);
-    bool was_interrupted = run->is_partial;
+    bool was_interrupted = run->is_partial && !run->has_failed;
     run->is_partial = run->is_partial || !is_whole;
     *out = make_result(run);
     if (*out == NULL) {
         snprintf(run->why, SCENARIO_WHY_BYTES, "no memory for %zu records", run->records.count);
         return RUN_FAILED;
     }
-    return was_interrupted ? RUN_INTERRUPTED : is_whole ? RUN_OVER : RUN_FAILED;
+    return was_interrupted ? RUN_INTERRUPTED : is_whole && !run->has_failed ? RUN_OVER : RUN_FAILED;
 }
 
 enum run_end run_once(struct servers *servers, const char *variant, const char *name, struct result **out,
                       char why[static SCENARIO_WHY_BYTES])
 {
-    struct run run = {
-        .servers = servers, .scenario = servers->scenario, .variant = variant, .name = name, .why = why};
+    struct run run = {.servers = servers,
+                      .scenario = servers->scenario,
+                      .variant = variant,
+                      .name = name,
+                      .why = why,
+                      .cold = {.servers = servers}};
     enum run_end end = RUN_FAILED;
     *out = NULL;
     run.work = calloc(1, sizeof *run.work);

@@ -39,6 +39,7 @@ enum {
     SCENARIO_VARIANTS_MAX = 8,
     SCENARIO_EVENTS_MAX = 48,
     SCENARIO_WRITES_MAX = 4,
+    SCENARIO_COLDS_MAX = 8,
     SCENARIO_EXPECTS_MAX = RESULT_CHECKS_MAX - 2, /* the default one, and one about writes */
     SCENARIO_LETS_MAX = 16,
     SCENARIO_NAME_BYTES = EXPECT_VARIANT_BYTES,
@@ -154,6 +155,9 @@ struct scenario {
     size_t event_count;
     struct scenario_write writes[SCENARIO_WRITES_MAX];
     size_t write_count;
+    char colds[SCENARIO_COLDS_MAX][SCENARIO_TEXT_BYTES]; /* before each round: "redis del k", "GET /path" */
+    size_t cold_count;
+    char expiry_key[256]; /* in Redis: rounds begin when it expires; "": none */
     struct expect expects[RESULT_CHECKS_MAX];
     unsigned expect_lines[RESULT_CHECKS_MAX];
     size_t expect_count;

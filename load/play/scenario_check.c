@@ -105,6 +105,22 @@ static bool has_same_words(const struct scenario *scenario, const struct scenari
     return found;
 }
 
+static void check_cold(struct checking *checking)
+{
+    const struct scenario *scenario = checking->scenario;
+    bool wants_redis = scenario->expiry_key[0] != '\0', wants_target = false;
+    for (size_t i = 0; i < scenario->cold_count; i++) {
+        wants_redis = wants_redis || strncmp(scenario->colds[i], "redis ", 6) == 0;
+        wants_target = wants_target || strstr(scenario->colds[i], " /") != NULL;
+    }
+    if (wants_redis && !has_stack(scenario) && scenario->redis_url[0] == '\0')
+        wrong(checking, 0, "before-round, at-expiry: which Redis? Add redis URL");
+    if (scenario->work.holds_rounds && scenario->work.shape != WORK_BURST)
+        wrong(checking, 0, "before-round, at-expiry: they go with burst");
+    if (wants_target && !has_stack(scenario) && scenario->work.target_count == 0)
+        wrong(checking, 0, "before-round: whose path? Write http://host:port/path");
+}
+
 static void check_writes(struct checking *checking)
 {
     const struct scenario *scenario = checking->scenario;
@@ -202,6 +218,7 @@ void scenario_check(const struct scenario *scenario, scenario_complain *complain
     check_servers(&checking);
     check_counting(&checking);
     check_work(&checking);
+    check_cold(&checking);
     check_writes(&checking);
     for (size_t i = 0; i < scenario->event_count; i++)
         check_event(&checking, &scenario->events[i]);

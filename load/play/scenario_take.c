@@ -328,6 +328,35 @@ static bool take_write(struct taking *taking)
     return true;
 }
 
+/* "redis COMMAND ..." or "METHOD URL" */
+static bool take_cold(struct taking *taking)
+{
+    static const char *const methods[] = {"GET", "POST", "DELETE"};
+    struct scenario *scenario = taking->scenario;
+    char *line = scenario->colds[scenario->cold_count];
+    struct words words = *taking->words;
+    const char *how = words_next(&words), *what = words_next(&words);
+    bool is_redis = how != NULL && strcmp(how, "redis") == 0, is_method = false;
+    for (size_t i = 0; how != NULL && i < sizeof methods / sizeof *methods; i++)
+        is_method = is_method || strcmp(how, methods[i]) == 0;
+    if (what == NULL || (!is_redis && !is_method))
+        return words_refuse(taking->why, "write: redis COMMAND ..., or GET, POST or DELETE with a URL", NULL);
+    bool is_url = what[0] == '/' || strncmp(what, "http://", 7) == 0;
+    if (is_method && (!is_url || words_next(&words) != NULL))
+        return words_refuse(taking->why, "a URL is /path or http://host:port/path, not", what);
+    if (scenario->cold_count == SCENARIO_COLDS_MAX || !words_rest(taking->words, line, SCENARIO_TEXT_BYTES))
+        return words_refuse(taking->why, "at most 8 of them, of 1023 bytes each", NULL);
+    scenario->work.holds_rounds = true;
+    scenario->cold_count++;
+    return true;
+}
+
+static bool take_expiry(struct taking *taking)
+{
+    taking->scenario->work.holds_rounds = true;
+    return take_text(taking);
+}
+
 static bool take_ttl(struct taking *taking)
 {
     struct scenario *scenario = taking->scenario;
@@ -491,6 +520,20 @@ static const struct directive directives[] = {
      TIME(work.every_ms),
      .goes_with = BURST},
     {.option = {"pause", "TIME", "... and this long after its end"}, TIME(work.pause_ms), .goes_with = BURST},
+    {{"before-round", "redis COMMAND ... | GET|POST|DELETE URL",
+      "done before each round of a burst, in this order: \"redis del KEY\" makes it cold, \"GET /path\" "
+      "warm; may "
+      "be repeated"},
+     {"before-round", "LINE", NULL},
+     .take = take_cold,
+     .is = REPEATED | CUT,
+     .goes_with = BURST},
+    {{"at-expiry", "KEY", "each round of a burst begins at the instant at which this key in Redis expires"},
+     {"at-expiry", "KEY", NULL},
+     .take = take_expiry,
+     .at = AT(expiry_key),
+     .most = ROOM(expiry_key),
+     .goes_with = BURST},
     {{"rate", "N [per second] [for TIME] [poisson] [over N [connections]]",
       "N requests are due each second, whatever became of earlier ones, for 10s; poisson: at random "
       "instants. A "

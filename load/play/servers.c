@@ -356,34 +356,36 @@ bool servers_find_leader(struct servers *servers, size_t *process)
 
 /* ---- POST ---- */
 
-static bool post_to(const char *host, uint16_t port, const char *path, uint32_t limit_ms, char *why)
+static bool send_to(const char *host, uint16_t port, const char *method, const char *path, uint32_t limit_ms,
+                    char *why)
 {
     struct http_answer answer;
     const struct http_request request = {
-        .host = host, .port = port, .method = "POST", .path = path, .deadline_ms = limit_ms};
+        .host = host, .port = port, .method = method, .path = path, .deadline_ms = limit_ms};
     bool answered = http_ask(&request, &answer);
     bool good = answered && answer.status >= 200 && answer.status < 300;
     if (!answered)
-        snprintf(why, SCENARIO_WHY_BYTES, "POST %.200s: no answer", path);
+        snprintf(why, SCENARIO_WHY_BYTES, "%s %.200s: no answer", method, path);
     else if (!good)
-        snprintf(why, SCENARIO_WHY_BYTES, "POST %.200s: status %u", path, (unsigned)answer.status);
+        snprintf(why, SCENARIO_WHY_BYTES, "%s %.200s: status %u", method, path, (unsigned)answer.status);
     http_answer_clear(&answer);
     return good;
 }
 
-static bool post_to_target(const struct work_target *target, const char *path, uint32_t limit_ms, char *why)
+static bool send_to_target(const struct work_target *target, const char *method, const char *path,
+                           uint32_t limit_ms, char *why)
 {
     char host[64], port[8];
     if (getnameinfo((const struct sockaddr *)&target->address.storage, target->address.bytes, host,
                     sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-        snprintf(why, SCENARIO_WHY_BYTES, "POST to %s: no such address", target->name);
+        snprintf(why, SCENARIO_WHY_BYTES, "%s to %s: no such address", method, target->name);
         return false;
     }
-    return post_to(host, (uint16_t)strtoul(port, NULL, 10), path, limit_ms, why);
+    return send_to(host, (uint16_t)strtoul(port, NULL, 10), method, path, limit_ms, why);
 }
 
-bool servers_post(const struct servers *servers, const char *url, uint32_t limit_ms,
-                  char why[static SCENARIO_WHY_BYTES])
+bool servers_ask(const struct servers *servers, const char *method, const char *url, uint32_t limit_ms,
+                 char why[static SCENARIO_WHY_BYTES])
 {
     struct work_target target;
     char server[256];
@@ -391,12 +393,21 @@ bool servers_post(const struct servers *servers, const char *url, uint32_t limit
         size_t bytes = strcspn(url + 7, "/");
         snprintf(server, sizeof server, "%.*s", (int)bytes, url + 7);
         const char *path = url[7 + bytes] != '\0' ? url + 7 + bytes : "/";
-        return work_target_parse(server, &target, why) && post_to_target(&target, path, limit_ms, why);
+        return work_target_parse(server, &target, why) &&
+               send_to_target(&target, method, path, limit_ms, why);
     }
-    if (!has_stack(servers))
-        return post_to_target(&servers->scenario->work.targets[0], url, limit_ms, why);
+    if (has_stack(servers))
+        return send_to("127.0.0.1", servers->catalogd[0].port, method, url, limit_ms, why);
+    return send_to_target(&servers->scenario->work.targets[0], method, url, limit_ms, why);
+}
+
+bool servers_post(const struct servers *servers, const char *url, uint32_t limit_ms,
+                  char why[static SCENARIO_WHY_BYTES])
+{
+    if (url[0] != '/' || !has_stack(servers))
+        return servers_ask(servers, "POST", url, limit_ms, why);
     for (size_t i = 0; i < servers->scenario->process_count; i++) {
-        if (post_to("127.0.0.1", servers->catalogd[i].ops_port, url, limit_ms, why))
+        if (send_to("127.0.0.1", servers->catalogd[i].ops_port, "POST", url, limit_ms, why))
             return true;
     }
     return false;

@@ -61,6 +61,10 @@ bool servers_empty_redis(struct servers *servers);
 /* The process that holds a lease in this instant, by its index. */
 bool servers_find_leader(struct servers *servers, size_t *process);
 
+/* To "/path" of the first process or target, or to "http://host:port/path". True: 2xx within limit_ms. */
+bool servers_ask(const struct servers *servers, const char *method, const char *url, uint32_t limit_ms,
+                 char why[static SCENARIO_WHY_BYTES]);
+
 /*
  * POST to "/path" or "http://host:port/path"; a path goes to the operations listener of the first process of the
  * stack that answers, otherwise to the first target. True: 2xx within limit_ms.

@@ -876,4 +876,60 @@ TEST(keys_from_a_file_are_those_of_writes_too, P106)
     expect_said("no URL has its keys from");
 }
 
+/* ---- cold rounds ---- */
+
+#define COLD(...)                                                                                            \
+    TOOL("--url", url, "--burst", "20", "--rounds", "3", "--redis", fleet.redis.url, "--database",           \
+         fleet.postgres.url, "--count", count, "--queries", FLEET_LOAD_PRODUCT, __VA_ARGS__)
+
+TEST(a_round_finds_the_key_that_was_deleted_before_it_cold, P102)
+{
+    char key[FLEET_KEY_BYTES], line[FLEET_KEY_BYTES + 16], url[80], count[160];
+    assert_true(fleet_start(2, (const char *const[]){"LOAD_DELAY_MS=20", NULL}));
+    fleet_redis_key(key, 7, 'v');
+    snprintf(line, sizeof line, "redis del %s", key);
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/products/7", (unsigned)fleet.catalogd[0].port);
+    snprintf(count, sizeof count, "log:%s", fleet.postgres.log_path);
+    expect_status(COLD("--before-round", line, "--expect", "loads = 3", "--expect", "cache hit = 0", "--ttl",
+                       "60s", "--expect", "loads per expiry <= 1"),
+                  HELD);
+    expect_status(COLD("--before-round", line, "--before-round", "GET /products/7", "--pause", "50ms",
+                       "--expect", "cache hit = 60"),
+                  HELD);
+    expect_status(COLD("--before-round", "redis no-such-command x"), NOT_RUN);
+    expect_said("redis no-such-command: ERR unknown command");
+    expect_status(COLD("--before-round", "GET /no/such/path"), NOT_RUN);
+    expect_said("GET /no/such/path: status 404");
+}
+
+TEST(a_round_begins_when_the_key_has_expired, P102)
+{
+    char key[FLEET_KEY_BYTES], url[80], count[160];
+    assert_true(fleet_start(2, (const char *const[]){"LOAD_DELAY_MS=20", "FRESH_MS=400", "JITTER_PERCENT=0",
+                                                     "STALE_MS=0", NULL}));
+    fleet_redis_key(key, 8, 'v');
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/products/8", (unsigned)fleet.catalogd[0].port);
+    snprintf(count, sizeof count, "log:%s", fleet.postgres.log_path);
+    expect_status(COLD("--at-expiry", key), NOT_RUN);
+    expect_said("load it first: --before-round 'GET URL'");
+    expect_status(COLD("--before-round", "GET /products/8", "--at-expiry", key, "--expect", "cache hit = 0",
+                       "--expect", "loads >= 4", "--expect", "loads per expiry <= 1"),
+                  HELD);
+    freeReplyObject(stack_redis_command(&fleet.redis, "SET forever 1"));
+    expect_status(COLD("--at-expiry", "forever"), NOT_RUN);
+    expect_said("the key forever never expires");
+}
+
+TEST(what_cannot_be_done_before_a_round_is_refused, P102)
+{
+    const char *url = url_of(HERD_SERVER_HTTP, "/");
+    expect_status(TOOL("--url", url, "--burst", "9", "--before-round", "redis del x"), BAD_USAGE);
+    expect_said("which Redis? Add redis URL");
+    expect_status(TOOL("--url", url, "--burst", "9", "--before-round", "fly away"), BAD_USAGE);
+    expect_said("write: redis COMMAND ..., or GET, POST or DELETE with a URL");
+    expect_status(TOOL("--url", url, "--burst", "9", "--before-round", "GET ftp://x"), BAD_USAGE);
+    expect_said("a URL is /path or http://host:port/path, not \"ftp://x\"");
+    expect_status(TOOL("--url", url, "--rate", "10", "--before-round", "GET /"), BAD_USAGE);
+}
+
 TEST_GROUP(.up = services_up, .down = services_down, .after = fleet_end);
