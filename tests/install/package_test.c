@@ -10,9 +10,10 @@
 enum { BUILD_LIMIT_MS = 900000 };
 
 static char folder[PROC_PATH_BYTES]; /* own/: what was installed; the rest is the tests' */
+static struct stack_redis redis;
 
 /*
- * Runs a shell command here, in the project; $T is the folder, $U what is installed in it. "not" is for what must not be:
+ * Runs a shell command here, in the project; $T is the folder, $U what is installed in it, $REDIS a URL. "not" is for what must not be:
  * set -e does not see a "!".
  */
 static bool shell(const char *command)
@@ -21,22 +22,23 @@ static bool shell(const char *command)
     const char *argv[] = {"bash", "-euo", "pipefail", "-c", whole, NULL};
     const char *settings[] = {"MAKEFLAGS=", "MAKELEVEL=", NULL};
     snprintf(whole, sizeof whole,
-             "unset CFLAGS LDFLAGS CC SAN BUILD WERROR T CATALOGD\nT='%s'; U=$T/own\n"
+             "unset CFLAGS LDFLAGS CC SAN BUILD WERROR T CATALOGD\nREDIS=%s; T='%s'; U=$T/own\n"
              "not() { if \"$@\"; then echo \"holds, but must not: $*\" >&2; return 1; fi; }\n"
              "export PKG_CONFIG_PATH=$U/lib/pkgconfig LD_LIBRARY_PATH=$U/lib\n%s",
-             folder, command);
+             redis.url, folder, command);
     return proc_run(&(struct proc_options){.argv = argv, .settings = settings}, BUILD_LIMIT_MS);
 }
 
 static bool install(void)
 {
-    return proc_folder("package", NULL, folder) &&
+    return proc_folder("package", NULL, folder) && stack_redis_start(&redis, NULL) &&
            shell("make -j2 install PREFIX=$T/own; cd $T; "
                  "sed -n '/^```c$/,/^```$/{/^```/d;p}' $OLDPWD/guard/README.md >server.c");
 }
 
 static bool remove_all(void)
 {
+    stack_redis_stop(&redis);
     proc_remove(folder);
     return true;
 }
@@ -183,34 +185,21 @@ TEST(a_library_that_was_loaded_by_a_relative_path_opens_no_plug_in)
 /* Nothing but the library is named, and nothing but the library is needed by the program itself. */
 TEST(pkg_config_links_a_program_with_the_shared_library, P164)
 {
-    struct stack_redis redis = {.pid = 0};
-    char command[512];
-    assert_true(stack_redis_start(&redis, NULL));
     assert_true(
         shell("cd $T; [ \"$(pkg-config --libs-only-l stampede-guard)\" = '-lstampede-guard ' ]; "
               "cc -std=c11 -Wall -Werror -o shared server.c $(pkg-config --cflags --libs stampede-guard); "
               "readelf -dW shared >needed; grep -q 'NEEDED.*libstampede-guard.so.0.3' needed; "
-              "not grep -q 'NEEDED.*\\(libuv\\|hiredis\\)' needed"));
-    snprintf(command, sizeof command,
-             "[ \"$($T/shared %s 2>$T/said)\" = 'hello user:7' ]; not [ -s $T/said ]", redis.url);
-    assert_true(shell(command));
-    stack_redis_stop(&redis);
+              "not grep -q 'NEEDED.*\\(libuv\\|hiredis\\)' needed; "
+              "[ \"$(./shared $REDIS 2>said)\" = 'hello user:7' ]; not [ -s said ]"));
 }
 
 TEST(pkg_config_links_a_program_with_the_archive, P164)
 {
-    struct stack_redis redis = {.pid = 0};
-    char command[512];
-    assert_true(stack_redis_start(&redis, NULL));
     assert_true(
         shell("cd $T; cc -std=c11 -o archive server.c $(pkg-config --cflags --libs --static stampede-guard "
               "| sed 's/-lstampede-guard/-l:libstampede-guard.a/'); "
-              "readelf -dW archive >needed; not grep -q 'NEEDED.*stampede' needed"));
-    snprintf(command, sizeof command,
-             "unset LD_LIBRARY_PATH; [ \"$($T/archive %s 2>$T/said)\" = 'hello user:7' ]; not [ -s $T/said ]",
-             redis.url);
-    assert_true(shell(command));
-    stack_redis_stop(&redis);
+              "readelf -dW archive >needed; not grep -q 'NEEDED.*stampede' needed; "
+              "unset LD_LIBRARY_PATH; [ \"$(./archive $REDIS 2>said)\" = 'hello user:7' ]; not [ -s said ]"));
 }
 
 /* In one folder, so that the compiler is looked at once. */
