@@ -447,17 +447,17 @@ chaos soak hundred: $(CHAOS)
 	    --seconds $(if $(filter soak,$@),$$(($(MINUTES) * 60)),$(SECONDS)) --seed $(SEED) $(if $(T),--redis $(T))
 
 # A course is a hash of what happened in a seed and when. Code that only moves leaves every one of them as it is. The
-# files have a line for each 25 seeds.
+# files have a line for each 100 seeds.
 # The guard's simulator, a fifth as many seeds of it over several masters and with wishes, a tenth with outages, then that
 # of the locks.
 sim: $(BUILD)/sim
 	@for of in "" shards wishes outages locks; do \
 	    case $$of in wishes) one=wish ;; *) one=$${of%s} ;; esac; file=tests/sim/$${one:+$${one}_}courses; \
-	    $(BUILD)/sim $$of COURSES=$$((25 * $$(wc -l <$$file))) | diff $$file - >$(BUILD)/courses.diff || \
+	    $(BUILD)/sim $$of COURSES=$$((100 * $$(wc -l <$$file))) | diff $$file - >$(BUILD)/courses.diff || \
 	    { first=$$(sed -n '2s/^[<>] \([0-9]*\) .*/\1/p' $(BUILD)/courses.diff); \
-	        echo "$$of SEED=$$first to SEED=$$((first + 24)): the first of $$(grep -c '^>' $(BUILD)/courses.diff)" \
+	        echo "$$of SEED=$$first to SEED=$$((first + 99)): the first of $$(grep -c '^>' $(BUILD)/courses.diff)" \
 	        "groups of seeds that take another course than in $$file. If that is meant, say why in the commit and run" \
-	        "make courses. If not, run $(BUILD)/sim $$of FROM=$$first COURSES=25 EACH=1 before and after the" \
+	        "make courses. If not, run $(BUILD)/sim $$of FROM=$$first COURSES=100 EACH=1 before and after the" \
 	        "change to see which seed differs, then $(BUILD)/sim $$of SEED= of it to see where"; exit 1; } >&2; \
 	    case $$of in shards | wishes) seeds=$$((($(SEEDS) + 4) / 5)) ;; outages) seeds=$$((($(SEEDS) + 9) / 10)) ;; \
 	        *) seeds=$(SEEDS) ;; esac; \
@@ -472,7 +472,7 @@ courses: $(BUILD)/sim
 	@$(BUILD)/sim COURSES=2000 >tests/sim/courses
 	@$(BUILD)/sim shards COURSES=500 >tests/sim/shard_courses
 	@$(BUILD)/sim wishes COURSES=500 >tests/sim/wish_courses
-	@$(BUILD)/sim outages COURSES=250 >tests/sim/outage_courses
+	@$(BUILD)/sim outages COURSES=300 >tests/sim/outage_courses
 	@$(BUILD)/sim locks COURSES=500 >tests/sim/lock_courses
 
 # Are sown bugs found? In the model Redis, and in the core.

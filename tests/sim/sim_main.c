@@ -8,7 +8,7 @@
  *   sim SEED=4711                  runs one and prints every event
  *   sim MUTANT=fill-unfenced       with a bug sown into the model: the seed that finds it
  *   sim MUTANTS=20000              every mutant; each must be found within so many seeds
- *   sim COURSES=1000 [FROM=1]      prints a hash of the courses of each 25 seeds (EACH=1: of each seed): equal before
+ *   sim COURSES=1000 [FROM=1]      prints a hash of the courses of each 100 seeds (EACH=1: of each seed): equal before
  *                                  and after a change that moves code and no decision
  *   sim FIND=20000                 stops at the first failure, which is what is wanted (mutants.sh)
  *   sim shards SEEDS=100000        the guard over two masters that fail separately: likewise with all of the above
@@ -188,7 +188,7 @@ static bool choose_simulator(const char *name)
 
 int main(int argc, char **argv)
 {
-    uint64_t seeds = 10000, from = 1, seed = 0, mutants = 0, wanted = 0, courses = 0, each = 25;
+    uint64_t seeds = 10000, from = 1, seed = 0, mutants = 0, wanted = 0, courses = 0, each = 100;
     uint32_t mutant = 0;
     bool has_name = choose_simulator(argc > 1 ? argv[1] : "");
     signal(SIGABRT, aborted);
