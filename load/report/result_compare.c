@@ -115,7 +115,7 @@ static void compare_loads(struct comparison *comparison)
     print_line(comparison, "loads per expiry", text_each(theirs, earlier->loads_per_expiry),
                text_each(mine, now->loads_per_expiry), now->loads_per_expiry / earlier->loads_per_expiry, "",
                verdict);
-    verdict = judge_counts(comparison, &(struct count){now->most_per_expiry, 1, 1},
+    verdict = judge_counts(&(struct count){now->most_per_expiry, 1, 1},
                            &(struct count){earlier->most_per_expiry, 1, 1});
     print_line(comparison, "most loads per expiry", text_count(theirs, earlier->most_per_expiry),
                text_count(mine, now->most_per_expiry),
