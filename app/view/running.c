@@ -8,21 +8,17 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define uthash_nonfatal_oom(newcomer) ((newcomer)->unlisted = true)
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
+#include <string.h>
 
 struct entry {
     struct running_load load; /* but for its for_ms */
     uint64_t since_ms;
-    bool unlisted; /* the table could not grow */
-    UT_hash_handle hh;
 };
 
 struct running {
     pthread_mutex_t lock;
-    struct entry *by_load; /* uthash table, in the order in which they began; owns them */
+    size_t count;
+    struct entry entries[RUNNING_MAX]; /* in the order in which they began */
 };
 
 struct running *running_open(void)
@@ -34,83 +30,58 @@ struct running *running_open(void)
     return running;
 }
 
-static void drop(struct running *running, struct entry *entry)
+void running_close(struct running **running)
 {
-    if (entry == NULL)
-        return;
-    HASH_DEL(running->by_load, entry);
-    free(entry);
+    if (*running != NULL)
+        pthread_mutex_destroy(&(*running)->lock);
+    free(*running);
+    *running = NULL;
 }
 
-void running_close(struct running **running_slot)
+static void take_out(struct running *running, size_t at)
 {
-    struct running *running = *running_slot;
-    struct entry *entry, *next;
+    struct entry *entry = &running->entries[at];
 
-    *running_slot = NULL;
-    if (running == NULL)
-        return;
-    for (entry = running->by_load; entry != NULL; entry = next) {
-        next = entry->hh.next;
-        drop(running, entry);
-    }
-    pthread_mutex_destroy(&running->lock);
-    free(running);
+    running->count--;
+    memmove(entry, entry + 1, (running->count - at) * sizeof(*entry));
 }
 
-static struct entry *find(struct running *running, uint64_t load)
+static void put_in(struct running *running, const struct guard_event *event)
 {
-    struct entry *entry = NULL;
-
-    HASH_FIND(hh, running->by_load, &load, sizeof(load), entry);
-    return entry;
-}
-
-static struct entry *entry_new(const struct guard_event *event)
-{
-    struct entry *entry = calloc(1, sizeof(*entry));
-
-    if (entry == NULL)
-        return NULL;
+    if (running->count == RUNNING_MAX)
+        take_out(running, 0);
+    struct entry *entry = &running->entries[running->count++];
     entry->since_ms = clock_ms();
     entry->load = (struct running_load){.load = event->load, .waiters = event->count};
     snprintf(entry->load.key, sizeof(entry->load.key), "%s", event->key);
-    return entry;
-}
-
-static void add(struct running *running, struct entry *entry)
-{
-    if (HASH_COUNT(running->by_load) >= RUNNING_MAX)
-        drop(running, running->by_load);
-    HASH_ADD(hh, running->by_load, load.load, sizeof(entry->load.load), entry);
-    if (entry->unlisted)
-        free(entry);
 }
 
 void running_note(void *context, const struct guard_event *event)
 {
     struct running *running = context;
     const bool starts = event->what == GUARD_EVENT_LOAD_STARTED;
+    size_t at = 0;
 
     if (!starts && event->what != GUARD_EVENT_LOAD_ENDED)
         return;
-    struct entry *entry = starts ? entry_new(event) : NULL;
     pthread_mutex_lock(&running->lock);
-    drop(running, find(running, event->load));
-    if (entry != NULL)
-        add(running, entry);
+    while (at < running->count && running->entries[at].load.load != event->load)
+        at++;
+    if (at < running->count)
+        take_out(running, at);
+    if (starts)
+        put_in(running, event);
     pthread_mutex_unlock(&running->lock);
 }
 
 size_t running_list(struct running *running, struct running_load *out, size_t max)
 {
-    size_t count = 0;
-
     pthread_mutex_lock(&running->lock);
     const uint64_t now_ms = clock_ms();
-    for (const struct entry *entry = running->by_load; entry != NULL && count < max; entry = entry->hh.next) {
-        out[count] = entry->load;
-        out[count++].for_ms = now_ms - entry->since_ms;
+    const size_t count = running->count < max ? running->count : max;
+    for (size_t i = 0; i < count; i++) {
+        out[i] = running->entries[i].load;
+        out[i].for_ms = now_ms - running->entries[i].since_ms;
     }
     pthread_mutex_unlock(&running->lock);
     return count;

@@ -2,11 +2,11 @@
 /*
  * running.h - the loads that run in this process, kept from what the guard tells (guard_config.event).
  *
- *     LOAD_STARTED --> in the table --LOAD_ENDED--> gone
+ *     LOAD_STARTED --> in the list --LOAD_ENDED--> gone
  *
- * A load costs one allocation and two short turns with the lock, whether anybody looks or not, because one that began
- * before must be seen; a hit costs nothing. Of events that the guard loses for want of memory a load may be missing,
- * or stay until RUNNING_MAX newer ones have come.
+ * A load costs two short turns with the lock, whether anybody looks or not, because one that began before must be
+ * seen; a hit costs nothing. Of events that the guard loses for want of memory a load may be missing, or stay until
+ * RUNNING_MAX newer ones have come.
  *
  * Threads: any. Lifetime: opened before the guard, closed after guard_close() has returned OK.
  */
@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { RUNNING_MAX = 4096, RUNNING_KEY_BYTES = 96 };
+enum { RUNNING_MAX = 1024 /* as MAX_LOADS */, RUNNING_KEY_BYTES = 96 };
 
 struct running_load {
     char key[RUNNING_KEY_BYTES]; /* a longer one is cut */
