@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * metrics.c - the guard's numbers, as the guard itself lists them, then the service's own: one row per number. Rows of
- * one family stand together and the first carries its help text.
+ * metrics.c - the guard's numbers, as the guard itself lists them, then the service's own: one row per number.
  */
 #include "app/ops/paths.h"
 
@@ -17,84 +16,78 @@ enum width { U64, U32, BOOL };
 
 struct row {
     enum type type;
-    const char *name;  /* of a counter without _total */
-    const char *label; /* name="value", or NULL */
-    const char *help;  /* on the first row of a family */
+    const char *name; /* of a counter without _total */
+    const char *help;
     enum width width;
     size_t offset; /* in struct metrics */
 };
 
 #define WIDTH_OF(field) _Generic(((struct metrics *)NULL)->field, uint64_t : U64, uint32_t : U32, bool : BOOL)
-#define ROW(type, name, label, help, field)                                                                  \
+#define ROW(type, name, help, field)                                                                         \
     {                                                                                                        \
-        type, name, label, help, WIDTH_OF(field), offsetof(struct metrics, field)                            \
+        type, name, help, WIDTH_OF(field), offsetof(struct metrics, field)                                   \
     }
-#define COUNTER(name, label, help, field) ROW(TYPE_COUNTER, name, label, help, field)
-#define GAUGE(name, label, help, field) ROW(TYPE_GAUGE, name, label, help, field)
-#define SECONDS(name, help, field) ROW(TYPE_SECONDS, name, NULL, help, field)
+#define COUNTER(name, help, field) ROW(TYPE_COUNTER, name, help, field)
+#define GAUGE(name, help, field) ROW(TYPE_GAUGE, name, help, field)
+#define SECONDS(name, help, field) ROW(TYPE_SECONDS, name, help, field)
 
 static const struct row COUNTERS[] = {
-    COUNTER("catalogd_connections_expired", NULL,
+    COUNTER("catalogd_connections_expired",
             "Connections closed because the client was too slow, or to make room for others.",
             server.connections_expired),
-    COUNTER("catalogd_access_lines", NULL, "Lines of the access log, those that were dropped later included.",
+    COUNTER("catalogd_access_lines", "Lines of the access log, those that were dropped later included.",
             server.access.lines),
-    COUNTER("catalogd_access_lines_dropped", NULL,
+    COUNTER("catalogd_access_lines_dropped",
             "Lines of the access log lost because its file or pipe did not take them in time.",
             server.access.dropped),
-    COUNTER("catalogd_log_lines_dropped", NULL,
+    COUNTER("catalogd_log_lines_dropped",
             "Lines of the log lost because the reader of stderr stood still, or its file could not grow.",
             log_dropped),
 };
 
 static const struct row GAUGES[] = {
-    GAUGE("catalogd_connections", NULL, "Open client connections.", server.connections),
-    GAUGE("catalogd_connections_busy", NULL, "Connections with a request not yet answered.",
+    GAUGE("catalogd_connections", "Open client connections.", server.connections),
+    GAUGE("catalogd_connections_busy", "Connections with a request not yet answered.",
           server.connections_busy),
-    GAUGE("catalogd_connections_parked", NULL, "Connections suspended until the guard answers.",
+    GAUGE("catalogd_connections_parked", "Connections suspended until the guard answers.",
           server.connections_parked),
-    GAUGE("catalogd_server_loops", NULL, "Threads that serve connections.", server.loops),
-    GAUGE("catalogd_shelf_bytes", NULL, "Memory of the answers that are kept prepared.", server.shelf_bytes),
-    GAUGE("catalogd_database_ready", NULL, "1 if the database was reached at the last try.", database_ready),
-    GAUGE("process_open_fds", NULL, "Open file descriptors.", open_fds),
-    GAUGE("process_max_fds", NULL, "File descriptors that may be open.", max_fds),
-    GAUGE("process_resident_memory_bytes", NULL, "Resident memory.", resident_bytes),
+    GAUGE("catalogd_server_loops", "Threads that serve connections.", server.loops),
+    GAUGE("catalogd_shelf_bytes", "Memory of the answers that are kept prepared.", server.shelf_bytes),
+    GAUGE("catalogd_database_ready", "1 if the database was reached at the last try.", database_ready),
+    GAUGE("process_open_fds", "Open file descriptors.", open_fds),
+    GAUGE("process_max_fds", "File descriptors that may be open.", max_fds),
+    GAUGE("process_resident_memory_bytes", "Resident memory.", resident_bytes),
     SECONDS("process_start_time_seconds", "Start of the process, since 1970.", started_at_ms),
+    SECONDS("catalogd_uptime_seconds", "Time since the start.", uptime_ms),
 };
 
 /* Only where writes are on: a process that cannot pay what is owed does not know how much it is. */
 static const struct row WRITES[] = {
-    COUNTER("catalogd_writes_invisible", NULL,
+    COUNTER("catalogd_writes_invisible",
             "Writes committed and answered before every cache confirmed their invalidations.",
             server.writes.invisible),
-    COUNTER("catalogd_writes_settled", NULL,
-            "Writes whose invalidations were all confirmed before the answer.", server.writes.outbox.settled),
-    GAUGE("catalogd_writes_running", NULL, "Writes that occupy a worker.", server.writes.running),
-    GAUGE("catalogd_writes_queued", NULL, "Writes that wait for a worker.", server.writes.queued),
-    GAUGE("catalogd_outbox_rows", NULL, "Invalidations owed by committed changes; counted to 10000.",
+    COUNTER("catalogd_writes_settled", "Writes whose invalidations were all confirmed before the answer.",
+            server.writes.outbox.settled),
+    GAUGE("catalogd_writes_running", "Writes that occupy a worker.", server.writes.running),
+    GAUGE("catalogd_writes_queued", "Writes that wait for a worker.", server.writes.queued),
+    GAUGE("catalogd_outbox_rows", "Invalidations owed by committed changes; counted to 10000.",
           server.writes.outbox.row_count),
     SECONDS("catalogd_outbox_oldest_seconds", "Age of the oldest invalidation owed.",
             server.writes.outbox.oldest_age_ms),
-    COUNTER("catalogd_outbox_paid", NULL, "Outbox rows that this process paid.", server.writes.outbox.paid),
-    COUNTER("catalogd_outbox_unpaid", NULL,
-            "Outbox rows that Redis did not confirm in time; they are tried again.",
+    COUNTER("catalogd_outbox_paid", "Outbox rows that this process paid.", server.writes.outbox.paid),
+    COUNTER("catalogd_outbox_unpaid", "Outbox rows that Redis did not confirm in time; they are tried again.",
             server.writes.outbox.unpaid),
-    COUNTER("catalogd_outbox_notified", NULL, "Change notifications heard.", server.writes.outbox.notified),
-    GAUGE("catalogd_outbox_listening", NULL, "1 while notifications can be heard.",
-          server.writes.outbox.listening),
-    GAUGE("catalogd_caches_registered", NULL, "Caches that changes are owed to, as of the last beat.",
+    COUNTER("catalogd_outbox_notified", "Change notifications heard.", server.writes.outbox.notified),
+    GAUGE("catalogd_outbox_listening", "1 while notifications can be heard.", server.writes.outbox.listening),
+    GAUGE("catalogd_caches_registered", "Caches that changes are owed to, as of the last beat.",
           server.writes.outbox.cache_count),
-    COUNTER("catalogd_caches_dropped", NULL,
+    COUNTER("catalogd_caches_dropped",
             "Caches that this process dropped because they were silent for too long.",
             server.writes.outbox.caches_dropped),
-    GAUGE("catalogd_cache_in_use", NULL, "1 while loads are stored: this process's cache is registered.",
+    GAUGE("catalogd_cache_in_use", "1 while loads are stored: this process's cache is registered.",
           server.writes.may_store),
-    COUNTER("catalogd_loads_unstored", NULL, "Loads not stored because their cache was not registered.",
+    COUNTER("catalogd_loads_unstored", "Loads not stored because their cache was not registered.",
             server.writes.unstored),
-};
-
-static const struct row AGES[] = {
-    SECONDS("catalogd_uptime_seconds", "Time since the start.", uptime_ms),
 };
 
 /*
@@ -195,12 +188,8 @@ static void write_row(const struct metrics *metrics, const struct row *row, FILE
 {
     const char *suffix = row->type == TYPE_COUNTER ? "_total" : "";
 
-    if (row->help != NULL)
-        write_head(row->name, suffix, row->type == TYPE_COUNTER ? "counter" : "gauge", row->help, out);
-    fprintf(out, "%s%s", row->name, suffix);
-    if (row->label != NULL)
-        fprintf(out, "{%s}", row->label);
-    fputc(' ', out);
+    write_head(row->name, suffix, row->type == TYPE_COUNTER ? "counter" : "gauge", row->help, out);
+    fprintf(out, "%s%s ", row->name, suffix);
     if (row->type == TYPE_SECONDS)
         write_seconds(value_of(metrics, row) * 1000, out);
     else
@@ -416,7 +405,6 @@ void metrics_write(const struct metrics *metrics, FILE *out)
         WRITE_ROWS(metrics, WRITES, out);
     }
     WRITE_ROWS(metrics, GAUGES, out);
-    WRITE_ROWS(metrics, AGES, out);
     write_head("catalogd_build_info", "", "gauge", "Always 1.", out);
     fprintf(out, "catalogd_build_info{version=\"%s\",mode=\"%s\"} 1\n", GUARD_VERSION,
             settings_mode_name(metrics->mode));
