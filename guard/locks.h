@@ -242,7 +242,7 @@ struct guard_lock_view {
     uint32_t holder_count, waiter_count;
     uint32_t seen_count; /* of them, holders first, then those that wait in their order */
     struct guard_lock_seen seen[GUARD_LOCK_SEEN_MAX];
-    uint32_t young_ms; /* for so long the provider grants nothing, for it may have forgotten a holder; 0: it grants */
+    uint32_t young_ms; /* so long nothing is granted, for a holder may have been forgotten; 0: it is */
 };
 /* What holds a name and what waits for it. Blocks, at most connect_limit_ms + 2 * limit_ms. OK, UNREACHABLE, CLOSING,
  * INVALID, NO_MEMORY. */

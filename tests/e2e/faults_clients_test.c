@@ -12,7 +12,6 @@
 #include "tests/support/sockets.h"
 #include "tests/support/test.h"
 
-
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
