@@ -111,13 +111,13 @@ TEST(too_few_file_descriptors_are_wrong, P169)
 }
 
 /* 256 loops with 4 GiB each: more than any machine that runs this, and more than 32 bits count. */
-TEST(prepared_answers_larger_than_the_memory_are_wrong)
+TEST(prepared_answers_larger_than_the_memory_are_wrong, P169)
 {
     assert_int_equal(check(PLAIN, "SHELF_BYTES=4294967295", "SERVER_LOOPS=256"), 1);
     expect("wrong", "memory", "SHELF_BYTES");
 }
 
-TEST(an_address_is_free_or_ours_or_anothers)
+TEST(an_address_is_free_or_ours_or_anothers, P169)
 {
     char setting[64];
     uint16_t port;

@@ -63,7 +63,7 @@ static void expect_one_load_each(unsigned bursts)
 }
 
 /* Cold keys, so that some are of each master. */
-TEST(a_burst_on_a_cold_key_makes_one_load_whichever_master_has_it)
+TEST(a_burst_on_a_cold_key_makes_one_load_whichever_master_has_it, P143)
 {
     expect_one_load_each(times(BURSTS, 30));
 }
@@ -89,7 +89,7 @@ static void ask_many(void)
 
 /* The least of some: the guard talks to Redis by itself, too, and at first its loops connect. Nothing is loaded any more
  * by then, unless Redis did not answer in time. */
-TEST(many_keys_are_one_round_trip_for_each_master_at_most)
+TEST(many_keys_are_one_round_trip_for_each_master_at_most, P143)
 {
     static const char trips[] = "guard_redis_round_trips_total";
     uint64_t mark = 0;
@@ -116,18 +116,18 @@ static unsigned slot_of_product(uint32_t product)
     return stack_cluster_slot(&scene.cluster, key);
 }
 
-TEST(slots_move_to_and_fro_and_nobody_notices)
+TEST(slots_move_to_and_fro_and_nobody_notices, P142)
 {
     tell("cluster-move", FAULT_SLOTS_MOVE, slot_of_product(1), times(1, 10));
 }
 
-TEST(the_slot_of_the_tags_moves_and_no_old_page_is_shown)
+TEST(the_slot_of_the_tags_moves_and_no_old_page_is_shown, P142)
 {
     tell("cluster-move-tags", FAULT_SLOTS_MOVE, MASTERS_ANY_SLOT, times(1, 10));
 }
 
 /* So many tags of others beside ours, so that the move takes its time. */
-TEST(the_slot_of_fifty_thousand_tags_moves_and_no_old_page_is_shown)
+TEST(the_slot_of_fifty_thousand_tags_moves_and_no_old_page_is_shown, P142)
 {
     test_needs_long();
     const unsigned slot = stack_cluster_slot(&scene.cluster, "{chaos:tags}");
@@ -144,7 +144,7 @@ TEST(a_planned_failover_of_one_master_loses_nothing)
 }
 
 /* Hits go on while it is dead and nobody has taken over. Not that of the tags, which every hit here has. */
-TEST(a_killed_master_costs_only_its_own_keys)
+TEST(a_killed_master_costs_only_its_own_keys, P141)
 {
     struct story story;
     bool spared = true, good = story_begin(&story, &scene, "cluster-kill");
@@ -161,12 +161,12 @@ TEST(a_killed_master_costs_only_its_own_keys)
     assert_true(spared);
 }
 
-TEST(what_no_replica_has_of_the_tags_is_repaid_to_the_one_that_took_over)
+TEST(what_no_replica_has_of_the_tags_is_repaid_to_the_one_that_took_over, P137)
 {
     tell("cluster-behind-tags", FAULT_REPLICA_BEHIND, MASTERS_ANY_SLOT, times(1, 5));
 }
 
-TEST(a_master_that_was_stopped_and_replaced_answers_nobody_when_it_goes_on)
+TEST(a_master_that_was_stopped_and_replaced_answers_nobody_when_it_goes_on, P84)
 {
     tell("cluster-stop", FAULT_MASTER_STOP, slot_of_product(1), times(1, 4));
 }

@@ -164,7 +164,7 @@ TEST(a_row_changed_early_in_its_load_is_loaded_again, P20, P39, P43)
 }
 
 /* The third time its answer is a prepared one. */
-TEST(what_is_answered_again_and_again_changes_with_its_invalidation)
+TEST(what_is_answered_again_and_again_changes_with_its_invalidation, P39)
 {
     char path[BURST_PATH_BYTES];
     assert_true(

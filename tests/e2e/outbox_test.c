@@ -152,7 +152,7 @@ static void *put_in_background(void *context)
 }
 
 /* Redis answers nobody, so the writer stands between the two when it is killed. */
-TEST(what_a_killed_writer_owed_is_paid_by_another_process)
+TEST(what_a_killed_writer_owed_is_paid_by_another_process, P81)
 {
     char committed[96];
     assert_true(fleet_start(PROCESSES, writes_settings(REDIS_AWAY)));
@@ -171,7 +171,7 @@ TEST(what_a_killed_writer_owed_is_paid_by_another_process)
     assert_true(fleet_wait_metric(1, "catalogd_outbox_paid_total", 2));
 }
 
-TEST(a_change_made_while_redis_hangs_stands_and_is_paid_when_it_is_back)
+TEST(a_change_made_while_redis_hangs_stands_and_is_paid_when_it_is_back, P81)
 {
     assert_true(fleet_start(PROCESSES, writes_settings(REDIS_AWAY)));
     const uint32_t id = cached_product();
@@ -197,7 +197,7 @@ TEST(a_change_made_while_redis_hangs_stands_and_is_paid_when_it_is_back)
 }
 
 /* A row whose payer died belongs to nobody for a while, and then to anybody. */
-TEST(what_a_killed_payer_had_claimed_is_paid_by_another)
+TEST(what_a_killed_payer_had_claimed_is_paid_by_another, P81)
 {
     assert_true(fleet_start(1, writes_settings(REDIS_AWAY_NOTIFIED_ONLY)));
     wait_for_listeners();

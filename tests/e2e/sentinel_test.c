@@ -26,34 +26,34 @@ static void tell(const char *name, enum fault_kind kind, unsigned times)
 }
 
 /* A replica that is there need not have the last write yet: only wait_replicas asks for that. */
-TEST(where_every_replica_must_be_there_a_planned_failover_loses_what_was_on_its_way_and_that_is_repaid)
+TEST(where_every_replica_must_be_there_a_planned_failover_loses_what_was_on_its_way_and_that_is_repaid, P134)
 {
     tell("sentinel-failover", FAULT_MASTER_GUARDED_BY_ALL, test_is_long() ? 3 : 1);
 }
 
-TEST(what_the_old_master_confirmed_with_the_other_replica_is_repaid)
+TEST(what_the_old_master_confirmed_with_the_other_replica_is_repaid, P137)
 {
     test_needs_long();
     tell("sentinel-guarded", FAULT_MASTER_GUARDED, test_is_long() ? 3 : 1);
 }
 
-TEST(a_killed_master_is_replaced_and_what_it_had_confirmed_is_repaid)
+TEST(a_killed_master_is_replaced_and_what_it_had_confirmed_is_repaid, P134)
 {
     test_needs_long();
     tell("sentinel-kill", FAULT_MASTER_KILL, test_is_long() ? 3 : 1);
 }
 
-TEST(a_master_that_was_stopped_and_replaced_answers_nobody_when_it_goes_on)
+TEST(a_master_that_was_stopped_and_replaced_answers_nobody_when_it_goes_on, P84, P134)
 {
     tell("sentinel-stop", FAULT_MASTER_STOP, test_is_long() ? 3 : 1);
 }
 
-TEST(an_invalidation_that_no_replica_has_is_repaid_to_the_one_that_took_over)
+TEST(an_invalidation_that_no_replica_has_is_repaid_to_the_one_that_took_over, P137)
 {
     tell("sentinel-behind", FAULT_REPLICA_BEHIND, test_is_long() ? 3 : 1);
 }
 
-TEST(without_replicas_to_write_an_old_master_is_believed_no_longer_than_until_it_is_told)
+TEST(without_replicas_to_write_an_old_master_is_believed_no_longer_than_until_it_is_told, P135)
 {
     test_needs_long();
     tell("sentinel-unguarded", FAULT_MASTER_UNGUARDED, test_is_long() ? 3 : 1);
@@ -88,7 +88,7 @@ TEST_GROUP(.up = up, .down = down);
 
 /* ---- over TLS ---- */
 
-TEST(over_tls_what_a_failover_and_a_kill_lose_is_repaid)
+TEST(over_tls_what_a_failover_and_a_kill_lose_is_repaid, P134)
 {
     test_needs_long();
     tell("sentinel-tls-failover", FAULT_MASTER_GUARDED_BY_ALL, 1);
@@ -112,13 +112,13 @@ TEST_GROUP(.up = up_over_tls, .down = down_if_up);
 
 /* ---- every replica is waited for ---- */
 
-TEST(what_every_replica_had_confirmed_is_not_lost_with_a_master_that_is_killed)
+TEST(what_every_replica_had_confirmed_is_not_lost_with_a_master_that_is_killed, P136)
 {
     test_needs_long();
     tell("sentinel-kept", FAULT_MASTER_KEPT, 3);
 }
 
-TEST(what_every_replica_had_confirmed_is_not_lost_by_a_planned_failover)
+TEST(what_every_replica_had_confirmed_is_not_lost_by_a_planned_failover, P136)
 {
     test_needs_long();
     tell("sentinel-kept-failover", FAULT_MASTER_FAILOVER, 5);
@@ -136,7 +136,7 @@ TEST_GROUP(.up = up_waiting, .down = down_if_up);
 
 /* ---- a cable is pulled ---- */
 
-TEST(a_master_that_is_cut_off_with_some_of_its_clients_answers_them_nothing_old)
+TEST(a_master_that_is_cut_off_with_some_of_its_clients_answers_them_nothing_old, P84)
 {
     test_needs_long();
     if (network_is_possible())
@@ -146,7 +146,7 @@ TEST(a_master_that_is_cut_off_with_some_of_its_clients_answers_them_nothing_old)
 }
 
 /* Those who are cut off with it may believe it; how many answers that were, and until when, the line says. */
-TEST(a_master_that_needs_no_replica_is_believed_until_the_cut_is_over_and_10_s_more)
+TEST(a_master_that_needs_no_replica_is_believed_until_the_cut_is_over_and_10_s_more, P135)
 {
     struct story story;
     test_needs_long();

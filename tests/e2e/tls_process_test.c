@@ -92,7 +92,7 @@ static void wait_logged(const struct stack_catalogd *catalogd, const char *line)
     }
 }
 
-TEST(the_service_reads_and_caches_over_tls)
+TEST(the_service_reads_and_caches_over_tls, P129)
 {
     struct stack_catalogd catalogd;
     char plain[16], secure[16];
@@ -117,7 +117,7 @@ TEST(the_service_reads_and_caches_over_tls)
     assert_true(stack_catalogd_stop(&catalogd));
 }
 
-TEST(an_authority_that_is_not_theirs_is_named_by_both)
+TEST(an_authority_that_is_not_theirs_is_named_by_both, P129)
 {
     struct stack_catalogd catalogd;
     assert_true(start_catalogd(&catalogd, others.ca, others.ca));

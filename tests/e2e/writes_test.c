@@ -69,7 +69,7 @@ TEST(of_those_who_saw_one_version_exactly_one_changes_it)
 }
 
 /* Each round begins with the old row in the cache, and readers who keep putting it there. */
-TEST(who_was_told_of_a_change_finds_it_in_every_process)
+TEST(who_was_told_of_a_change_finds_it_in_every_process, P39)
 {
     char path[BURST_PATH_BYTES];
     assert_true(fleet_start(PROCESSES, writes_settings(NULL)));
