@@ -66,15 +66,12 @@ uint64_t digest_siphash(const uint8_t key[DIGEST_KEY_BYTES], const void *data, s
     const uint64_t k0 = load_le64(key), k1 = load_le64(key + 8);
     uint64_t v[4] = {k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261,
                      k1 ^ 0x7465646279746573};
-
     for (size_t at = 0; at + 8 <= data_bytes; at += 8)
         sip_absorb(v, load_le64(bytes + at));
-
     uint64_t last = (uint64_t)data_bytes << 56;
     for (size_t i = 0; i < tail_bytes; i++)
         last |= (uint64_t)bytes[data_bytes - tail_bytes + i] << (8 * i);
     sip_absorb(v, last);
-
     v[2] ^= 0xff;
     for (int round = 0; round < 3; round++)
         sip_round(v);

@@ -11,7 +11,6 @@ int thread_begin(pthread_t *out, void *(*run)(void *context), void *context)
     pthread_attr_t attributes;
     sigset_t all, before;
     size_t stack_bytes = 0;
-
     int failed = pthread_attr_init(&attributes);
     if (failed != 0)
         return failed;

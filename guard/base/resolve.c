@@ -17,7 +17,6 @@ static bool read_v6(const char *host, struct sockaddr_in6 *out)
     char digits[INET6_ADDRSTRLEN];
     const char *zone = strchr(host, '%');
     size_t bytes = zone != NULL ? (size_t)(zone - host) : strlen(host);
-
     if (bytes >= sizeof digits)
         return false;
     memcpy(digits, host, bytes);
@@ -30,7 +29,6 @@ socklen_t resolve_digits(const char *host, uint16_t port, struct sockaddr_storag
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-
     if (inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
         memcpy(out, &v4, sizeof v4);
         return sizeof v4;
@@ -85,7 +83,6 @@ static void *run_resolve(void *context)
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *found = NULL;
     int failed = getaddrinfo(resolve->name, resolve->port, &hints, &found);
-
     pthread_mutex_lock(&resolve->mutex);
     resolve->failed = failed;
     resolve->found = failed == 0 ? found : NULL;
@@ -104,7 +101,6 @@ static void on_resolved(void *context)
 {
     struct resolve *resolve = context;
     const char *problem = NULL;
-
     pthread_mutex_lock(&resolve->mutex); /* waits for a thread that is still leaving */
     pthread_mutex_unlock(&resolve->mutex);
     if (resolve->failed != 0)
@@ -120,7 +116,6 @@ static int begin_resolver(struct resolve *resolve)
 {
     pthread_t thread;
     int failed = EAGAIN;
-
     pthread_once(&threads_once, watch_for_children);
     if (atomic_fetch_add(&threads_running, 1) < RESOLVE_THREADS_MAX)
         failed = thread_begin(&thread, run_resolve, resolve);
@@ -135,7 +130,6 @@ struct resolve *resolve_start(struct guard_host *host, const char *name, uint16_
                               void *context)
 {
     struct resolve *resolve = calloc(1, sizeof *resolve);
-
     if (resolve == NULL) {
         errno = ENOMEM;
         return NULL;
@@ -158,7 +152,6 @@ struct resolve *resolve_start(struct guard_host *host, const char *name, uint16_
 void resolve_forget(struct resolve **forgetting)
 {
     struct resolve *resolve = *forgetting;
-
     *forgetting = NULL;
     if (resolve == NULL)
         return;

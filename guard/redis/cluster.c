@@ -102,7 +102,6 @@ uint64_t redis_cluster_changes(const struct redis_cluster *cluster)
 static void wake_watches(struct redis_cluster *cluster)
 {
     struct redis_cluster_watch *watch;
-
     DL_FOREACH (cluster->watches, watch) {
         host_wake_send(&watch->wake);
     }
@@ -119,7 +118,6 @@ static void map_changed(struct redis_cluster *cluster)
 static void reign_over(void *context)
 {
     struct redis_cluster *cluster = context;
-
     atomic_fetch_add(&cluster->reigns, 1);
     if (cluster->ended != NULL)
         cluster->ended(cluster->context);
@@ -150,7 +148,6 @@ unsigned redis_cluster_find(struct redis_cluster *cluster, const struct redis_en
 struct redis_place *redis_cluster_hold(struct redis_cluster *cluster, unsigned node)
 {
     struct redis_place *place = NULL;
-
     pthread_mutex_lock(&cluster->mutex);
     const struct redis_endpoint *at = &cluster->slots.nodes[node].at;
     if (at->host[0] != '\0' && cluster->places[node] == NULL) {
@@ -169,7 +166,6 @@ struct redis_place *redis_cluster_hold(struct redis_cluster *cluster, unsigned n
 void redis_cluster_release(struct redis_cluster *cluster, unsigned node)
 {
     struct redis_place *place = NULL;
-
     pthread_mutex_lock(&cluster->mutex);
     if (cluster->slots.nodes[node].holders == 1) {
         place = cluster->places[node];
@@ -207,7 +203,6 @@ static bool choose_master(struct redis_cluster *cluster, uint64_t dice, const st
 {
     const struct redis_endpoint *others[REDIS_NODES_MAX];
     size_t count = 0;
-
     for (unsigned i = 0; i < REDIS_NODES_MAX; i++) {
         const struct redis_node *node = &cluster->slots.nodes[i];
         if (node->named && !redis_endpoint_equal(&node->at, not_this))
@@ -222,7 +217,6 @@ static bool choose_replica(struct redis_cluster *cluster, uint64_t dice,
                            const struct redis_endpoint *not_this, struct redis_endpoint *out)
 {
     size_t count = cluster->slots.replica_count;
-
     for (size_t i = 0; i < count; i++) {
         const struct redis_endpoint *at = &cluster->slots.replicas[(dice + i) % count];
         if (redis_endpoint_equal(at, not_this))
@@ -237,7 +231,6 @@ static void choose_host(struct redis_cluster *cluster, uint64_t dice, const stru
                         struct redis_endpoint *out)
 {
     size_t count = cluster->url->host_count, at = (size_t)(dice % count);
-
     if (redis_endpoint_equal(&cluster->url->hosts[at], not_this))
         at = (at + 1) % count;
     *out = cluster->url->hosts[at];
@@ -246,7 +239,6 @@ static void choose_host(struct redis_cluster *cluster, uint64_t dice, const stru
 static uint64_t roll(void)
 {
     uint64_t dice = 0;
-
     if (!clock_random(&dice, sizeof dice))
         dice = clock_now_us();
     return dice;
@@ -265,7 +257,6 @@ void redis_cluster_choose(struct redis_cluster *cluster, const struct redis_endp
                           struct redis_endpoint *out)
 {
     uint64_t dice = roll();
-
     pthread_mutex_lock(&cluster->mutex);
     bool any = (dice & 1) != 0 && names_as_replica(cluster, not_this);
     if ((any || !choose_replica(cluster, dice >> 1, not_this, out)) &&
@@ -280,7 +271,6 @@ static bool choose_known(struct redis_cluster *cluster, struct redis_endpoint *o
     static const struct redis_endpoint nobody;
     uint64_t dice = chance_next(&cluster->chance);
     bool found;
-
     pthread_mutex_lock(&cluster->mutex);
     if ((dice & 1) != 0)
         found = choose_replica(cluster, dice >> 1, &nobody, out) ||
@@ -295,7 +285,6 @@ static struct redis_endpoint choose_asked(struct redis_cluster *cluster)
 {
     uint32_t turn = cluster->failures % (uint32_t)(KNOWN_TRIES + cluster->url->host_count);
     struct redis_endpoint at;
-
     if (turn < KNOWN_TRIES && choose_known(cluster, &at))
         return at;
     return cluster->url->hosts[cluster->failures % cluster->url->host_count];
@@ -311,7 +300,6 @@ static void set_view_timer(struct redis_cluster *cluster, uint64_t at_ms)
 static void cluster_part_closed(void *context)
 {
     struct redis_cluster *cluster = context;
-
     cluster->connections--;
     if (cluster->closing && cluster->connections == 0)
         host_soon(cluster->host, &cluster->closer);
@@ -320,7 +308,6 @@ static void cluster_part_closed(void *context)
 static void hang_up_on_asked(struct redis_cluster *cluster)
 {
     struct redis_connection *connection = cluster->connection;
-
     cluster->connection = NULL; /* what it still answers is of no interest */
     if (connection != NULL)
         connection_close(connection, cluster_part_closed, cluster);
@@ -347,7 +334,6 @@ static void view_refused(struct redis_cluster *cluster, const struct redisReply 
     bool denied = reply != NULL && reply->type == REDIS_REPLY_ERROR &&
                   redis_error_classify(reply->str, reply->len) == REDIS_ERROR_DENIED;
     char label[REDIS_LABEL_SIZE], text[REDIS_LABEL_SIZE + REDIS_WHY_SIZE];
-
     redis_endpoint_label(&cluster->asked_at, label);
     snprintf(text, sizeof text, "%s: %s", label, why);
     view_failed(cluster, denied ? GUARD_REDIS_DENIED : GUARD_REDIS_DOWN, text);
@@ -385,7 +371,6 @@ static void view_is_here(struct redis_cluster *cluster)
     bool changed = take_view(cluster);
     uint64_t now_ms = clock_now_ms();
     uint64_t jitter_ms = chance_below(&cluster->chance, VIEW_EVERY_MS * 2 / 5);
-
     hang_up_on_asked(cluster);
     cluster->failures = 0;
     cluster->taken_ms = now_ms;
@@ -401,7 +386,6 @@ static void on_epochs_reply(void *context, enum redis_outcome outcome, const str
 {
     struct redis_cluster *cluster = context;
     char why[REDIS_WHY_SIZE] = "CLUSTER NODES: no answer";
-
     if (cluster->connection == NULL)
         return;
     if (outcome != REDIS_REPLIED || !redis_view_read_epochs(&cluster->view, reply, why))
@@ -416,7 +400,6 @@ static void on_slots_reply(void *context, enum redis_outcome outcome, const stru
 {
     struct redis_cluster *cluster = context;
     char why[REDIS_WHY_SIZE] = "CLUSTER SLOTS: no answer";
-
     if (cluster->connection == NULL)
         return;
     if (outcome != REDIS_REPLIED ||
@@ -427,7 +410,6 @@ static void on_slots_reply(void *context, enum redis_outcome outcome, const stru
 static void on_asked_state(void *context, enum guard_redis_state state, const char *text)
 {
     struct redis_cluster *cluster = context;
-
     if (cluster->connection != NULL && state != GUARD_REDIS_UP)
         view_failed(cluster, state, text);
 }
@@ -436,7 +418,6 @@ static bool send_questions(struct redis_cluster *cluster)
 {
     const char *const slots[] = {"CLUSTER", "SLOTS"}, *const nodes[] = {"CLUSTER", "NODES"};
     const size_t bytes[] = {7, 5};
-
     return connection_send(cluster->connection, 2, slots, bytes, on_slots_reply, cluster) &&
            connection_send(cluster->connection, 2, nodes, bytes, on_epochs_reply, cluster);
 }
@@ -459,7 +440,6 @@ static void ask_for_view(struct redis_cluster *cluster)
         .jitter_seed = chance_next(&cluster->chance),
         .hooks = {.context = cluster, .state = on_asked_state},
     };
-
     cluster->asked_at = choose_asked(cluster);
     redis_place_set(&cluster->asked, &cluster->asked_at);
     atomic_store(&cluster->hinted, false);
@@ -472,7 +452,6 @@ static void ask_for_view(struct redis_cluster *cluster)
 static void on_view_timer(void *context)
 {
     struct redis_cluster *cluster = context;
-
     if (cluster->connection == NULL)
         ask_for_view(cluster);
 }
@@ -482,7 +461,6 @@ static void on_hint(void *context)
 {
     struct redis_cluster *cluster = context;
     uint64_t now_ms = clock_now_ms();
-
     if (cluster->connection != NULL || cluster->failures > 0)
         return; /* there will be one soon */
     if (now_ms >= cluster->taken_ms + 2 * VIEW_MOST_MS)
@@ -510,7 +488,6 @@ void redis_cluster_lost(struct redis_cluster *cluster, unsigned node, bool is_lo
 static void on_cluster_closed(void *context)
 {
     struct redis_cluster *cluster = context;
-
     assert(cluster->watches == NULL);
     redis_place_clear(&cluster->asked);
     pthread_mutex_destroy(&cluster->mutex);
@@ -521,7 +498,6 @@ struct redis_cluster *redis_cluster_open(struct guard_host *host, const struct r
                                          struct redis_tls *tls, void (*ended)(void *context), void *context)
 {
     struct redis_cluster *cluster = calloc(1, sizeof *cluster);
-
     if (cluster == NULL)
         return NULL;
     cluster->url = url;

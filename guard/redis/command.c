@@ -33,7 +33,6 @@ void redis_script_compose(struct redis_script_command *command, const struct red
                           size_t key_count, size_t argc, const char *const *argv, const size_t *argv_bytes)
 {
     int digits = snprintf(command->key_count, sizeof command->key_count, "%u", (unsigned)key_count);
-
     assert(argc <= REDIS_SCRIPT_ARGS_MAX && key_count <= argc);
     command->argc = 0;
     add_word(command, "EVAL", strlen("EVAL"));
@@ -56,7 +55,6 @@ struct redis_words *redis_words_keep(size_t lent, size_t argc, const char *const
 {
     struct redis_words *words;
     size_t bytes = sizeof *words + argc * (sizeof *argv + sizeof *argv_bytes);
-
     for (size_t i = lent; i < argc; i++)
         if (__builtin_add_overflow(bytes, argv_bytes[i], &bytes))
             return NULL;
@@ -82,14 +80,12 @@ struct redis_words *redis_words_keep(size_t lent, size_t argc, const char *const
 static bool reserve(struct redis_buffer *buffer, size_t more)
 {
     size_t held = redis_buffer_bytes(buffer), size = buffer->size > 0 ? buffer->size : BUFFER_FIRST_BYTES;
-
     if (buffer->size - buffer->end >= more)
         return true;
     if (more > SIZE_MAX / 4 - held)
         return false;
     while (size < 2 * held || size < held + more)
         size *= 2;
-
     char *data = size > buffer->size ? malloc(size) : buffer->data;
     if (data == NULL)
         return false;
@@ -112,7 +108,6 @@ static char *put_line_end(char *at)
 static char *put_number(char *at, char type, size_t number)
 {
     size_t digits = 1;
-
     *at++ = type;
     for (size_t rest = number; rest >= 10; rest /= 10)
         digits++;
@@ -133,14 +128,12 @@ bool redis_buffer_command(struct redis_buffer *buffer, size_t argc, const char *
                           const size_t *argv_bytes)
 {
     size_t bytes = NUMBER_BYTES;
-
     for (size_t i = 0; i < argc; i++)
         if (__builtin_add_overflow(bytes, argv_bytes[i], &bytes) ||
             __builtin_add_overflow(bytes, NUMBER_BYTES + 2, &bytes))
             return false;
     if (!reserve(buffer, bytes))
         return false;
-
     char *at = put_number(buffer->data + buffer->end, '*', argc);
     for (size_t i = 0; i < argc; i++)
         at = put_argument(at, argv[i], argv_bytes[i]);

@@ -117,7 +117,6 @@ static void move_on(struct redis_connection *connection, enum stage to)
 static bool has_lapsed(const struct redis_connection *connection)
 {
     uint64_t until_ms = redis_place_good_until_ms(connection->config.place);
-
     return until_ms != UINT64_MAX && clock_now_ms() >= until_ms;
 }
 
@@ -142,7 +141,6 @@ static void tell(struct redis_connection *connection, enum guard_redis_state sta
     char text[TEXT_SIZE];
     const char *server = state == GUARD_REDIS_UP ? connection_server(connection) : "";
     bool is_news = redis_news_take(connection->config.news, server);
-
     snprintf(text, sizeof text, "%s: %s", connection->label, why);
     if (state == connection->told_state && strcmp(text, connection->told_text) == 0 && !is_news)
         return;
@@ -160,7 +158,6 @@ static const char *summary(const struct redis_connection *connection, char text[
     const char *remark = redis_socket_remark(connection->socket);
     bool confirmed = redis_place_is_confirmed(connection->config.place);
     char why[REDIS_WHY_SIZE] = "";
-
     if (!confirmed)
         redis_place_why(connection->config.place, why);
     snprintf(text, TEXT_SIZE, "%s%s%s%s%.200s", redis_greeting_summary(&connection->greeting),
@@ -172,7 +169,6 @@ static const char *summary(const struct redis_connection *connection, char text[
 static void tell_up(struct redis_connection *connection)
 {
     char text[TEXT_SIZE];
-
     if (clock_now_ms() < connection->denied_until_ms)
         return; /* end_denial() */
     if (connection->greeting.fence.no_replicas)
@@ -187,7 +183,6 @@ static void tell_up(struct redis_connection *connection)
 static void ring_by(struct redis_connection *connection, uint64_t at_ms)
 {
     uint64_t at_us = at_ms < UINT64_MAX / 1000 ? at_ms * 1000 : UINT64_MAX;
-
     if (connection->stage != STAGE_CLOSED && (!connection->timer.set || at_us < connection->timer.at_us))
         host_timer_set(connection->host, &connection->timer, at_us);
 }
@@ -206,7 +201,6 @@ static void drop_socket(struct redis_connection *connection)
 static uint32_t rest_ms(struct redis_connection *connection, enum guard_redis_state state)
 {
     uint32_t first = connection->config.backoff_ms, most = connection->config.max_backoff_ms;
-
     if (state == GUARD_REDIS_DENIED)
         return chance_backoff(&connection->chance, most, most, 0);
     return chance_backoff(&connection->chance, first, most, connection->failures);
@@ -218,7 +212,6 @@ static void lose(struct redis_connection *connection, enum guard_redis_state sta
 {
     bool was_up = connection->stage == STAGE_UP;
     struct redis_pipeline pending = {.count = 0};
-
     if (was_up)
         pending = redis_pipeline_detach(&connection->pipeline);
     drop_socket(connection);
@@ -236,7 +229,6 @@ static void lose(struct redis_connection *connection, enum guard_redis_state sta
 static void rest_less(struct redis_connection *connection)
 {
     uint64_t at_ms = clock_now_ms() + chance_below(&connection->chance, connection->config.spread_ms + 1);
-
     if (connection->stage != STAGE_RESTING || at_ms >= connection->stage_ends_ms)
         return;
     connection->stage_ends_ms = at_ms;
@@ -246,7 +238,6 @@ static void rest_less(struct redis_connection *connection)
 static void lose_void(struct redis_connection *connection)
 {
     bool lapsed = has_lapsed(connection);
-
     lose(connection, GUARD_REDIS_DOWN,
          lapsed ? "no majority of the Sentinels has confirmed this master for too long (strict)"
                 : "another master was confirmed");
@@ -258,7 +249,6 @@ static void lose_late(struct redis_connection *connection, const char *what, uin
                       const char *advice)
 {
     char why[REDIS_WHY_SIZE];
-
     snprintf(why, sizeof why, "%s within %u ms%s", what, (unsigned)limit_ms, advice);
     count_one(&connection->counters->timeouts);
     connection->proves = connection->proves || connection->stage != STAGE_REACHING ||
@@ -270,7 +260,6 @@ static void lose_late(struct redis_connection *connection, const char *what, uin
 static void lose_demoted(struct redis_connection *connection, const struct redisReply *reply)
 {
     char why[REDIS_WHY_SIZE] = "demoted to a replica: ROLE says so";
-
     if (reply->type == REDIS_REPLY_ERROR)
         redis_explain(reply, "demoted to a replica: ", false, why);
     redis_reign_end(connection->reign, connection->generation);
@@ -287,7 +276,6 @@ static void write_failed(struct redis_connection *connection, int error)
 {
     char why[REDIS_WHY_SIZE];
     enum progress progress;
-
     do
         progress = receive(connection);
     while (progress == PROGRESS_MORE);
@@ -311,7 +299,6 @@ static void flush(struct redis_connection *connection)
     struct redis_buffer *buffer =
         connection->stage == STAGE_GREETING ? &connection->hello : &connection->pipeline.out;
     ssize_t put = 0;
-
     if (connection->stage != STAGE_GREETING && connection->stage != STAGE_UP)
         return;
     connection->batches++;
@@ -334,7 +321,6 @@ static void flush(struct redis_connection *connection)
 static void on_flush(void *context)
 {
     struct redis_connection *connection = context;
-
     if (redis_buffer_bytes(&connection->pipeline.out) > 0 && connection->counted)
         count_one(&connection->counters->round_trips);
     connection->counted = false;
@@ -355,7 +341,6 @@ static uint64_t time_of_command(struct redis_connection *connection)
 {
     bool is_first = connection->flusher.list == NULL;
     uint64_t tick = clock_tick();
-
     if (is_first || tick != connection->turn_tick) {
         connection->turn_ms = clock_now_ms();
         if (!is_first)
@@ -369,7 +354,6 @@ static bool queue(struct redis_connection *connection, size_t argc, const char *
                   const size_t *argv_bytes, struct redis_command *command)
 {
     uint64_t now = time_of_command(connection);
-
     assert(connection->config.channel == NULL);
     if (connection->stage == STAGE_CLOSED ||
         !redis_pipeline_fits(&connection->pipeline, connection->config.max_pending_bytes, argc, argv_bytes))
@@ -388,7 +372,6 @@ static bool enqueue(struct redis_connection *connection, size_t argc, const char
                     const size_t *argv_bytes, struct redis_command *command)
 {
     struct redis_command asking = {.replied = NULL};
-
     if (connection->asking && !queue(connection, 1, (const char *[]){"ASKING"}, (size_t[]){6}, &asking))
         return false;
     if (!queue(connection, argc, argv, argv_bytes, command))
@@ -409,7 +392,6 @@ bool connection_send(struct redis_connection *connection, size_t argc, const cha
                      const size_t *argv_bytes, redis_replied *replied, void *context)
 {
     struct redis_command command = {.replied = replied, .context = context};
-
     return enqueue(connection, argc, argv, argv_bytes, &command);
 }
 
@@ -417,7 +399,6 @@ bool connection_send(struct redis_connection *connection, size_t argc, const cha
 static void on_role(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     struct redis_connection *connection = context;
-
     if (outcome != REDIS_REPLIED)
         return;
     connection->is_master = redis_is_master(reply);
@@ -437,7 +418,6 @@ static bool queue_role(struct redis_connection *connection)
 {
     bool again = connection->greeting.fence.no_role;
     struct redis_command command = {.replied = on_role, .context = connection, .asks_again = again};
-
     return queue(connection, 1, (const char *[]){"ROLE"}, (size_t[]){4}, &command);
 }
 
@@ -448,7 +428,6 @@ bool connection_send_get(struct redis_connection *connection, const char *name, 
     struct redis_command command = {.replied = replied, .context = context};
     enum redis_fence_mode mode = connection->greeting.fence.mode;
     bool by_role = mode == REDIS_FENCE_ROLE && !connection->asking;
-
     if (mode == REDIS_FENCE_SHUT && !connection->asking)
         return false;
     command.needs_master = by_role;
@@ -461,7 +440,6 @@ bool connection_send_get(struct redis_connection *connection, const char *name, 
 static void on_lookup_pttl(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     struct redis_lookup *lookup = context;
-
     if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_INTEGER)
         lookup->pttl_ms = reply->integer;
     if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ERROR) {
@@ -475,7 +453,6 @@ static void on_lookup_pttl(void *context, enum redis_outcome outcome, const stru
 static void on_lookup_value(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     struct redis_lookup *lookup = context;
-
     lookup->done(lookup->context, outcome, lookup->pttl_ms, reply);
 }
 
@@ -484,7 +461,6 @@ bool connection_look_up(struct redis_connection *connection, struct redis_lookup
 {
     const char *argv[] = {"PTTL", name};
     const size_t argv_bytes[] = {4, name_bytes};
-
     lookup->pttl_ms = -1;
     lookup->alone = lookup->redirected = false;
     if (!connection_send(connection, 2, argv, argv_bytes, on_lookup_pttl, lookup))
@@ -500,7 +476,6 @@ bool connection_run(struct redis_connection *connection, unsigned script, size_t
     const char *digest = connection->asking ? "" : connection->greeting.digests[script];
     struct redis_command command = {.replied = replied, .context = context};
     struct redis_script_command words;
-
     assert(script < connection->config.script_count);
     redis_script_compose(&words, &connection->config.scripts[script], key_count, argc, argv, argv_bytes);
     if (digest[0] != '\0') {
@@ -522,7 +497,6 @@ static void queue_write(struct redis_connection *connection, bool again)
     bool zrem = connection->greeting.fence.no_getex && !again;
     struct redis_command command = {.tries_fence = true, .is_getex = !zrem, .asks_again = again};
     const char *argv[] = {zrem ? "ZREM" : "GETEX", redis_greeting_beat_key(&connection->greeting), ""};
-
     queue(connection, zrem ? 3 : 2, argv, (size_t[]){strlen(argv[0]), strlen(argv[1]), 0}, &command);
 }
 
@@ -544,7 +518,6 @@ static bool needs_write(const struct redis_connection *connection)
 static void beat_if_due(struct redis_connection *connection)
 {
     enum redis_beat due = REDIS_BEAT_NONE;
-
     if (is_void(connection))
         lose_void(connection);
     if (connection->stage == STAGE_UP && redis_fence_redials(&connection->greeting.fence, clock_now_ms()))
@@ -599,7 +572,6 @@ static void lose_unconfirmed(struct redis_connection *connection)
 {
     char why[REDIS_WHY_SIZE], text[REDIS_WHY_SIZE];
     enum guard_redis_state state = redis_place_why(connection->config.place, why);
-
     snprintf(text, sizeof text, "not confirmed: %.*s", REDIS_WHY_SIZE - 20, why);
     lose(connection, state, text);
 }
@@ -624,7 +596,6 @@ static void on_place_changed(void *context)
 {
     struct redis_connection *connection = context;
     bool moved = redis_place_has_moved(connection->config.place, &connection->member);
-
     if (is_void(connection)) {
         lose_void(connection);
     } else if (connection->stage == STAGE_CONFIRMING && !moved) {
@@ -664,7 +635,6 @@ static void greet_again(struct redis_connection *connection)
 static void take_greeting(struct redis_connection *connection, const struct redisReply *reply)
 {
     char why[REDIS_WHY_SIZE];
-
     switch (redis_greeting_read(&connection->greeting, reply, why)) {
     case REDIS_GREETING_GOES_ON:
         break;
@@ -689,7 +659,6 @@ static void take_greeting(struct redis_connection *connection, const struct redi
 static void lose_refused(struct redis_connection *connection, const struct redisReply *reply)
 {
     char why[REDIS_WHY_SIZE];
-
     redis_explain(reply, "", false, why);
     lose(connection, GUARD_REDIS_DOWN, why);
 }
@@ -697,7 +666,6 @@ static void lose_refused(struct redis_connection *connection, const struct redis
 static void take_message(struct redis_connection *connection, const struct redisReply *reply)
 {
     const struct redis_hooks *hooks = &connection->config.hooks;
-
     if (reply->type == REDIS_REPLY_ERROR)
         lose_refused(connection, reply);
     else if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
@@ -715,7 +683,6 @@ static bool run_again(struct redis_connection *connection, struct redis_command 
 {
     struct redis_words *eval = command->eval;
     struct redis_command again = *command;
-
     if (clock_now_ms() >= command->deadline_ms) {
         redis_command_answer(command, REDIS_UNSENT, NULL);
         return true;
@@ -735,7 +702,6 @@ static bool run_again(struct redis_connection *connection, struct redis_command 
 static void note_denied(struct redis_connection *connection, const struct redisReply *reply)
 {
     char why[REDIS_WHY_SIZE];
-
     connection->denied_until_ms = clock_now_ms() + DENIED_DWELL_MS;
     ring_by(connection, connection->denied_until_ms);
     if (connection->told_state == GUARD_REDIS_DENIED)
@@ -774,7 +740,6 @@ static void take_error(struct redis_connection *connection, struct redis_command
     enum redis_error_class class = redis_error_classify(reply->str, reply->len);
     bool tries_fence = command->tries_fence, is_news = !command->asks_again;
     uint64_t epoch = connection->epoch;
-
     if (class == REDIS_ERROR_NOSCRIPT && command->eval != NULL && run_again(connection, command))
         return;
     if (!is_redirection(connection, class) && is_news)
@@ -795,7 +760,6 @@ static void take_error(struct redis_connection *connection, struct redis_command
 static void take_answer(struct redis_connection *connection, const struct redisReply *reply)
 {
     struct redis_command command;
-
     if (!redis_pipeline_take_written(&connection->pipeline, &command)) {
         lose(connection, GUARD_REDIS_DOWN, "a reply that nobody has asked for");
         return;
@@ -841,7 +805,6 @@ static void read_failed(struct redis_connection *connection, ssize_t got)
 {
     bool denied = redis_socket_wants_tls(connection->socket);
     char why[REDIS_WHY_SIZE];
-
     redis_socket_explain(connection->socket, "read", (int)-got, why);
     lose(connection, denied ? GUARD_REDIS_DENIED : GUARD_REDIS_DOWN, why);
 }
@@ -852,7 +815,6 @@ static bool take_bytes(struct redis_connection *connection, const char *data, si
     uint64_t epoch = connection->epoch;
     bool sound = true;
     char why[REDIS_WHY_SIZE];
-
     for (size_t fed = 0; sound && fed < bytes; fed += REDIS_FEED_BYTES) {
         struct redisReply *reply = NULL;
         size_t piece = bytes - fed < REDIS_FEED_BYTES ? bytes - fed : REDIS_FEED_BYTES;
@@ -913,7 +875,6 @@ static void on_reached(void *context)
     struct redis_connection *connection = context;
     struct redis_login login;
     char why[REDIS_WHY_SIZE];
-
     move_on(connection, STAGE_GREETING);
     connection->greetings = 0;
     if (!redis_login_read(connection->config.login, &login, why)) {
@@ -944,7 +905,6 @@ static void await_place(struct redis_connection *connection)
 {
     char why[REDIS_WHY_SIZE];
     enum guard_redis_state state = redis_place_why(connection->config.place, why);
-
     connection->stage_ends_ms = clock_now_ms() + connection->config.max_backoff_ms;
     ring_by(connection, connection->stage_ends_ms);
     if (why[0] != '\0')
@@ -958,7 +918,6 @@ static void reach(struct redis_connection *connection)
     struct redis_endpoint endpoint;
     struct redis_socket_target target = {&endpoint, connection->failures, connection->config.tls};
     char why[REDIS_WHY_SIZE];
-
     if (redis_place_has_moved(connection->config.place, &connection->member))
         connection->proves = false; /* that was another server */
     if (!redis_place_where(connection->config.place, &connection->member, &endpoint)) {
@@ -998,7 +957,6 @@ static void lose_unreached(struct redis_connection *connection)
 {
     uint32_t limit_ms = connection->config.connect_limit_ms;
     bool is_node = connection->config.expected == REDIS_SERVER_NODE;
-
     if (redis_socket_awaits_dns(connection->socket))
         lose_late(connection, "DNS: no answer", limit_ms, "");
     else if (redis_socket_awaits_tls(connection->socket))
@@ -1029,7 +987,6 @@ static void end_stage(struct redis_connection *connection)
 static void end_late_commands(struct redis_connection *connection, uint64_t now)
 {
     struct redis_command command;
-
     while (connection->stage != STAGE_CLOSED && now >= redis_pipeline_deadline(&connection->pipeline)) {
         if (redis_pipeline_take_back(&connection->pipeline, now, &command))
             redis_command_answer(&command, REDIS_UNSENT, NULL);
@@ -1044,7 +1001,6 @@ static void on_redis_timer(void *context)
 {
     struct redis_connection *connection = context;
     uint64_t now = clock_now_ms();
-
     excuse_what_waits_for_its_turn(connection, now);
     catch_up(connection, now);
     if (stage_is_over(connection, now))
@@ -1078,7 +1034,6 @@ static void on_close(void *context)
 {
     struct redis_connection *connection = context;
     struct host_told told = connection->told;
-
     free_redis(connection);
     host_tell(told);
 }
@@ -1086,7 +1041,6 @@ static void on_close(void *context)
 struct redis_connection *connection_open(struct guard_host *host, const struct connection_config *config)
 {
     struct redis_connection *connection = calloc(1, sizeof *connection);
-
     assert(config->script_count <= REDIS_SCRIPTS_MAX);
     if (connection == NULL)
         return NULL;
@@ -1123,7 +1077,6 @@ struct redis_connection *connection_open(struct guard_host *host, const struct c
 void connection_close(struct redis_connection *connection, void (*closed)(void *context), void *context)
 {
     struct redis_pipeline pending = redis_pipeline_detach(&connection->pipeline);
-
     move_on(connection, STAGE_CLOSED);
     connection->told = (struct host_told){closed, context};
     host_timer_stop(connection->host, &connection->timer);

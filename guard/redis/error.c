@@ -74,7 +74,6 @@ enum {
 static bool starts_with(const char *text, size_t text_bytes, const char *prefix)
 {
     size_t prefix_bytes = strlen(prefix);
-
     return text_bytes >= prefix_bytes && memcmp(text, prefix, prefix_bytes) == 0;
 }
 
@@ -82,7 +81,6 @@ static const struct meaning *find_word(const char *text, size_t text_bytes)
 {
     const char *space = memchr(text, ' ', text_bytes);
     size_t word_bytes = space != NULL ? (size_t)(space - text) : text_bytes;
-
     for (size_t i = 0; i < WORD_COUNT; i++)
         if (word_bytes == strlen(meanings[i].prefix) && memcmp(text, meanings[i].prefix, word_bytes) == 0)
             return &meanings[i];
@@ -102,7 +100,6 @@ static const char *unwrap(const char *text, const char *end)
 {
     static const char mark[] = "@user_script:";
     const char *inner = NULL;
-
     for (const char *at = text; (at = memmem(at, (size_t)(end - at), mark, sizeof mark - 1)) != NULL;
          inner = at)
         at += sizeof mark - 1;
@@ -116,10 +113,8 @@ static const char *unwrap(const char *text, const char *end)
 static const struct meaning *find_meaning(const char *text, size_t text_bytes)
 {
     const char *end = text + text_bytes;
-
     if (!starts_with(text, text_bytes, "ERR "))
         return find_word(text, text_bytes);
-
     if (memmem(text, text_bytes, STRAYED_TEXT, sizeof STRAYED_TEXT - 1) != NULL)
         return &strayed;
     const char *inner = unwrap(text, end);
@@ -137,7 +132,6 @@ enum redis_error_class redis_error_classify(const char *text, size_t text_bytes)
 static bool is_unknown_command(const char *text, size_t text_bytes)
 {
     static const char in_script[] = "Unknown Redis command called from";
-
     return starts_with(text, text_bytes, "ERR unknown command") ||
            memmem(text, text_bytes, in_script, sizeof in_script - 1) != NULL;
 }
@@ -156,7 +150,6 @@ const char *redis_error_name(const char *text, size_t text_bytes)
 const char *redis_error_advice(const char *text, size_t text_bytes)
 {
     const char *advice = find_meaning(text, text_bytes)->advice;
-
     return advice != NULL ? advice : "";
 }
 
@@ -166,7 +159,6 @@ const char *redis_error_advice(const char *text, size_t text_bytes)
 static void quote(const char *text, size_t text_bytes, char out[REDIS_WHY_SIZE])
 {
     size_t bytes = text_bytes < REDIS_WHY_SIZE - 1 ? text_bytes : REDIS_WHY_SIZE - 1;
-
     memcpy(out, text, bytes);
     for (size_t i = 0; i < bytes; i++)
         if (out[i] < ' ' || out[i] > '~')
@@ -178,7 +170,6 @@ static void quote(const char *text, size_t text_bytes, char out[REDIS_WHY_SIZE])
 static void quote_secret(const struct redisReply *reply, char out[REDIS_WHY_SIZE])
 {
     const char *name = redis_error_name(reply->str, reply->len);
-
     snprintf(out, REDIS_WHY_SIZE, "%s",
              name[0] != '\0' ? name : "error withheld: it may contain the password");
 }
@@ -187,7 +178,6 @@ void redis_explain(const struct redisReply *reply, const char *what, bool secret
 {
     const char *advice = redis_error_advice(reply->str, reply->len);
     char quoted[REDIS_WHY_SIZE];
-
     if (secret)
         quote_secret(reply, quoted);
     else

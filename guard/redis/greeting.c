@@ -54,7 +54,6 @@ static bool accept_kind(struct redis_greeting *greeting, const struct redis_gree
                         const struct redisReply *reply, char why[REDIS_WHY_SIZE])
 {
     const struct redisReply *mode = field_of(reply, "mode");
-
     (void)step;
     for (size_t i = 0; mode != NULL && i < sizeof server_kinds / sizeof server_kinds[0]; i++)
         if (i != greeting->expected && redis_reply_is(mode, server_kinds[i].mode)) {
@@ -104,7 +103,6 @@ static bool accept_reign(struct redis_greeting *greeting, const struct redis_gre
 {
     static const char field[] = "master_replid:";
     const char *at = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, field) : NULL;
-
     (void)step, (void)why;
     if (at != NULL && strspn(at + strlen(field), "0123456789abcdef") == REDIS_REIGN_BYTES)
         memcpy(greeting->reign, at + strlen(field), REDIS_REIGN_BYTES);
@@ -139,7 +137,6 @@ static bool accept_digest(struct redis_greeting *greeting, const struct redis_gr
 {
     bool is_digest = reply->type == REDIS_REPLY_STRING && reply->len == REDIS_DIGEST_BYTES &&
                      strspn(reply->str, "0123456789abcdef") == REDIS_DIGEST_BYTES;
-
     if (is_digest)
         memcpy(greeting->digests[step->script], reply->str, REDIS_DIGEST_BYTES + 1);
     else
@@ -181,7 +178,6 @@ static struct question question(const char *word, const char *second, const char
 {
     struct question question = {.argc = 0};
     const char *words[] = {word, second, third};
-
     for (size_t i = 0; i < 3 && words[i] != NULL; i++) {
         question.argv[i] = words[i];
         question.argv_bytes[i] = strlen(words[i]);
@@ -254,7 +250,6 @@ bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_gr
     const char *channel = terms->channel;
     bool of_sentinel = terms->expected == REDIS_SERVER_SENTINEL;
     char database[16];
-
     begin(greeting);
     greeting->server = (struct redis_server){.too_old = false};
     greeting->database = terms->database;
@@ -307,7 +302,6 @@ static void tell_error(const struct redis_greeting *greeting, const struct redis
     bool of_login = rule == &rule_auth || is_no_login(reply);
     const char *whose = of_login && class == REDIS_ERROR_DENIED ? login_asked(greeting) : "";
     char what[WHAT_SIZE];
-
     if (rule == &rule_select)
         snprintf(what, sizeof what, "%s %u refused: ", rule->name, greeting->database);
     else
@@ -319,7 +313,6 @@ static enum redis_verdict judge_error(struct redis_greeting *greeting, const str
                                       const struct redisReply *reply)
 {
     enum redis_error_class class = redis_error_classify(reply->str, reply->len);
-
     if (step->rule == &rule_kind && class != REDIS_ERROR_CROWDED && !is_not_let_in(reply))
         return REDIS_GREETING_GOES_ON; /* what is wrong with the login, the next answer tells */
     if (is_no_login(reply))
@@ -382,7 +375,6 @@ enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const st
                                        char why[REDIS_WHY_SIZE])
 {
     const struct redis_greeting_step *step = &greeting->steps[greeting->answered];
-
     assert(greeting->answered < greeting->asked);
     if (reply->type == REDIS_REPLY_ERROR) {
         enum redis_verdict verdict = judge_error(greeting, step, reply);

@@ -13,7 +13,6 @@ static ssize_t read_small_file(const char *path, char *out, size_t size)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     size_t filled = 0;
     ssize_t got = 1;
-
     if (fd < 0)
         return -errno;
     while (filled < size && got != 0) {
@@ -37,7 +36,6 @@ static bool read_password(const char *path, char out[REDIS_PASSWORD_SIZE], char 
 {
     char text[REDIS_PASSWORD_SIZE + 2];
     ssize_t bytes = read_small_file(path, text, sizeof text - 1);
-
     if (bytes < 0)
         return refuse_file(strerror((int)-bytes), why);
     text[bytes] = '\0';

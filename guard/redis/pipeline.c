@@ -15,7 +15,6 @@ static struct redis_command *at(const struct redis_pipeline *pipeline, size_t in
 static bool reserve_one(struct redis_pipeline *pipeline)
 {
     size_t size = pipeline->size > 0 ? 2 * pipeline->size : RING_FIRST_COUNT;
-
     if (pipeline->count < pipeline->size)
         return true;
     struct redis_command *ring = calloc(size, sizeof *ring);
@@ -33,7 +32,6 @@ static bool reserve_one(struct redis_pipeline *pipeline)
 static struct redis_command pop(struct redis_pipeline *pipeline)
 {
     struct redis_command command = *at(pipeline, 0);
-
     pipeline->first = (pipeline->first + 1) & (pipeline->size - 1);
     pipeline->count--;
     pipeline->answered = command.end;
@@ -45,7 +43,6 @@ bool redis_pipeline_fits(const struct redis_pipeline *pipeline, size_t most_byte
                          const size_t *argv_bytes)
 {
     size_t room = most_bytes, pending = redis_pipeline_bytes(pipeline);
-
     if (pending >= room)
         return false;
     room -= pending;
@@ -61,7 +58,6 @@ bool redis_pipeline_add(struct redis_pipeline *pipeline, size_t argc, const char
                         const size_t *argv_bytes, const struct redis_command *command)
 {
     size_t before = redis_buffer_bytes(&pipeline->out);
-
     if (!reserve_one(pipeline) || !redis_buffer_command(&pipeline->out, argc, argv, argv_bytes))
         return false;
     pipeline->queued += redis_buffer_bytes(&pipeline->out) - before;
@@ -83,7 +79,6 @@ bool redis_pipeline_take_written(struct redis_pipeline *pipeline, struct redis_c
 bool redis_pipeline_take_back(struct redis_pipeline *pipeline, uint64_t now_ms, struct redis_command *out)
 {
     uint64_t begin = pipeline->answered;
-
     if (pipeline->count == 0 || at(pipeline, 0)->deadline_ms > now_ms ||
         redis_pipeline_written(pipeline) != begin)
         return false;
@@ -103,7 +98,6 @@ void redis_pipeline_reprieve(struct redis_pipeline *pipeline, uint64_t queued, u
 uint64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline)
 {
     uint64_t first = pipeline->count > 0 ? at(pipeline, 0)->deadline_ms : UINT64_MAX;
-
     if (pipeline->resent_count == 0)
         return first;
     for (size_t i = 1; i < pipeline->count; i++)
@@ -123,7 +117,6 @@ void redis_command_answer(struct redis_command *command, enum redis_outcome outc
 struct redis_pipeline redis_pipeline_detach(struct redis_pipeline *pipeline)
 {
     struct redis_pipeline detached = *pipeline;
-
     *pipeline = (struct redis_pipeline){.queued = detached.queued, .answered = detached.queued};
     return detached;
 }
@@ -131,7 +124,6 @@ struct redis_pipeline redis_pipeline_detach(struct redis_pipeline *pipeline)
 void redis_pipeline_abandon(struct redis_pipeline *pipeline)
 {
     uint64_t written = redis_pipeline_written(pipeline);
-
     while (pipeline->count > 0) {
         struct redis_command command = pop(pipeline);
         redis_command_answer(&command, command.end > written ? REDIS_UNSENT : REDIS_UNKNOWN, NULL);

@@ -28,7 +28,6 @@ void redis_place_clear(struct redis_place *place)
 static void wake_members(struct redis_place *place)
 {
     struct redis_member *member = NULL;
-
     DL_FOREACH (place->members, member)
         host_wake_send(&member->wake);
 }
@@ -49,7 +48,6 @@ static bool is_another_master(const struct redis_finding *confirmed, const struc
 static bool confirm(struct redis_place *place, const struct redis_finding *finding)
 {
     bool another = is_another_master(&place->confirmed, finding);
-
     if (another) {
         place->ended_version = place->version;
         place->ended_seen = redis_reign_now(&place->reign);
@@ -63,7 +61,6 @@ static bool confirm(struct redis_place *place, const struct redis_finding *findi
 static void answer_members(struct redis_place *place, bool confirmed)
 {
     struct redis_member *member = NULL;
-
     DL_FOREACH (place->members, member) {
         if (member->confirm != REDIS_CONFIRM_UNDER_WAY)
             continue;
@@ -176,7 +173,6 @@ void redis_place_watch(struct redis_place *place, struct host_wake *watcher)
 enum redis_wish redis_place_wish(struct redis_place *place)
 {
     const struct redis_member *member = NULL;
-
     pthread_mutex_lock(&place->mutex);
     enum redis_wish wish = place->doubted ? REDIS_WISH_SOON : REDIS_WISH_NONE;
     DL_FOREACH (place->members, member)
@@ -189,7 +185,6 @@ enum redis_wish redis_place_wish(struct redis_place *place)
 void redis_place_round_begins(struct redis_place *place)
 {
     struct redis_member *member = NULL;
-
     pthread_mutex_lock(&place->mutex);
     place->doubted = false;
     DL_FOREACH (place->members, member)

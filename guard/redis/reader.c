@@ -64,7 +64,6 @@ static void free_reply_rooms(void *reply)
 static struct reply_room *take_room(struct redis_reader *reader, size_t bytes)
 {
     struct reply_room *room = reader->spare;
-
     if (room != NULL && room->size >= bytes) {
         reader->spare = NULL;
     } else {
@@ -83,7 +82,6 @@ static struct reply_room *take_room(struct redis_reader *reader, size_t bytes)
 static void *take_reply_bytes(struct redis_reader *reader, size_t bytes)
 {
     size_t padded = (bytes + ROOM_ALIGNMENT - 1) & ~(size_t)(ROOM_ALIGNMENT - 1);
-
     if (padded < bytes)
         return NULL;
     if (reader->room == NULL || reader->room->size - reader->room->used < padded) {
@@ -146,7 +144,6 @@ static void *refuse_type(const redisReadTask *task)
 static const char *refusal_of_quoted_byte(const char *error)
 {
     const char *quoted = strstr(error, "got \"");
-
     for (size_t i = 0; quoted != NULL && i < RESP3_TYPES; i++)
         if (resp3_types[i].byte == quoted[5] && quoted[6] == '"')
             return resp3_types[i].refusal;
@@ -156,7 +153,6 @@ static const char *refusal_of_quoted_byte(const char *error)
 static bool is_too_deep(const redisReadTask *task)
 {
     int levels = 1;
-
     while ((task = task->parent) != NULL)
         levels++;
     return levels > LEVELS_MAX;
@@ -168,7 +164,6 @@ static bool is_too_deep(const redisReadTask *task)
 static struct redisReply *create_reply(const redisReadTask *task, size_t more)
 {
     struct redis_reader *reader = task->privdata;
-
     if (!is_of_resp2(task->type))
         return refuse_type(task);
     if (task->parent == NULL)
@@ -189,7 +184,6 @@ static struct redisReply *create_reply(const redisReadTask *task, size_t more)
 static void *create_string_reply(const redisReadTask *task, char *text, size_t bytes)
 {
     struct redisReply *reply = bytes < SIZE_MAX ? create_reply(task, bytes + 1) : NULL;
-
     if (reply == NULL)
         return NULL;
     reply->str = (char *)(reply + 1);
@@ -203,7 +197,6 @@ static void *create_array_within_bounds(const redisReadTask *task, announced_ele
 {
     struct redis_reader *reader = task->privdata;
     const size_t elements = (size_t)announced;
-
     if (!is_of_resp2(task->type))
         return refuse_type(task);
     if (is_too_deep(task))
@@ -226,7 +219,6 @@ static void *create_array_within_bounds(const redisReadTask *task, announced_ele
 static void *create_integer_reply(const redisReadTask *task, long long number)
 {
     struct redisReply *reply = create_reply(task, 0);
-
     if (reply != NULL)
         reply->integer = number;
     return reply;
@@ -236,7 +228,6 @@ static void *create_integer_reply(const redisReadTask *task, long long number)
 static void *create_nil_reply(const redisReadTask *task)
 {
     struct redisReply *reply = create_reply(task, 0);
-
     if (reply != NULL)
         reply->type = REDIS_REPLY_NIL;
     return reply;
@@ -271,7 +262,6 @@ static redisReplyObjectFunctions reply_functions = {.createString = create_strin
 bool redis_reader_open(struct redis_reader *reader, size_t max_reply_bytes, size_t max_elements)
 {
     redisReader *parser = redisReaderCreateWithFunctions(&reply_functions);
-
     assert(reader->parser == NULL);
     if (parser == NULL)
         return false;
@@ -313,7 +303,6 @@ bool redis_reader_feed(struct redis_reader *reader, const char *data, size_t byt
 bool redis_reader_next(struct redis_reader *reader, struct redisReply **out)
 {
     void *reply = NULL;
-
     *out = NULL;
     if (redisReaderGetReply(reader->parser, &reply) != REDIS_OK)
         return false;

@@ -34,7 +34,6 @@ static void tell_face_link(struct redis *redis, bool up)
 {
     uint64_t generation = redis_topology_reigns(redis->topology);
     bool other = up && redis->was_up && generation != redis->generation;
-
     if (up == redis->is_up)
         return;
     redis->is_up = up;
@@ -52,7 +51,6 @@ static void tell_face_link(struct redis *redis, bool up)
 static void leave_node(struct redis *redis)
 {
     struct redis_endpoint from = redis->node_at;
-
     redis_cluster_choose(redis->cluster, &from, &redis->node_at);
     redis_place_set(&redis->node, &redis->node_at);
 }
@@ -60,7 +58,6 @@ static void leave_node(struct redis *redis)
 static void on_connection_state(void *context, enum guard_redis_state state, const char *text)
 {
     struct redis *redis = context;
-
     if (redis->cluster != NULL && state != GUARD_REDIS_UP) {
         leave_node(redis);
         redis_cluster_hint(redis->cluster); /* nothing else tells of a lost replica */
@@ -73,7 +70,6 @@ static void on_connection_state(void *context, enum guard_redis_state state, con
 static void on_connection_message(void *context, const char *payload, size_t payload_bytes)
 {
     struct redis *redis = context;
-
     if (redis->hooks.message != NULL)
         redis->hooks.message(redis->hooks.context, payload, payload_bytes);
 }
@@ -83,7 +79,6 @@ static void on_connection_message(void *context, const char *payload, size_t pay
 static struct connection_config connection_terms(const struct redis_config *config)
 {
     const struct redis_url *url = &config->topology->url;
-
     return (struct connection_config){
         .login = &url->login,
         .database = url->database,
@@ -109,7 +104,6 @@ static struct connection_config connection_terms(const struct redis_config *conf
 static bool connect_one(struct redis *redis, struct guard_host *host, const struct redis_config *config)
 {
     struct connection_config connection = connection_terms(config);
-
     connection.place = &config->topology->place;
     connection.hooks = (struct redis_hooks){
         .context = redis, .state = on_connection_state, .message = on_connection_message};
@@ -135,7 +129,6 @@ static bool connect_all(struct redis *redis, struct guard_host *host, const stru
         .wait_ms = config->topology->url.wait_ms,
         .hooks = config->hooks,
     };
-
     redis->routes = routes_open(host, &routes);
     return redis->routes != NULL;
 }
@@ -149,7 +142,6 @@ static void free_face(struct redis *redis)
 struct redis *redis_open(struct guard_host *host, const struct redis_config *config)
 {
     struct redis *redis = calloc(1, sizeof *redis);
-
     if (redis == NULL)
         return NULL;
     redis->hooks = config->hooks;
@@ -167,7 +159,6 @@ static void on_face_closed(void *context)
 {
     struct redis *redis = context;
     struct host_told told = redis->told;
-
     if (--redis->parts_open > 0)
         return;
     free_face(redis);
@@ -259,7 +250,6 @@ bool redis_send_to(struct redis *redis, unsigned shard, size_t argc, const char 
 {
     struct redis_connection *connection =
         redis->routes != NULL ? routes_master(redis->routes, shard) : redis->connection;
-
     return connection != NULL && connection_send(connection, argc, argv, argv_bytes, replied, context);
 }
 
@@ -294,7 +284,6 @@ bool redis_run_replicated(struct redis *redis, unsigned script, size_t key_count
                           void *context)
 {
     const struct redis_url *url = &redis->topology->url;
-
     if (url->wait_replicas == 0)
         return redis_run(redis, script, key_count, argc, argv, argv_bytes, replied, context);
     if (redis->routes != NULL)

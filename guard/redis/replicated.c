@@ -33,7 +33,6 @@ static void answer_replicated(struct redis_replicated *replicated, struct replic
 {
     redis_replied *replied = call->replied;
     void *context = call->context;
-
     DL_DELETE(replicated->calls, call);
     free(call);
     if (replied != NULL)
@@ -52,14 +51,12 @@ static void send_wait(struct redis_replicated *replicated)
     const size_t argv_bytes[] = {
         4, (size_t)snprintf(replicas, sizeof replicas, "%" PRIu32, replicated->replicas),
         (size_t)snprintf(ms, sizeof ms, "%" PRIu32, replicated->wait_ms)};
-
     replicated->waiting = connection_send(replicated->connection, 3, argv, argv_bytes, on_wait, replicated);
 }
 
 static struct replicated_call *next_run(struct redis_replicated *replicated)
 {
     struct replicated_call *call = replicated->calls;
-
     while (call != NULL && !call->has_run)
         call = call->next;
     return call;
@@ -69,7 +66,6 @@ static void judge_call(struct redis_replicated *replicated, struct replicated_ca
                        enum redis_outcome outcome, const struct redisReply *reply)
 {
     const struct redisReply code = {.type = REDIS_REPLY_INTEGER, .integer = call->code};
-
     if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ERROR)
         answer_replicated(replicated, call, REDIS_REPLIED, reply);
     else if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_INTEGER &&
@@ -83,7 +79,6 @@ static void on_wait(void *context, enum redis_outcome outcome, const struct redi
 {
     struct redis_replicated *replicated = context;
     struct replicated_call *call = NULL;
-
     replicated->waiting = false;
     while ((call = next_run(replicated)) != NULL)
         judge_call(replicated, call, outcome, reply);
@@ -97,7 +92,6 @@ static void on_replicated_script(void *context, enum redis_outcome outcome, cons
 {
     struct replicated_call *call = context;
     struct redis_replicated *replicated = call->replicated;
-
     if (outcome != REDIS_REPLIED || reply->type != REDIS_REPLY_INTEGER) {
         answer_replicated(replicated, call, outcome, reply);
         return;
@@ -112,7 +106,6 @@ bool replicated_run(struct redis_replicated *replicated, unsigned script, size_t
                     const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context)
 {
     struct replicated_call *call = calloc(1, sizeof *call);
-
     if (call == NULL)
         return false;
     *call = (struct replicated_call){.replicated = replicated, .replied = replied, .context = context};
@@ -134,7 +127,6 @@ struct redis_replicated *replicated_open(struct guard_host *host, const struct c
 {
     struct connection_config own = *config;
     struct redis_replicated *replicated = calloc(1, sizeof *replicated);
-
     if (replicated == NULL)
         return NULL;
     own.limit_ms += wait_ms;

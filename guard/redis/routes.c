@@ -105,7 +105,6 @@ static bool is_silent(const struct route_master *master)
 static const char *server_of(const struct redis_routes *routes, unsigned node)
 {
     const struct route_master *master = routes->masters[node];
-
     return master != NULL && master->owns && master->connection != NULL
                ? connection_server(master->connection)
                : "";
@@ -123,7 +122,6 @@ static bool is_named_before(const struct redis_routes *routes, unsigned node)
 static void name_servers(const struct redis_routes *routes, char out[static SERVERS_SIZE])
 {
     size_t used = 0;
-
     out[0] = '\0';
     for (unsigned i = 0; i < routes->top && used < SERVERS_SIZE; i++)
         if (!is_named_before(routes, i))
@@ -134,7 +132,6 @@ static void name_servers(const struct redis_routes *routes, char out[static SERV
 static void tell_routes(struct redis_routes *routes, enum guard_redis_state state, const char *text)
 {
     char line[ROUTES_TEXT_SIZE + SERVERS_SIZE], servers[SERVERS_SIZE] = "";
-
     if (state == GUARD_REDIS_UP)
         name_servers(routes, servers);
     bool is_news = redis_news_take(routes->config.connection.news, servers);
@@ -153,7 +150,6 @@ static void tell_all(struct redis_routes *routes)
     char text[ROUTES_TEXT_SIZE];
     const struct route_master *lacking = NULL, *down = NULL;
     unsigned count = 0, up = 0;
-
     if (routes->closing || !redis_cluster_is_known(routes->config.cluster))
         return;
     for (unsigned i = 0; i < routes->top; i++) {
@@ -180,7 +176,6 @@ static void tell_master_link(struct route_master *master)
 {
     const struct redis_hooks *hooks = &master->routes->config.hooks;
     bool up = master->connection != NULL && !master->leaving && connection_is_up(master->connection);
-
     if (up == master->is_up)
         return;
     master->is_up = up;
@@ -194,7 +189,6 @@ static void tell_reign(struct route_master *master, uint64_t takeovers)
     const struct redis_hooks *hooks = &master->routes->config.hooks;
     uint64_t generation = redis_reign_now(&master->place->reign);
     bool other = takeovers != master->takeovers || (master->was_up && generation != master->generation);
-
     master->takeovers = takeovers;
     master->generation = generation;
     master->was_up = true;
@@ -209,7 +203,6 @@ static void master_is_closed(void *context)
     struct route_master *master = context;
     struct redis_routes *routes = master->routes;
     const struct redis_hooks *hooks = &routes->config.hooks;
-
     if (--master->parts_open > 0)
         return;
     if (hooks->gone != NULL && !routes->closing)
@@ -234,7 +227,6 @@ static void note_lost(struct route_master *master, bool is_lost)
 static void close_master(struct route_master *master)
 {
     struct redis_connection *connection = master->connection;
-
     if (connection == NULL)
         return;
     note_lost(master, false);
@@ -256,7 +248,6 @@ static void close_if_idle(struct route_master *master)
 static uint64_t takeovers_of(const struct route_master *master)
 {
     struct redis_node node;
-
     return redis_cluster_node(master->routes->config.cluster, master->node, &node) ? node.takeovers
                                                                                    : master->takeovers;
 }
@@ -272,7 +263,6 @@ static void on_master_state(void *context, enum guard_redis_state state, const c
     struct route_master *master = context;
     struct redis_routes *routes = master->routes;
     bool up = connection_is_up(master->connection);
-
     master->state = state;
     snprintf(master->text, sizeof master->text, "%s", text);
     note_lost(master, !up);
@@ -288,7 +278,6 @@ static void choose_beat_key(struct route_master *master)
 {
     const struct redis_cluster *cluster = master->routes->config.cluster;
     char key[BEAT_KEY_SIZE];
-
     if (redis_cluster_owner(cluster, redis_slot(master->beat_key, strlen(master->beat_key))) == master->node)
         return;
     for (unsigned i = 0; i < BEAT_KEY_TRIES; i++) {
@@ -303,7 +292,6 @@ static void choose_beat_key(struct route_master *master)
 static struct connection_config config_of(struct route_master *master)
 {
     struct connection_config config = master->routes->config.connection;
-
     config.place = master->place;
     config.expected = REDIS_SERVER_NODE;
     config.news = NULL; /* tell_all() says it */
@@ -316,7 +304,6 @@ static bool connect_to(struct route_master *master)
 {
     struct redis_routes *routes = master->routes;
     struct connection_config config = config_of(master);
-
     config.hooks = (struct redis_hooks){.context = master, .state = on_master_state};
     master->connection = connection_open(routes->host, &config);
     return master->connection != NULL;
@@ -327,7 +314,6 @@ static struct route_master *open_master(struct redis_routes *routes, unsigned no
 {
     struct route_master *master = routes->masters[node];
     struct redis_node named;
-
     if (master != NULL || routes->closing)
         return master != NULL && master->connection != NULL && !routes->closing ? master : NULL;
     master = calloc(1, sizeof *master);
@@ -359,7 +345,6 @@ static struct route_master *open_master(struct redis_routes *routes, unsigned no
 static void update_master(struct redis_routes *routes, unsigned index, const struct redis_node *node)
 {
     struct route_master *master = routes->masters[index];
-
     if (master == NULL && node != NULL && node->slots > 0)
         master = open_master(routes, index);
     if (master == NULL || master->connection == NULL)
@@ -384,7 +369,6 @@ static void on_map(void *context)
     struct redis_routes *routes = context;
     char why[MASTER_TEXT_SIZE];
     struct redis_node node;
-
     if (!redis_cluster_is_known(routes->config.cluster)) {
         enum guard_redis_state state = redis_cluster_why(routes->config.cluster, why);
         if (why[0] != '\0')
@@ -413,7 +397,6 @@ static void settle_call(struct route *route, enum redis_outcome outcome, const s
 {
     const struct redis_call call = route->call;
     int64_t pttl_ms = route->lookup.pttl_ms;
-
     free_route(route);
     if (call.kind == REDIS_LOOKUP) {
         struct redis_lookup *lookup = call.context;
@@ -438,7 +421,6 @@ static bool send_replicated(struct route_master *master, struct route *route)
 {
     const struct routes_config *terms = &route->routes->config;
     const struct redis_call *call = &route->call;
-
     if (master->replicated == NULL) {
         struct connection_config config = config_of(master);
         master->replicated =
@@ -452,7 +434,6 @@ static bool send_replicated(struct route_master *master, struct route *route)
 static bool send_route(struct redis_connection *connection, struct route *route)
 {
     const struct redis_call *call = &route->call;
-
     switch (call->kind) {
     case REDIS_RUN:
         return connection_run(connection, call->script, call->key_count, call->argc, call->argv,
@@ -502,7 +483,6 @@ static bool dispatch(struct route *route)
 {
     struct redis_routes *routes = route->routes;
     unsigned node;
-
     route->asking = false;
     if (route->slot == ANY_SLOT)
         return dispatch_to(route, any_master(routes));
@@ -519,14 +499,12 @@ static bool dispatch(struct route *route)
 static bool has_time(const struct route *route)
 {
     uint32_t quarter_ms = route->routes->config.connection.limit_ms / 4;
-
     return clock_now_ms() + (quarter_ms < LEAST_MS ? quarter_ms : LEAST_MS) < route->deadline_ms;
 }
 
 static void wait_until(struct route *route, uint64_t at_ms)
 {
     struct redis_routes *routes = route->routes;
-
     route->due_ms = at_ms < route->deadline_ms ? at_ms : route->deadline_ms;
     DL_APPEND(routes->waiting, route);
     ring_routes_by(routes, route->due_ms);
@@ -535,7 +513,6 @@ static void wait_until(struct route *route, uint64_t at_ms)
 static void try_later(struct route *route)
 {
     uint32_t wait_ms = chance_backoff(&route->routes->chance, TRY_FIRST_MS, TRY_MOST_MS, route->tries++);
-
     route->moving = true;
     if (route->routes->closing)
         settle_unsent(route);
@@ -546,7 +523,6 @@ static void try_later(struct route *route)
 static void wake_those_that_wait_for_the_map(struct redis_routes *routes)
 {
     struct route *route;
-
     DL_FOREACH (routes->waiting, route) {
         if (!route->again)
             route->due_ms = 0;
@@ -559,7 +535,6 @@ static void try_again(struct route *route)
 {
     bool known = redis_cluster_is_known(route->routes->config.cluster);
     bool timely = has_time(route);
-
     if (timely && !known)
         wait_until(route, route->deadline_ms);
     else if (!timely || !dispatch(route))
@@ -569,7 +544,6 @@ static void try_again(struct route *route)
 static void gather_due(struct redis_routes *routes, uint64_t now_ms)
 {
     struct route *route, *next;
-
     DL_FOREACH_SAFE (routes->waiting, route, next) {
         if (route->due_ms > now_ms) {
             ring_routes_by(routes, route->due_ms);
@@ -584,7 +558,6 @@ static void on_routes_timer(void *context)
 {
     struct redis_routes *routes = context;
     struct route *route;
-
     gather_due(routes, clock_now_ms());
     while ((route = routes->due) != NULL) {
         DL_DELETE(routes->due, route);
@@ -603,7 +576,6 @@ static void follow(struct route *route, const struct route_master *from, const s
 {
     struct redis_routes *routes = route->routes;
     struct redis_redirect redirect;
-
     redis_cluster_hint(routes->config.cluster);
     route->moving = true;
     if (++route->redirections > REDIRECTIONS_MOST || !has_time(route) || routes->closing) {
@@ -632,7 +604,6 @@ static void take_routed_error(struct route *route, const struct route_master *fr
                               const struct redisReply *reply)
 {
     struct redis_routes *routes = route->routes;
-
     switch (redis_error_classify(reply->str, reply->len)) {
     case REDIS_ERROR_MOVED:
     case REDIS_ERROR_ASK:
@@ -676,7 +647,6 @@ static void take_old(struct route *route)
 static bool counts(const struct route *route, const struct route_master *from)
 {
     unsigned owner = redis_cluster_owner(route->routes->config.cluster, route->slot);
-
     return route->slot == ANY_SLOT || owner == from->node || (route->asking && owner == route->asked_by);
 }
 
@@ -699,7 +669,6 @@ static void on_reply(void *context, enum redis_outcome outcome, const struct red
 {
     struct route *route = context;
     struct route_master *from = route->master;
-
     route->master = NULL;
     judge_reply(route, from, outcome, reply);
     from->owed--;
@@ -720,7 +689,6 @@ static unsigned slot_of(const struct redis_call *call)
 {
     size_t at = call->kind == REDIS_WORDS;
     bool scripted = call->kind == REDIS_RUN || call->kind == REDIS_REPLICATED;
-
     if ((scripted && call->key_count == 0) || call->argc <= at ||
         (at == 1 && strcasecmp(call->argv[0], "PUBLISH") == 0))
         return ANY_SLOT;
@@ -732,7 +700,6 @@ static struct route *new_route(struct redis_routes *routes, const struct redis_c
 {
     struct route *route = calloc(1, sizeof *route);
     struct redis_words *words = redis_words_keep(0, call->argc, call->argv, call->argv_bytes);
-
     if (route == NULL || words == NULL) {
         free(route);
         free(words);
@@ -752,7 +719,6 @@ static struct route *new_route(struct redis_routes *routes, const struct redis_c
 bool routes_send(struct redis_routes *routes, const struct redis_call *call)
 {
     struct route *route = new_route(routes, call);
-
     if (route == NULL)
         return false;
     if (!routes->closing && !redis_cluster_is_known(routes->config.cluster)) {
@@ -771,7 +737,6 @@ static const struct route_master *slot_owner(const struct redis_routes *routes, 
                                              size_t bytes)
 {
     unsigned node = redis_cluster_owner(routes->config.cluster, redis_slot(name, bytes));
-
     return node != REDIS_NO_NODE ? routes->masters[node] : NULL;
 }
 
@@ -786,7 +751,6 @@ bool routes_is_up(const struct redis_routes *routes)
 bool routes_is_whole(const struct redis_routes *routes)
 {
     bool whole = routes_is_up(routes);
-
     for (unsigned i = 0; i < routes->top; i++) {
         const struct route_master *master = routes->masters[i];
         if (master != NULL && master->owns)
@@ -798,7 +762,6 @@ bool routes_is_whole(const struct redis_routes *routes)
 unsigned routes_shard(const struct redis_routes *routes, const char *name, size_t name_bytes)
 {
     unsigned node = redis_cluster_owner(routes->config.cluster, redis_slot(name, name_bytes));
-
     return node != REDIS_NO_NODE ? node : 0;
 }
 
@@ -818,21 +781,18 @@ const char *routes_shard_name(const struct redis_routes *routes, unsigned shard)
 struct redis_connection *routes_master(struct redis_routes *routes, unsigned shard)
 {
     const struct route_master *master = shard < routes->top ? routes->masters[shard] : NULL;
-
     return master != NULL && master->is_up ? master->connection : NULL;
 }
 
 bool routes_may_look_up(const struct redis_routes *routes, const char *name, size_t name_bytes)
 {
     const struct route_master *master = slot_owner(routes, name, name_bytes);
-
     return master != NULL && master->connection != NULL && connection_may_look_up(master->connection);
 }
 
 uint64_t routes_batch(const struct redis_routes *routes)
 {
     uint64_t batches = routes->gone_batches;
-
     for (unsigned i = 0; i < routes->top; i++)
         if (routes->masters[i] != NULL && routes->masters[i]->connection != NULL)
             batches += connection_batch(routes->masters[i]->connection);
@@ -844,7 +804,6 @@ uint64_t routes_batch(const struct redis_routes *routes)
 static void on_routes_closed(void *context)
 {
     struct redis_routes *routes = context;
-
     free((char *)routes->config.connection.client_name);
     host_free_and_tell(routes, routes->told);
 }
@@ -852,7 +811,6 @@ static void on_routes_closed(void *context)
 struct redis_routes *routes_open(struct guard_host *host, const struct routes_config *config)
 {
     struct redis_routes *routes = calloc(1, sizeof *routes);
-
     if (routes == NULL)
         return NULL;
     routes->config = *config;
@@ -874,7 +832,6 @@ struct redis_routes *routes_open(struct guard_host *host, const struct routes_co
 static void settle_list(struct route **list)
 {
     struct route *route;
-
     while ((route = *list) != NULL) {
         DL_DELETE(*list, route);
         settle_unsent(route);

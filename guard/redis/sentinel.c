@@ -64,7 +64,6 @@ struct redis_watcher {
 static const struct sentinel *find_complaint(const struct redis_watcher *watcher)
 {
     const struct sentinel *found = NULL;
-
     for (size_t i = 0; i < watcher->count; i++) {
         const struct sentinel *sentinel = &watcher->sentinels[i];
         if (sentinel->why[0] != '\0' &&
@@ -79,7 +78,6 @@ static void explain_finding(const struct redis_watcher *watcher, const struct re
 {
     const struct sentinel *complaint = find_complaint(watcher);
     char text[REDIS_VOTE_TEXT_SIZE];
-
     redis_vote_explain(result, text);
     finding->state = GUARD_REDIS_DOWN;
     if (result->answered > 0 ? result->master.host[0] == '\0'
@@ -100,7 +98,6 @@ static void trust_for(struct redis_watcher *watcher, uint32_t trusted_ms, struct
 static void judge_round(struct redis_watcher *watcher, struct redis_finding *finding)
 {
     struct redis_vote_result result;
-
     redis_vote_count(&watcher->vote, clock_now_ms(), &result);
     finding->master = result.master;
     finding->epoch = result.epoch;
@@ -115,7 +112,6 @@ static void judge_round(struct redis_watcher *watcher, struct redis_finding *fin
 static uint64_t next_round_ms(const struct redis_watcher *watcher)
 {
     enum redis_wish wish = redis_place_wish(watcher->place);
-
     if (watcher->again || wish == REDIS_WISH_NOW)
         return watcher->round_ms;
     return watcher->round_ms + (wish == REDIS_WISH_SOON ? SENTINEL_DOUBT_MS : watcher->poll_ms);
@@ -126,7 +122,6 @@ static void set_round_timer(struct redis_watcher *watcher)
 {
     uint64_t next_ms = next_round_ms(watcher);
     uint64_t lapses_ms = redis_place_good_until_ms(watcher->place);
-
     if (lapses_ms > clock_now_ms() && lapses_ms < next_ms)
         next_ms = lapses_ms;
     host_timer_set(watcher->host, &watcher->timer, next_ms * 1000);
@@ -136,7 +131,6 @@ static void set_round_timer(struct redis_watcher *watcher)
 static void tell_lapse(struct redis_watcher *watcher)
 {
     bool lapsed = clock_now_ms() >= redis_place_good_until_ms(watcher->place);
-
     if (lapsed && !watcher->lapsed)
         redis_place_wake(watcher->place);
     watcher->lapsed = lapsed;
@@ -145,7 +139,6 @@ static void tell_lapse(struct redis_watcher *watcher)
 static void end_vote_round(struct redis_watcher *watcher)
 {
     struct redis_finding finding = {.confirmed = false};
-
     watcher->round = false;
     judge_round(watcher, &finding);
     redis_place_round_ends(watcher->place, &finding);
@@ -159,7 +152,6 @@ static void end_vote_round(struct redis_watcher *watcher)
 static void settle_sentinel(struct sentinel *sentinel, bool sound)
 {
     struct redis_watcher *watcher = sentinel->watcher;
-
     sentinel->sound = sentinel->sound && sound;
     if (--sentinel->owed > 0)
         return;
@@ -174,7 +166,6 @@ static void settle_sentinel(struct sentinel *sentinel, bool sound)
 static void complain(struct sentinel *sentinel, const char *what, const struct redisReply *reply)
 {
     char label[REDIS_LABEL_SIZE], why[REDIS_WHY_SIZE];
-
     redis_endpoint_label(&sentinel->watcher->vote.voters[sentinel->voter].name, label);
     snprintf(why, sizeof why, "%s: not an answer of a Sentinel", what);
     if (reply->type == REDIS_REPLY_ERROR)
@@ -186,7 +177,6 @@ static void on_master_told(void *context, enum redis_outcome outcome, const stru
 {
     struct sentinel *sentinel = context;
     bool sound = outcome == REDIS_REPLIED && redis_ballot_read_master(&sentinel->ballot, reply);
-
     if (outcome == REDIS_REPLIED && !sound)
         complain(sentinel, "SENTINEL MASTER refused: ", reply);
     settle_sentinel(sentinel, sound);
@@ -196,7 +186,6 @@ static void on_address_told(void *context, enum redis_outcome outcome, const str
 {
     struct sentinel *sentinel = context;
     bool sound = outcome == REDIS_REPLIED && redis_ballot_read_address(&sentinel->ballot, reply);
-
     if (outcome == REDIS_REPLIED && !sound)
         complain(sentinel, "SENTINEL GET-MASTER-ADDR-BY-NAME refused: ", reply);
     settle_sentinel(sentinel, sound);
@@ -205,7 +194,6 @@ static void on_address_told(void *context, enum redis_outcome outcome, const str
 static void on_id_told(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     struct sentinel *sentinel = context;
-
     if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_STRING)
         redis_vote_identify(&sentinel->watcher->vote, sentinel->voter, reply->str, reply->len);
     settle_sentinel(sentinel, true);
@@ -218,7 +206,6 @@ static void on_others_told(void *context, enum redis_outcome outcome, const stru
 {
     struct sentinel *sentinel = context;
     struct redis_watcher *watcher = sentinel->watcher;
-
     if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ARRAY && !watcher->closing)
         for (size_t i = 0; i < reply->elements; i++)
             ask_beside(watcher, redis_vote_learn(&watcher->vote, reply->element[i], clock_now_ms()));
@@ -231,7 +218,6 @@ static void ask_sentinel(struct sentinel *sentinel, const char *question, redis_
 {
     const char *argv[] = {"SENTINEL", question, sentinel->watcher->url->master_name};
     const size_t bytes[] = {strlen(argv[0]), strlen(argv[1]), strlen(argv[2])};
-
     if (connection_send(sentinel->asker, names ? 3 : 2, argv, bytes, replied, sentinel))
         sentinel->owed++;
     else
@@ -279,7 +265,6 @@ static void ask_at_once(struct redis_watcher *watcher)
 static void on_watcher_timer(void *context)
 {
     struct redis_watcher *watcher = context;
-
     tell_lapse(watcher);
     if (watcher->round)
         return;
@@ -293,7 +278,6 @@ static void on_watcher_timer(void *context)
 static void on_watcher_wake(void *context)
 {
     struct redis_watcher *watcher = context;
-
     if (!watcher->round && !watcher->closing)
         set_round_timer(watcher);
 }
@@ -304,7 +288,6 @@ static void on_asker_state(void *context, enum guard_redis_state state, const ch
 {
     struct sentinel *sentinel = context;
     bool was_up = sentinel->up;
-
     sentinel->up = connection_is_up(sentinel->asker);
     sentinel->state = state;
     snprintf(sentinel->why, sizeof sentinel->why, "%s", state == GUARD_REDIS_UP ? "" : text);
@@ -324,7 +307,6 @@ static void on_switch(void *context, const char *payload, size_t payload_bytes)
     struct sentinel *sentinel = context;
     const char *name = sentinel->watcher->url->master_name;
     size_t bytes = strlen(name);
-
     if (payload_bytes > bytes && memcmp(payload, name, bytes) == 0 && payload[bytes] == ' ')
         ask_at_once(sentinel->watcher);
 }
@@ -349,7 +331,6 @@ static struct redis_connection *connect_sentinel(struct sentinel *sentinel, cons
                   .state = channel == NULL ? on_asker_state : NULL,
                   .message = on_switch},
     };
-
     if (!clock_random(&config.jitter_seed, sizeof config.jitter_seed))
         return NULL;
     return connection_open(watcher->host, &config);
@@ -359,7 +340,6 @@ static struct redis_connection *connect_sentinel(struct sentinel *sentinel, cons
 static void add_sentinel(struct redis_watcher *watcher)
 {
     struct sentinel *sentinel = &watcher->sentinels[watcher->count];
-
     *sentinel = (struct sentinel){.watcher = watcher, .voter = watcher->count};
     redis_place_init(&sentinel->place, &watcher->vote.voters[watcher->count].name, NULL, NULL);
     watcher->count++;
@@ -371,7 +351,6 @@ static void ask_beside(struct redis_watcher *watcher, size_t voter)
 {
     static const char why[] = "this Sentinel has moved";
     struct sentinel *sentinel = &watcher->sentinels[voter];
-
     if (voter == REDIS_VOTERS_MAX)
         return;
     if (voter == watcher->count) {
@@ -390,7 +369,6 @@ static void ask_beside(struct redis_watcher *watcher, size_t voter)
 static void watcher_part_closed(void *context)
 {
     struct redis_watcher *watcher = context;
-
     if (--watcher->parts_open > 0)
         return;
     for (size_t i = 0; i < watcher->count; i++)
@@ -402,7 +380,6 @@ struct redis_watcher *redis_watcher_open(struct guard_host *host, const struct r
                                          struct redis_tls *tls, struct redis_place *place)
 {
     struct redis_watcher *watcher = calloc(1, sizeof *watcher);
-
     if (watcher == NULL)
         return NULL;
     watcher->tls = tls;

@@ -14,7 +14,6 @@ static void read_info_field(const char *info, const char *name, char *out, size_
 {
     char line[FIELD_SIZE];
     size_t used = 0;
-
     snprintf(line, sizeof line, "\n%s:", name);
     const char *at = strstr(info, line);
     for (at = at != NULL ? at + strlen(line) : ""; used + 1 < size; at++) {
@@ -33,14 +32,12 @@ static bool is_version_before(const char *version, unsigned long major, unsigned
     char *rest = NULL;
     unsigned long is_major = strtoul(version, &rest, 10);
     unsigned long is_minor = *rest == '.' ? strtoul(rest + 1, NULL, 10) : 0;
-
     return rest != version && (is_major < major || (is_major == major && is_minor < minor));
 }
 
 void redis_server_read(struct redis_server *server, const char *info)
 {
     char name[OWN_NAME_SIZE], version[VERSION_SIZE], compatible[VERSION_SIZE];
-
     *server = (struct redis_server){.too_old = false};
     read_info_field(info, "server_name", name, sizeof name);
     read_info_field(info, "valkey_version", version, sizeof version);
@@ -73,7 +70,6 @@ static const struct stranger {
 const char *redis_server_stranger(const char *bytes, size_t count)
 {
     static const char types[] = "+-:$*_,#%~|>(=!"; /* of RESP3, too: the reader refuses those by name */
-
     for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++)
         if (count >= strangers[i].bytes && memcmp(bytes, strangers[i].begins, strangers[i].bytes) == 0)
             return strangers[i].is;

@@ -14,7 +14,6 @@ static uint16_t crc16(const char *data, size_t bytes)
     static const uint16_t table[16] = {0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7,
                                        0x8108, 0x9129, 0xa14a, 0xb16b, 0xc18c, 0xd1ad, 0xe1ce, 0xf1ef};
     uint16_t crc = 0;
-
     for (size_t i = 0; i < bytes; i++) {
         uint8_t byte = (uint8_t)data[i];
         crc = (uint16_t)(crc << 4) ^ table[(crc >> 12) ^ (byte >> 4)];
@@ -26,7 +25,6 @@ static uint16_t crc16(const char *data, size_t bytes)
 unsigned redis_slot(const char *name, size_t bytes)
 {
     const char *open = memchr(name, '{', bytes);
-
     if (open != NULL) {
         const char *tag = open + 1;
         const char *close = memchr(tag, '}', (size_t)(name + bytes - tag));
@@ -59,7 +57,6 @@ static unsigned find_node_by_id(const struct redis_slots *slots, const char *id,
 static unsigned find_node_at(const struct redis_slots *slots, const struct redis_endpoint *at)
 {
     unsigned found = REDIS_NO_NODE;
-
     for (unsigned i = 0; i < REDIS_NODES_MAX; i++) {
         const struct redis_node *node = &slots->nodes[i];
         if (is_free(node) || !redis_endpoint_equal(&node->at, at))
@@ -135,7 +132,6 @@ void redis_slots_init(struct redis_slots *slots)
 static void give_slot(struct redis_slots *slots, unsigned slot, unsigned to, uint64_t epoch)
 {
     unsigned from = redis_slots_owner(slots, slot);
-
     assert(from != to);
     slots->epoch[slot] = epoch;
     slots->nodes[to].slots++;
@@ -178,7 +174,6 @@ static unsigned place_master(struct redis_slots *slots, const struct redis_view_
 bool redis_slots_knows(const struct redis_slots *slots, const struct redis_view *view)
 {
     bool empty = true;
-
     for (size_t i = 0; i < view->master_count; i++)
         if (find_node_by_id(slots, view->masters[i].id, NULL) != REDIS_NO_NODE)
             return true;
@@ -191,7 +186,6 @@ bool redis_slots_knows(const struct redis_slots *slots, const struct redis_view 
 static bool claim_wins(const struct redis_slots *slots, unsigned slot, unsigned node, uint64_t epoch)
 {
     unsigned owner = redis_slots_owner(slots, slot);
-
     return owner == REDIS_NO_NODE || epoch > slots->epoch[slot] ||
            (epoch == slots->epoch[slot] && slots->nodes[owner].id[0] != '\0' &&
             strcmp(slots->nodes[owner].id, slots->nodes[node].id) == 0);
@@ -200,7 +194,6 @@ static bool claim_wins(const struct redis_slots *slots, unsigned slot, unsigned 
 static bool has_master_at(const struct redis_view *view, const struct redis_endpoint *at)
 {
     size_t i = 0;
-
     while (i < view->master_count && !redis_endpoint_equal(&view->masters[i].at, at))
         i++;
     return i < view->master_count;
@@ -230,7 +223,6 @@ static bool take_claim(struct redis_slots *slots, unsigned slot, unsigned node, 
 static bool forget_idle(struct redis_slots *slots)
 {
     bool changed = false;
-
     for (unsigned i = 0; i < REDIS_NODES_MAX; i++) {
         struct redis_node *node = &slots->nodes[i];
         bool was_named = node->named;
@@ -247,7 +239,6 @@ bool redis_slots_take(struct redis_slots *slots, const struct redis_view *view)
     unsigned node_of[REDIS_NODES_MAX];
     bool anew = !redis_slots_knows(slots, view), changed = false;
     bool given_up[REDIS_NODES_MAX];
-
     for (unsigned i = 0; i < REDIS_NODES_MAX; i++)
         given_up[i] = is_given_up(&slots->nodes[i], view);
     for (size_t i = 0; i < view->master_count; i++)

@@ -55,7 +55,6 @@ struct redis_socket {
 static void hang_up(struct redis_socket *socket)
 {
     int fd = socket->watch.fd;
-
     host_soon_stop(&socket->rest);
     redis_tls_end(&socket->session);
     host_watch(socket->host, &socket->watch, 0);
@@ -72,7 +71,6 @@ static void hang_up(struct redis_socket *socket)
 static ssize_t receive_some(int fd, void *data, size_t size)
 {
     ssize_t got;
-
     do
         got = recv(fd, data, size, 0);
     while (got < 0 && errno == EINTR);
@@ -82,7 +80,6 @@ static ssize_t receive_some(int fd, void *data, size_t size)
 static ssize_t send_some(int fd, const void *data, size_t bytes)
 {
     ssize_t put;
-
     do
         put = send(fd, data, bytes, MSG_NOSIGNAL);
     while (put < 0 && errno == EINTR);
@@ -92,7 +89,6 @@ static ssize_t send_some(int fd, const void *data, size_t bytes)
 static bool needs_room(const struct redis_socket *socket)
 {
     const char *due;
-
     return socket->awaits_room || (socket->session != NULL && redis_tls_due(socket->session, &due) > 0);
 }
 
@@ -103,7 +99,6 @@ static int watch(struct redis_socket *socket)
     unsigned events = connects             ? GUARD_HOST_WRITABLE
                       : needs_room(socket) ? GUARD_HOST_READABLE | GUARD_HOST_WRITABLE
                                            : GUARD_HOST_READABLE;
-
     if (events == socket->watched)
         return 0;
     socket->watched = events;
@@ -125,7 +120,6 @@ static void set_options(int fd)
         {IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES},
         {IPPROTO_TCP, TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS},
     };
-
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof options[i].value);
 }
@@ -139,7 +133,6 @@ static int open_descriptor(int family)
 static bool dial(struct redis_socket *socket, const struct endpoint *to, char why[REDIS_WHY_SIZE])
 {
     int family = to->address.ss_family, fd = open_descriptor(family), failed = 0;
-
     socket->watch.fd = fd;
     if (fd < 0) {
         redis_explain_errno("socket", errno, why);
@@ -178,7 +171,6 @@ static void try_next(struct redis_socket *socket, char why[REDIS_WHY_SIZE])
 static int send_due(struct redis_socket *socket)
 {
     const char *data;
-
     for (size_t bytes; (bytes = redis_tls_due(socket->session, &data)) > 0;) {
         ssize_t put = send_some(socket->watch.fd, data, bytes);
         if (put < 0)
@@ -192,7 +184,6 @@ static int send_due(struct redis_socket *socket)
 static ssize_t take_some(struct redis_socket *socket, void *room, size_t size)
 {
     ssize_t got = receive_some(socket->watch.fd, room, size);
-
     socket->drained = got < (ssize_t)size;
     if (got > 0 && !redis_tls_take(socket->session, room, (size_t)got))
         return -ENOMEM;
@@ -214,7 +205,6 @@ static int go_on_with_handshake(struct redis_socket *socket, char why[REDIS_WHY_
     char room[4096];
     ssize_t came = 1;
     int failed = -EAGAIN;
-
     while (failed == -EAGAIN && came > 0) {
         failed = redis_tls_shake_hands(socket->session);
         send_due(socket); /* what fails is told by what comes */
@@ -236,7 +226,6 @@ static void shake_hands(struct redis_socket *socket)
 {
     char why[REDIS_WHY_SIZE];
     int failed = go_on_with_handshake(socket, why);
-
     if (failed == -EAGAIN) {
         watch(socket);
         return;
@@ -254,7 +243,6 @@ static void shake_hands(struct redis_socket *socket)
 static void secure(struct redis_socket *socket)
 {
     char why[REDIS_WHY_SIZE];
-
     socket->session = redis_tls_begin(socket->tls, socket->name, why);
     if (socket->session == NULL) {
         try_next(socket, why);
@@ -268,7 +256,6 @@ static void connect_settled(struct redis_socket *socket)
     char why[REDIS_WHY_SIZE];
     int error = 0;
     socklen_t error_bytes = sizeof error;
-
     if (getsockopt(socket->watch.fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes) != 0)
         error = errno;
     if (error != 0) {
@@ -289,7 +276,6 @@ static void connect_settled(struct redis_socket *socket)
 static void on_event(void *context, unsigned events)
 {
     struct redis_socket *socket = context;
-
     socket->broken = socket->broken || (events & GUARD_HOST_BROKEN) != 0;
     if (!socket->reached && socket->session == NULL) {
         connect_settled(socket);
@@ -308,7 +294,6 @@ static void on_event(void *context, unsigned events)
 static void on_rest(void *context)
 {
     struct redis_socket *socket = context;
-
     socket->hooks.ready(socket->hooks.context, false);
 }
 
@@ -317,7 +302,6 @@ static void on_rest(void *context)
 static void add_endpoint(struct redis_socket *socket, const void *address, size_t address_bytes)
 {
     struct endpoint *endpoint = &socket->endpoints[socket->endpoint_count++];
-
     memcpy(&endpoint->address, address, address_bytes);
     endpoint->address_bytes = (socklen_t)address_bytes;
 }
@@ -325,7 +309,6 @@ static void add_endpoint(struct redis_socket *socket, const void *address, size_
 static void add_unix(struct redis_socket *socket, const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-
     assert(strlen(path) < sizeof address.sun_path); /* redis_url_read() refuses longer ones */
     memcpy(address.sun_path, path, strlen(path) + 1);
     add_endpoint(socket, &address, sizeof address);
@@ -336,7 +319,6 @@ static bool add_digits(struct redis_socket *socket, const char *host)
 {
     struct sockaddr_storage address;
     socklen_t bytes = resolve_digits(host, socket->port, &address);
-
     if (bytes > 0)
         add_endpoint(socket, &address, bytes);
     return bytes > 0;
@@ -347,7 +329,6 @@ static void add_found(struct redis_socket *socket, const struct addrinfo *found)
 {
     const struct addrinfo *list[ADDRESSES_MAX];
     size_t count = 0;
-
     for (; found != NULL && count < ADDRESSES_MAX; found = found->ai_next)
         if (found->ai_addrlen <= sizeof(struct sockaddr_storage))
             list[count++] = found;
@@ -361,7 +342,6 @@ static void on_resolved_host(void *context, const struct addrinfo *found, const 
 {
     struct redis_socket *socket = context;
     char why[REDIS_WHY_SIZE] = "DNS: no address";
-
     socket->resolve = NULL;
     if (problem != NULL)
         redis_explain_problem("DNS", problem, why);
@@ -411,7 +391,6 @@ struct redis_socket *redis_socket_open(struct guard_host *host, const struct red
                                        const struct redis_socket_hooks *hooks, char why[REDIS_WHY_SIZE])
 {
     struct redis_socket *socket = calloc(1, sizeof *socket);
-
     if (socket == NULL) {
         redis_explain_errno("connect", ENOMEM, why);
         return NULL;
@@ -425,7 +404,6 @@ struct redis_socket *redis_socket_open(struct guard_host *host, const struct red
 void redis_socket_reset(struct redis_socket **socket)
 {
     struct redis_socket *old = *socket;
-
     if (old == NULL)
         return;
     *socket = NULL;
@@ -448,7 +426,6 @@ bool redis_socket_awaits_tls(const struct redis_socket *socket)
 static ssize_t read_plain(struct redis_socket *socket, char *data, size_t size)
 {
     ssize_t got = receive_some(socket->watch.fd, data, size);
-
     socket->drained = got < (ssize_t)size;
     if (got < 0)
         return got;
@@ -461,7 +438,6 @@ static ssize_t read_plain(struct redis_socket *socket, char *data, size_t size)
 static ssize_t read_secure(struct redis_socket *socket, void *data, size_t size)
 {
     ssize_t came = 1, got = -EAGAIN;
-
     while (got == -EAGAIN && came > 0) {
         got = redis_tls_read(socket->session, data, size);
         if (got == -EAGAIN)
@@ -477,7 +453,6 @@ static ssize_t read_secure(struct redis_socket *socket, void *data, size_t size)
 ssize_t redis_socket_read(struct redis_socket *socket, void *data, size_t size)
 {
     ssize_t got;
-
     assert(socket->reached);
     if (socket->session != NULL)
         got = read_secure(socket, data, size);
@@ -491,7 +466,6 @@ static ssize_t write_secure(struct redis_socket *socket, const void *data, size_
 {
     int failed = send_due(socket);
     ssize_t put = failed == 0 ? redis_tls_write(socket->session, data, bytes) : failed;
-
     failed = put > 0 ? send_due(socket) : 0;
     watch(socket);
     return failed == 0 || failed == -EAGAIN ? put : failed;
@@ -524,7 +498,6 @@ bool redis_socket_wants_tls(const struct redis_socket *socket)
 static bool is_mute(const struct redis_socket *socket)
 {
     bool is_tcp = socket->endpoints[0].address.ss_family != AF_UNIX;
-
     return socket->session == NULL && !socket->heard && is_tcp;
 }
 
@@ -532,7 +505,6 @@ void redis_socket_explain(const struct redis_socket *socket, const char *what, i
                           char why[REDIS_WHY_SIZE])
 {
     const char *tls = socket->session != NULL ? redis_tls_why(socket->session) : "";
-
     if (tls[0] != '\0')
         snprintf(why, REDIS_WHY_SIZE, "%s", tls);
     else if (socket->wants_tls)

@@ -21,7 +21,6 @@ static struct canary_flight *flight_of(struct canary *canary, uint64_t number)
 void canary_sent(struct canary *canary, uint64_t now_us)
 {
     struct canary_flight *flight = flight_of(canary, ++canary->sent);
-
     if (flight->since_us == 0)
         *flight = (struct canary_flight){canary->sent, now_us};
 }
@@ -30,7 +29,6 @@ uint64_t canary_back(struct canary *canary, const char *subject, size_t subject_
 {
     size_t at = strlen(canary->process);
     uint64_t number = 0, since_us = 0;
-
     if (subject_bytes <= at || memcmp(subject, canary->process, at) != 0)
         return 0;
     for (at++; at < subject_bytes && subject[at] >= '0' && subject[at] <= '9'; at++)

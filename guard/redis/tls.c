@@ -95,7 +95,6 @@ static bool set_peer(struct redis_tls_session *session)
     struct sockaddr_storage address;
     const char *name = session->side.name;
     bool verifies = redis_tls_settings_of(session->side.tls)->verify == REDIS_TLS_REQUIRED;
-
     switch (resolve_digits(name, 0, &address)) {
     case sizeof(struct sockaddr_in):
         return !verifies ||
@@ -129,7 +128,6 @@ struct redis_tls_session *redis_tls_begin(struct redis_tls *tls, const char *hos
 {
     struct redis_tls_session *session = calloc(1, sizeof *session);
     const char *name = redis_tls_settings_of(tls)->server_name;
-
     snprintf(why, REDIS_WHY_SIZE, "TLS: out of memory, or a name that is none");
     if (session == NULL)
         return NULL;
@@ -147,7 +145,6 @@ struct redis_tls_session *redis_tls_begin(struct redis_tls *tls, const char *hos
 void redis_tls_end(struct redis_tls_session **session)
 {
     struct redis_tls_session *old = *session;
-
     *session = NULL;
     if (old == NULL)
         return;
@@ -158,7 +155,6 @@ void redis_tls_end(struct redis_tls_session **session)
 bool redis_tls_take(struct redis_tls_session *session, const void *data, size_t bytes)
 {
     unsigned char first = *(const unsigned char *)data;
-
     if (!session->heard)
         session->foreign = first < SSL3_RT_CHANGE_CIPHER_SPEC || first > SSL3_RT_APPLICATION_DATA;
     session->heard = true;
@@ -176,7 +172,6 @@ size_t redis_tls_due(const struct redis_tls_session *session, const char **data)
 void redis_tls_gone(struct redis_tls_session *session, size_t bytes)
 {
     char scratch[4096];
-
     while (bytes > 0) {
         size_t piece = bytes < sizeof scratch ? bytes : sizeof scratch;
         BIO_read(session->out, scratch, (int)piece);
@@ -188,7 +183,6 @@ void redis_tls_gone(struct redis_tls_session *session, size_t bytes)
 static int outcome_of(struct redis_tls_session *session, unsigned long error)
 {
     struct redis_tls_side *side = &session->side;
-
     if (!session->foreign && SSL_want_read(session->ssl) && BIO_should_read(session->in))
         return -EAGAIN;
     if (!session->foreign && error == 0 && (SSL_get_shutdown(session->ssl) & SSL_RECEIVED_SHUTDOWN) != 0)
@@ -206,7 +200,6 @@ int redis_tls_shake_hands(struct redis_tls_session *session)
     int done = session->foreign ? -1 : SSL_do_handshake(session->ssl);
     unsigned long error = redis_tls_errors_end();
     int failed = done == 1 ? 0 : outcome_of(session, error);
-
     if (done == 1 || failed != 0)
         return failed;
     snprintf(session->side.why, sizeof session->side.why,
@@ -219,7 +212,6 @@ ssize_t redis_tls_read(struct redis_tls_session *session, void *data, size_t siz
     redis_tls_errors_begin();
     int got = SSL_read(session->ssl, data, (int)size);
     unsigned long error = redis_tls_errors_end();
-
     return got > 0 ? got : outcome_of(session, error);
 }
 
@@ -228,7 +220,6 @@ ssize_t redis_tls_write(struct redis_tls_session *session, const void *data, siz
     redis_tls_errors_begin();
     int put = SSL_write(session->ssl, data, bytes < RECORD_BYTES ? (int)bytes : RECORD_BYTES);
     unsigned long error = redis_tls_errors_end();
-
     if (put > 0)
         return put;
     redis_tls_explain_failure(error, session->side.certificate_asked, session->side.why);

@@ -108,7 +108,6 @@ unsigned long redis_tls_errors_end(void)
 static const char *error_text(unsigned long error)
 {
     const char *text = error != 0 ? ERR_reason_error_string(error) : NULL;
-
     return text != NULL ? text : "OpenSSL says no more";
 }
 
@@ -118,7 +117,6 @@ static const char *error_text(unsigned long error)
 static void append_printable(char out[SHOWN_SIZE], const char *text, size_t bytes)
 {
     size_t length = strlen(out);
-
     for (size_t i = 0; i < bytes && length + 1 < NAMES_SHOWN; i++)
         out[length++] = text[i] > ' ' && text[i] <= '~' ? text[i] : '?';
     out[length] = '\0';
@@ -129,7 +127,6 @@ static void append_name(char out[SHOWN_SIZE], const GENERAL_NAME *name)
     char address[INET6_ADDRSTRLEN] = "";
     const ASN1_STRING *value = name->d.ia5;
     const char *separator = out[0] != '\0' ? "," : "";
-
     if (name->type == GEN_IPADD) {
         int family = ASN1_STRING_length(value) == 4 ? AF_INET : AF_INET6;
         if (ASN1_STRING_length(value) != 4 && ASN1_STRING_length(value) != 16)
@@ -151,7 +148,6 @@ static void list_names(X509 *certificate, char out[SHOWN_SIZE])
 {
     GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
     char common[NAMES_SHOWN] = "";
-
     out[0] = '\0';
     for (int i = 0; i < sk_GENERAL_NAME_num(names); i++)
         append_name(out, sk_GENERAL_NAME_value(names, i));
@@ -166,7 +162,6 @@ static void list_names(X509 *certificate, char out[SHOWN_SIZE])
 static void show_time(const ASN1_TIME *time, char out[SHOWN_SIZE])
 {
     struct tm tm;
-
     snprintf(out, SHOWN_SIZE, "a date that cannot be read");
     if (ASN1_TIME_to_tm(time, &tm) == 1)
         strftime(out, SHOWN_SIZE, "%Y-%m-%d %H:%M:%S UTC", &tm);
@@ -179,7 +174,6 @@ static void explain_certificate(X509_STORE_CTX *store, const char *name, char wh
     X509 *certificate = X509_STORE_CTX_get_current_cert(store);
     const char *whose = depth > 0 ? "its issuer's certificate" : "the certificate";
     char shown[SHOWN_SIZE] = "";
-
     switch (verdict) {
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
@@ -220,7 +214,6 @@ static bool is_about_our_certificate(int reason)
         SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED, SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED,
         SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN, SSL_R_TLSV1_ALERT_UNKNOWN_CA,
     };
-
     for (size_t i = 0; i < sizeof alerts / sizeof alerts[0]; i++)
         if (reason == alerts[i])
             return true;
@@ -230,7 +223,6 @@ static bool is_about_our_certificate(int reason)
 void redis_tls_explain_failure(unsigned long error, bool certificate_asked, char why[REDIS_WHY_SIZE])
 {
     int reason = ERR_GET_LIB(error) == ERR_LIB_SSL ? ERR_GET_REASON(error) : 0;
-
     if (certificate_asked &&
         (reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE || reason == SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED))
         snprintf(why, REDIS_WHY_SIZE, "%s", no_certificate);
@@ -250,7 +242,6 @@ static int on_verified(int good, X509_STORE_CTX *store)
 {
     SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
     struct redis_tls_side *side = SSL_get_app_data(ssl);
-
     if (good == 0)
         explain_certificate(store, side->name, side->why);
     return good;
@@ -260,7 +251,6 @@ static int on_verified(int good, X509_STORE_CTX *store)
 static int on_certificate_asked(SSL *ssl, X509 **certificate, EVP_PKEY **key)
 {
     struct redis_tls_side *side = SSL_get_app_data(ssl);
-
     (void)certificate, (void)key;
     side->certificate_asked = true;
     return 0;
@@ -277,7 +267,6 @@ static bool tls_refuse(char why[REDIS_WHY_SIZE], const char *what, const char *r
 static bool is_readable(const char *path, const char *what, char why[REDIS_WHY_SIZE])
 {
     FILE *file = fopen(path, "re");
-
     if (file == NULL)
         redis_explain_errno(what, errno, why);
     else
@@ -290,7 +279,6 @@ static bool load_trusted(SSL_CTX *context, const struct redis_tls_settings *sett
 {
     const char *path = settings->ca;
     struct stat found;
-
     if (path[0] == '\0')
         return SSL_CTX_set_default_verify_paths(context) == 1 ||
                tls_refuse(why, "ssl_ca_certs", "the system has none");
@@ -312,7 +300,6 @@ static int refuse_passphrase(char *out, int size, int writing, void *asked)
 static bool load_key(SSL_CTX *context, const struct redis_tls_settings *settings, char why[REDIS_WHY_SIZE])
 {
     bool asked = false;
-
     if (!is_readable(settings->key, "ssl_keyfile", why))
         return false;
     SSL_CTX_set_default_passwd_cb_userdata(context, &asked);
@@ -359,7 +346,6 @@ static void set_rules(SSL_CTX *context, enum redis_tls_verify verify)
 static SSL_CTX *new_context(const struct redis_tls_settings *settings, char why[REDIS_WHY_SIZE])
 {
     SSL_CTX *context = NULL;
-
     redis_tls_errors_begin();
     snprintf(why, REDIS_WHY_SIZE, "out of memory");
     context = SSL_CTX_new(TLS_client_method());
@@ -379,7 +365,6 @@ static SSL_CTX *new_context(const struct redis_tls_settings *settings, char why[
 static struct tls_stamp stamp_of(const char *path)
 {
     struct stat found;
-
     if (path[0] == '\0' || stat(path, &found) != 0)
         return (struct tls_stamp){.bytes = 0};
     return (struct tls_stamp){found.st_dev, found.st_ino, found.st_size, found.st_mtim};
@@ -396,7 +381,6 @@ static bool note_stamps(struct redis_tls *tls)
 {
     const char *paths[WATCHED_FILES] = {tls->settings.ca, tls->settings.cert, tls->settings.key};
     bool changed = false;
-
     for (size_t i = 0; i < WATCHED_FILES; i++) {
         struct tls_stamp stamp = stamp_of(paths[i]);
         changed = changed || !is_same_stamp(&stamp, &tls->stamps[i]);
@@ -417,7 +401,6 @@ static void look_at_files(struct redis_tls *tls)
 {
     char why[REDIS_WHY_SIZE];
     uint64_t now_us = clock_now_us();
-
     if (now_us - tls->looked_us < LOOK_EVERY_US)
         return;
     tls->looked_us = now_us;
@@ -451,7 +434,6 @@ struct redis_tls *redis_tls_open(const struct redis_tls_settings *settings, stru
 {
     char why[REDIS_WHY_SIZE] = "out of memory";
     struct redis_tls *tls = calloc(1, sizeof *tls);
-
     if (tls == NULL)
         return tls_failed(NULL, GUARD_NO_MEMORY, why, error);
     pthread_mutex_init(&tls->mutex, NULL);
@@ -468,7 +450,6 @@ struct redis_tls *redis_tls_open(const struct redis_tls_settings *settings, stru
 void redis_tls_close(struct redis_tls **tls)
 {
     struct redis_tls *old = *tls;
-
     *tls = NULL;
     if (old == NULL)
         return;
@@ -480,7 +461,6 @@ void redis_tls_close(struct redis_tls **tls)
 struct ssl_st *redis_tls_draw(struct redis_tls_side *side, char remark[REDIS_WHY_SIZE])
 {
     struct redis_tls *tls = side->tls;
-
     pthread_mutex_lock(&tls->mutex);
     look_at_files(tls);
     memcpy(remark, tls->remark, sizeof tls->remark);

@@ -18,7 +18,6 @@ static void on_topology_closed(void *context)
 {
     struct redis_topology *topology = context;
     struct host_told told = topology->told;
-
     free_topology(topology);
     host_tell(told);
 }

@@ -49,7 +49,6 @@ static int hex_value(char c)
 static bool decode(struct part from, char *out, size_t size)
 {
     size_t length = 0;
-
     for (size_t i = 0; i < from.bytes; i++) {
         char c = from.at[i];
         if (c == '%') {
@@ -70,7 +69,6 @@ static bool decode(struct part from, char *out, size_t size)
 static bool read_number(struct part from, unsigned max, unsigned *out)
 {
     unsigned number = 0;
-
     if (from.bytes == 0 || from.bytes > 9)
         return false;
     for (size_t i = 0; i < from.bytes; i++) {
@@ -97,7 +95,6 @@ static bool made_of(struct part from, const char *allowed)
 static bool split_at(struct part *rest, char mark, struct part *before)
 {
     const char *found = memchr(rest->at, mark, rest->bytes);
-
     if (found == NULL)
         return false;
     *before = (struct part){rest->at, (size_t)(found - rest->at)};
@@ -113,7 +110,6 @@ static bool take_login(struct part *authority, struct redis_url *out, struct gua
 {
     const char *at = memrchr(authority->at, '@', authority->bytes);
     struct part password, user;
-
     if (at == NULL)
         return true;
     password = (struct part){authority->at, (size_t)(at - authority->at)};
@@ -134,7 +130,6 @@ static bool take_host(struct part *authority, struct redis_endpoint *out, struct
 {
     struct part host;
     struct sockaddr_storage address;
-
     if (authority->bytes > 0 && authority->at[0] == '[') {
         authority->at++;
         authority->bytes--;
@@ -175,7 +170,6 @@ static bool take_hosts(struct part authority, struct redis_url *out, struct guar
 {
     unsigned port = out->kind == REDIS_SENTINEL ? SENTINEL_PORT : REDIS_PORT;
     bool more = true;
-
     while (more) {
         struct part host = authority;
         more = out->kind != REDIS_ONE && split_at(&authority, ',', &host);
@@ -279,7 +273,6 @@ static const struct parameter {
 static bool set_parameter(const struct parameter *parameter, struct part value, void *field)
 {
     unsigned number = 0;
-
     switch (parameter->kind) {
     case TEXT:
         return read_text(value, field, parameter->size);
@@ -344,7 +337,6 @@ static bool refuse_parameter(struct guard_error *error, const char *name, const 
 static bool refuse_unknown(struct guard_error *error, struct part name, struct part query)
 {
     char text[NAMED_MAX_BYTES + 1];
-
     if (name.bytes > NAMED_MAX_BYTES || memchr(query.at, '@', query.bytes) != NULL ||
         !made_of(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"))
         return refuse(error,
@@ -377,7 +369,6 @@ static bool take_parameter(struct part name, struct part value, struct part quer
 static bool take_query(struct part query, struct redis_url *out, struct guard_error *error)
 {
     struct part rest = query;
-
     while (rest.bytes > 0) {
         struct part value = rest, name = {rest.at, 0};
         if (!split_at(&rest, '&', &value))
@@ -405,7 +396,6 @@ static bool take_database(struct part text, struct redis_url *out, struct guard_
 static bool take_master(struct part path, struct redis_url *out, struct guard_error *error)
 {
     struct part name = path;
-
     if (!split_at(&path, '/', &name))
         path.bytes = 0;
     if (!read_text(name, out->master_name, sizeof out->master_name))
@@ -417,7 +407,6 @@ static bool take_master(struct part path, struct redis_url *out, struct guard_er
 static bool parse_hosts(struct part rest, struct redis_url *out, struct guard_error *error)
 {
     struct part query = {NULL, 0}, authority, path = {"", 0};
-
     if (split_at(&rest, '?', &authority)) {
         query = rest;
         rest = authority;
@@ -436,7 +425,6 @@ static bool parse_unix(struct part rest, struct redis_url *out, struct guard_err
     struct part login, path;
     const char *slash = memchr(rest.at, '/', rest.bytes);
     struct redis_endpoint *endpoint = &out->hosts[0];
-
     if (slash == NULL)
         return refuse(error, "unix:// needs the absolute path of a socket");
     login = (struct part){rest.at, (size_t)(slash - rest.at)};
@@ -503,7 +491,6 @@ static bool parse(const char *text, struct redis_url *out, struct guard_error *e
 bool redis_url_read(const char *text, struct redis_url *out, struct guard_error *error)
 {
     struct redis_url url;
-
     memset(&url, 0, sizeof url);
     url.wait_ms = WAIT_USUAL_MS;
     bool parsed = text != NULL ? parse(text, &url, error) : refuse(error, "is missing");
@@ -521,7 +508,6 @@ void redis_url_clear(struct redis_url *url)
 void redis_endpoint_label(const struct redis_endpoint *endpoint, char out[REDIS_LABEL_SIZE])
 {
     bool bracketed = strchr(endpoint->host, ':') != NULL;
-
     if (endpoint->is_unix)
         snprintf(out, REDIS_LABEL_SIZE, "%s", endpoint->host);
     else
@@ -539,7 +525,6 @@ bool redis_endpoint_equal(const struct redis_endpoint *a, const struct redis_end
 void redis_url_label(const struct redis_url *url, char out[REDIS_LABEL_SIZE])
 {
     char first[REDIS_LABEL_SIZE];
-
     redis_endpoint_label(&url->hosts[0], first);
     if (url->host_count > 1)
         snprintf(out, REDIS_LABEL_SIZE, "%.255s +%u", first, (unsigned)(url->host_count - 1) % 10u);

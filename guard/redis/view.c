@@ -46,7 +46,6 @@ static bool read_node_endpoint(const struct redisReply *node, const char *asked,
 {
     const struct redisReply *host = node->element[0];
     bool null = host->type == REDIS_REPLY_NIL;
-
     return set_endpoint_host(out, null ? "" : host->str, null ? 0 : host->len, asked) &&
            set_endpoint_port(out, node->element[1]->integer);
 }
@@ -54,7 +53,6 @@ static bool read_node_endpoint(const struct redisReply *node, const char *asked,
 static size_t find_view_master(const struct redis_view *view, const char *id)
 {
     size_t i = 0;
-
     while (i < view->master_count && memcmp(view->masters[i].id, id, REDIS_NODE_ID_BYTES) != 0)
         i++;
     return i;
@@ -66,7 +64,6 @@ static uint16_t take_view_master(struct redis_view *view, const struct redisRepl
 {
     struct redis_view_master master = {.epoch = 0};
     size_t index;
-
     if (!is_cluster_node(node) || !read_node_endpoint(node, asked, &master.at)) {
         snprintf(why, REDIS_WHY_SIZE, "CLUSTER SLOTS: a node without address or id");
         return REDIS_NO_NODE;
@@ -85,7 +82,6 @@ static uint16_t take_view_master(struct redis_view *view, const struct redisRepl
 static void take_view_replica(struct redis_view *view, const struct redisReply *node, const char *asked)
 {
     struct redis_endpoint at = {.port = 0};
-
     if (!is_cluster_node(node) || !read_node_endpoint(node, asked, &at) || at.host[0] == '\0')
         return;
     for (size_t i = 0; i < view->replica_count; i++)
@@ -147,7 +143,6 @@ static const char *skip_fields(const char *at, const char *end, unsigned count)
 static uint64_t read_epoch(const char *at, const char *end)
 {
     uint64_t epoch = 0;
-
     for (; at < end && *at >= '0' && *at <= '9'; at++)
         if (__builtin_mul_overflow(epoch, 10, &epoch) || __builtin_add_overflow(epoch, *at - '0', &epoch))
             return 0;
@@ -169,7 +164,6 @@ static void take_line(struct redis_view *view, const char *line, const char *end
 static void take_lines(struct redis_view *view, const struct redisReply *nodes)
 {
     const char *line = nodes->str, *end = nodes->str + nodes->len;
-
     while (line < end) {
         const char *feed = memchr(line, '\n', (size_t)(end - line));
         const char *line_end = feed != NULL ? feed : end;
@@ -184,7 +178,6 @@ static bool is_cluster_answer(const struct redisReply *reply, int type, const ch
                               char why[REDIS_WHY_SIZE])
 {
     char refused[32];
-
     if (reply->type == type)
         return true;
     snprintf(refused, sizeof refused, "%s refused: ", what);
@@ -234,7 +227,6 @@ bool redis_view_forgets(const struct redis_view *view, const char *id)
 static bool take_number(const char **at, const char *text_end, char end, unsigned most, unsigned *out)
 {
     const char *first = *at;
-
     *out = 0;
     while (*at < text_end && **at >= '0' && **at <= '9' && *out <= most)
         *out = *out * 10 + (unsigned)(*(*at)++ - '0');
@@ -250,7 +242,6 @@ bool redis_redirect_read(const char *text, size_t bytes, const char *asked, stru
     const char *at = text, *end = text + bytes;
     struct redis_redirect redirect = {.ask = false};
     unsigned slot, port;
-
     if (bytes >= 6 && memcmp(text, "MOVED ", 6) == 0) {
         at += 6;
     } else if (bytes >= 4 && memcmp(text, "ASK ", 4) == 0) {

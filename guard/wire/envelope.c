@@ -210,7 +210,6 @@ static bool split(const char *data, size_t data_bytes, struct envelope *envelope
     if (HEAD_BYTES + key_bytes + tags_bytes + validator_bytes + body_bytes + LINE_ENDS + CHECKSUM_BYTES !=
         data_bytes)
         return false;
-
     /* None is larger than data_bytes, so each fits a size_t. */
     envelope->key = data + HEAD_BYTES;
     envelope->key_bytes = (size_t)key_bytes;
