@@ -2,9 +2,9 @@
 /*
  * api.c - the public functions: check, copy, hand over to the thread it belongs to. See guard.h.
  */
-#include "base/blocking.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/process.h"
 #include "core/near.h"
 #include "guard.h"
 #include "host.h"

@@ -128,4 +128,17 @@ static inline int host_watch(struct guard_host *host, struct guard_watch *watch,
     return host->watch(host, watch, events);
 }
 
+/*
+ * ---- the loop of the guard's own thread ----
+ *
+ * For a thread of ours: adapters/epoll.h with nothing else to watch.
+ */
+
+/* NULL: no memory or descriptor. */
+struct guard_host *own_host_open(void);
+/* On the thread that is the guard's from here on; returns when the host is closed. */
+void own_host_run(struct guard_host *host);
+/* Of one that does not run, with nothing left on it. */
+void own_host_free(struct guard_host **host);
+
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* say.c - see say.h. */
 #include "say.h"
-#include "blocking.h"
 #include "clock.h"
+#include "process.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

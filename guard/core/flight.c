@@ -33,7 +33,7 @@
  *            place of an error.
  * Background A hit that is to be refreshed has been answered elsewhere; its flight has no waiter and takes the lease or
  *            leaves. RESTING keeps the next hits from trying the same for a while.
- * Revalidate Requests that no value answers which was there. They have a flight of their own: revalidate.h.
+ * Revalidate Requests that no value answers which was there. They have a flight of their own: stale.h.
  * Tokens     One acquire, one token. An attempt whose outcome is unknown may run later; the next attempt
  *            uses a new token and names the old one, which the script removes. Sending the same token again
  *            would let a delayed duplicate bring a voided lease back to life.

@@ -8,7 +8,6 @@
 
 #include "core_state.h"
 #include "near.h"
-#include "revalidate.h"
 #include "stale.h"
 
 enum flight_state {

@@ -3,12 +3,11 @@
  * lock_life.c - locks from guard_locks_open() to guard_locks_close(): their settings, provider, core and thread. See
  * locks.h.
  */
-#include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
+#include "../base/host.h"
 #include "../base/key.h"
 #include "../base/process.h"
-#include "../base/own_host.h"
 #include "lock_check.h"
 #include "lock_state.h"
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* lock_thread.c - see lock_state.h. */
-#include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
+#include "../base/process.h"
 #include "lock_state.h"
 #include "lock_wire.h"
 #include <stdlib.h>

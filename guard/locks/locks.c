@@ -4,7 +4,6 @@
  * locks.h; opening and closing are lock_life.c's.
  */
 #include "../locks.h"
-#include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "../base/key.h"

@@ -15,12 +15,12 @@
 #include "connection.h"
 #include "../base/chance.h"
 #include "../base/clock.h"
-#include "error.h"
 #include "greeting.h"
 #include "login.h"
 #include "pipeline.h"
 #include "reader.h"
 #include "socket.h"
+#include "types.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>

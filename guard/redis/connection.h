@@ -22,7 +22,7 @@
  * refusal.
  *
  * Only the master's replies reach a caller: redis/fence.h says how a value is read and what the heartbeat is for,
- * redis/reign.h what happens to the connections of a process when one of them finds another master: from that instant
+ * redis/place.h what happens to the connections of a process when one of them finds another master: from that instant
  * their replies reach no caller (UNKNOWN). PROVING follows a server that did not answer in time: one that was stopped
  * and goes on says at first what it was, not what it has become. CONFIRMING stands between GREETING and UP where
  * Sentinels have named the master: redis/place.h.

@@ -6,7 +6,7 @@
  * passes on the error of a command it ran; before Redis 7 that came wrapped:
  *   ERR Error running script (call to f_8a1c...): @user_script:3: @user_script: 3: -OOM command not ...
  */
-#include "error.h"
+#include "types.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

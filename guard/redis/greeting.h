@@ -20,10 +20,10 @@
 #define GUARD_REDIS_GREETING_H
 
 #include "command.h"
-#include "error.h"
 #include "fence.h"
-#include "reign.h"
+#include "place.h"
 #include "server.h"
+#include "types.h"
 #include "url.h"
 
 enum redis_verdict {

@@ -8,7 +8,7 @@
 #ifndef GUARD_REDIS_LOGIN_H
 #define GUARD_REDIS_LOGIN_H
 
-#include "error.h"
+#include "types.h"
 #include "url.h"
 
 /* The login with what its file holds, without the end of the line; clear it with redis_login_clear(). False, and *why

@@ -20,8 +20,8 @@
 #define GUARD_REDIS_SOCKET_H
 
 #include "../base/host.h"
-#include "error.h"
 #include "tls.h"
+#include "types.h"
 #include "url.h"
 #include <sys/types.h>
 

@@ -18,7 +18,7 @@
 #define GUARD_REDIS_TLS_CONTEXT_H
 
 #include "../guard.h"
-#include "error.h"
+#include "types.h"
 #include <stdbool.h>
 
 enum { REDIS_TLS_PATH_SIZE = 512, REDIS_TLS_NAME_SIZE = 256 };

@@ -13,7 +13,7 @@
 #ifndef GUARD_REDIS_VIEW_H
 #define GUARD_REDIS_VIEW_H
 
-#include "error.h"
+#include "types.h"
 #include "url.h"
 
 enum {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* ask.c - see ask.h. */
 #include "ask.h"
-#include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "../base/key.h"
+#include "../base/process.h"
 #include "../core/near.h"
 #include "defer.h"
 #include "kind.h"

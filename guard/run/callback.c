@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* callback.c - see callback.h. */
 #include "callback.h"
-#include "../base/blocking.h"
 #include "../base/clock.h"
+#include "../base/process.h"
 #include "../base/stats.h"
 #include "mailbox.h"
 #include "many.h"

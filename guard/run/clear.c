@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* clear.c - see clear.h. */
 #include "clear.h"
-#include "../base/blocking.h"
 #include "../base/clock.h"
+#include "../base/process.h"
 #include "../core/near.h"
 #include "../wire/sweep.h"
 #include "../wire/wake.h"

@@ -14,6 +14,7 @@
 #define GUARD_GET_H
 
 #include "../core/core.h"
+#include <stdlib.h>
 
 enum get_stage {
     GET_NEW,
@@ -61,7 +62,12 @@ struct get {
 };
 
 /* One that no list has. */
-void get_free(struct get *get);
+static inline void get_free(struct get *get)
+{
+    if (get->asker.unref != NULL)
+        get->asker.unref(get->asker.what);
+    free(get);
+}
 
 static inline struct core_key get_key(const struct get *get)
 {

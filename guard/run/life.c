@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* life.c - see life.h. */
 #include "life.h"
-#include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
+#include "../base/host.h"
 #include "../base/process.h"
-#include "../base/own_host.h"
 #include "../core/near.h"
 #include "../redis/subscription.h"
-#include "cache.h"
 #include "clear.h"
 #include "connected.h"
 #include "events.h"

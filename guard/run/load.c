@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* load.c - see load.h. */
 #include "load.h"
-#include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
+#include "../base/process.h"
 #include "state.h"
 #include <stdio.h>
 #include <stdlib.h>

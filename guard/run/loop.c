@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* loop.c - see loop.h. */
 #include "loop.h"
-#include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
-#include "../wire/scripts.h"
+#include "../base/process.h"
+#include "../wire/protocol.h"
 #include "callback.h"
 #include "defer.h"
 #include "lookup.h"

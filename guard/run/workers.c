@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* workers.c - see workers.h. */
 #include "workers.h"
-#include "../base/blocking.h"
 #include "../base/clock.h"
 #include "../base/process.h"
 #include <assert.h>

@@ -3,10 +3,9 @@
 #include "protocol.h"
 #include "../base/clock.h"
 #include "../base/load_id.h"
-#include "deletion.h"
 #include "envelope.h"
 #include "guard_scripts.h"
-#include "scripts.h"
+#include "sweep.h"
 #include "wake.h"
 #include <assert.h>
 #include <inttypes.h>

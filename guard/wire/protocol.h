@@ -7,8 +7,8 @@
  *           entry and of a message, and the subscription to the channel.
  * Threads   That of the connection. No I/O of its own.
  *
- * Read in this order: scripts/acquire.lua and fill.lua (how Redis decides), protocol.c, epochs (tags), deletion (a
- * key that moves), envelope (an entry), wake (what processes tell each other).
+ * Read in this order: scripts/acquire.lua and fill.lua (how Redis decides), protocol.c, epochs (tags), sweep (deletions
+ * without a script), envelope (an entry), wake (what processes tell each other).
  */
 #ifndef GUARD_PROTOCOL_H
 #define GUARD_PROTOCOL_H
@@ -81,4 +81,36 @@ bool protocol_read_expiries(enum redis_outcome outcome, const struct redisReply 
 struct tags_clock protocol_read_clock(enum redis_outcome outcome, const struct redisReply *reply);
 /* True: no tag was invalidated since it was born, as far as its keeping. */
 bool protocol_read_keep(enum redis_outcome outcome, const struct redisReply *reply);
+
+/*
+ * ---- the scripts ----
+ *
+ * Lua, in scripts/, embedded by the build (scripts/embed.sh). Their heads say what KEYS, ARGV and the replies are.
+ *
+ * A lease token is one string, compared whole: "<uuid, 36> <tag, 16 hex digits> <lease_ms, 7 digits>", then
+ * optionally a space and text for people (host, process, since when).
+ */
+
+enum script {
+    SCRIPT_ACQUIRE,
+    SCRIPT_RENEW,
+    SCRIPT_FILL,
+    SCRIPT_TOUCH,
+    SCRIPT_RELEASE,
+    SCRIPT_INVALIDATE,
+    SCRIPT_PERMIT_ACQUIRE,
+    SCRIPT_PERMIT_RENEW,
+    SCRIPT_PERMIT_RELEASE,
+    SCRIPT_TAG_CLOCK,
+    SCRIPT_TAG_KEEP,
+    SCRIPT_TAG_INVALIDATE,
+    SCRIPT_TAG_STALE,
+    SCRIPT_MAKE_STALE,
+    SCRIPT_CACHE_ID,
+    SCRIPT_COUNT
+};
+
+/* NUL-terminated sources with their comments taken out: what a connection is given, and its scripts' numbers. */
+extern const struct redis_script protocol_scripts[SCRIPT_COUNT];
+
 #endif

@@ -3,9 +3,9 @@
  * cluster_test.c - a Redis Cluster of three masters and three replicas as one loop sees it: who is asked, redirections
  * while a slot moves, failovers, one node's death, the subscription.
  */
+#include "guard/redis/redis.h"
 #include "guard/redis/slots.h"
-#include "guard/redis/topology.h"
-#include "guard/wire/scripts.h"
+#include "guard/wire/protocol.h"
 #include "load/base/clock.h"
 #include "tests/support/redis_rig.h"
 #include "tests/support/stack_cluster.h"

@@ -3,7 +3,7 @@
  * invariants_test.c - promises of the guard that belong to no single module: clocks, lost replies, events
  * of other processes at the worst moment. `make promises` lists them all and the tests that hold each.
  */
-#include "guard/wire/scripts.h"
+#include "guard/wire/protocol.h"
 #include "guard_rig.h"
 #include "load/stack/proxy.h"
 

@@ -3,7 +3,7 @@
  * kept_test.c - scripts that count as done only once replicas have what they did (wait_replicas in the URL), on one real
  * master with two replicas.
  */
-#include "guard/wire/scripts.h"
+#include "guard/wire/protocol.h"
 #include "load/stack/stack.h"
 #include "tests/support/redis_rig.h"
 #include <stdio.h>

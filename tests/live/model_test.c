@@ -18,7 +18,6 @@
 
 #include "guard/wire/envelope.h"
 #include "guard/wire/protocol.h"
-#include "guard/wire/scripts.h"
 #include "guard/wire/wake.h"
 #include "load/base/clock.h"
 #include "tests/live/script_rig.h"

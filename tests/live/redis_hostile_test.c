@@ -5,7 +5,7 @@
  * The server is an actor: a thread with a blocking socket that plays what a function of the test says, one
  * connection after another.
  */
-#include "guard/wire/scripts.h"
+#include "guard/wire/protocol.h"
 #include "tests/support/redis_rig.h"
 #include "tests/support/sockets.h"
 #include <errno.h>

@@ -8,7 +8,7 @@
 #ifndef SCRIPT_RIG_H
 #define SCRIPT_RIG_H
 
-#include "guard/wire/scripts.h"
+#include "guard/wire/protocol.h"
 #include "load/stack/stack.h"
 #include "tests/support/test.h"
 

@@ -2,7 +2,7 @@
 /* redis_rig.c - a loop with one Redis connection, for tests. */
 #include "tests/support/redis_rig.h"
 #include "guard/base/clock.h"
-#include "guard/wire/scripts.h"
+#include "guard/wire/protocol.h"
 #include "tests/support/uv_host.h"
 #include <dirent.h>
 

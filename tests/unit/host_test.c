@@ -2,7 +2,6 @@
 /* host_test.c - many timers, soons and wakes on a loop that offers one of each. */
 #include "guard/base/clock.h"
 #include "guard/base/host.h"
-#include "guard/base/own_host.h"
 #include "tests/support/test.h"
 
 /* ---- an adapter that only counts: the test is the loop ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_error_test.c - what error replies mean, in the words of Redis 5, 6 and 7. */
-#include "guard/redis/error.h"
+#include "guard/redis/types.h"
 #include "tests/support/test.h"
 
 struct sample {

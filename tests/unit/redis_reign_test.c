@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_reign_test.c - which connections of a process still count. */
-#include "guard/redis/reign.h"
+#include "guard/redis/place.h"
 #include "tests/support/test.h"
 
 #define FIRST "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
