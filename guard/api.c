@@ -8,11 +8,11 @@
 #include "core/near.h"
 #include "guard.h"
 #include "host.h"
-#include "run/events.h"
 #include "run/kind.h"
 #include "run/life.h"
 #include "run/loop.h"
 #include "run/mailbox.h"
+#include "run/numbers.h"
 #include "run/state.h"
 #include <stdio.h>
 #include <stdlib.h>

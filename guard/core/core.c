@@ -234,9 +234,9 @@ static uint64_t *count_of_result(struct guard_stats *stats, const struct guard_r
     return &stats->failed;
 }
 
-static uint32_t *waiters_of_share(struct core *core, const struct core_waiter *waiter)
+static uint32_t *waiters_of_lane(struct core *core, const struct core_waiter *waiter)
 {
-    return &core->loads.waiters[waiter->of_many ? SHARE_MANY : SHARE_SINGLE];
+    return &core->loads.waiters[waiter->of_many ? LANE_MANY : LANE_SINGLE];
 }
 
 void core_answer(struct core_waiter *waiter, const struct guard_result *result)
@@ -253,7 +253,7 @@ void core_answer(struct core_waiter *waiter, const struct guard_result *result)
         guard_value_ref(result->value);
     struct guard_stats *counts = flight_counts(flight);
     counts->waiters--;
-    --*waiters_of_share(core, waiter);
+    --*waiters_of_lane(core, waiter);
     (*count_of_result(counts, result))++;
     histogram_add(&counts->get_duration, core->now_us - waiter->start_us);
     DL_APPEND(core->answered, waiter);
@@ -429,7 +429,7 @@ static void add_waiter(struct flight *flight, struct core_waiter *waiter)
 {
     struct core *core = flight->core;
     if (flight->first == NULL && flight->place_parts == 0)
-        loads_choose_share(flight, waiter->of_many);
+        loads_choose_lane(flight, waiter->of_many);
     flight->single = flight->single || !waiter->of_many;
     waiter->joined = core_stamp(core);
     waiter->first_round = flight->round;
@@ -437,7 +437,7 @@ static void add_waiter(struct flight *flight, struct core_waiter *waiter)
     waiter->deadline.place = 0;
     flight_list(flight, waiter);
     flight_counts(flight)->waiters++;
-    ++*waiters_of_share(core, waiter);
+    ++*waiters_of_lane(core, waiter);
     if (waiter->parent_load != 0)
         nested_block(waiter);
 }
@@ -456,7 +456,7 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
     core_begin(core, now_us);
     if (core->closed)
         return GUARD_CLOSING;
-    if (*waiters_of_share(core, waiter) >= core->config.max_waiters) {
+    if (*waiters_of_lane(core, waiter) >= core->config.max_waiters) {
         core_counts(core, kind_number(core, policy))->shed++;
         return GUARD_SHED;
     }
@@ -488,7 +488,7 @@ static struct flight *flight_for_refresh(struct core *core, const struct core_ke
         return NULL;
     struct flight *flight = core_new_flight(core, key, policy, FLIGHT_FOR_ALL);
     if (flight != NULL)
-        loads_choose_share(flight, of_many);
+        loads_choose_lane(flight, of_many);
     return flight;
 }
 
@@ -534,12 +534,6 @@ unsigned core_shard_of_op(const struct core *core, uint64_t op)
     return shard;
 }
 
-static void note_answer(const struct core *core, struct core_shard *shard)
-{
-    shard->answered_us = core->now_us;
-    breaker_answered(&shard->breaker);
-}
-
 static void note_reply(struct core *core, struct core_shard *shard, const struct core_reply *reply)
 {
     enum core_reply_kind kind = reply->kind;
@@ -548,8 +542,10 @@ static void note_reply(struct core *core, struct core_shard *shard, const struct
         breaker_unjudged(&shard->breaker);
     else if (kind == REPLY_UNSENT || (kind == REPLY_UNKNOWN && !reply->blameless))
         breaker_unanswered(&shard->breaker, core->now_us, &core->chance);
-    else
-        note_answer(core, shard);
+    else {
+        shard->answered_us = core->now_us;
+        breaker_answered(&shard->breaker);
+    }
 }
 
 void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply)
@@ -820,7 +816,7 @@ void core_close(struct core *core, uint64_t now_us)
 bool core_has_waiters(const struct core *core)
 {
     const uint32_t *waiters = core->loads.waiters;
-    return waiters[SHARE_SINGLE] + waiters[SHARE_MANY] > 0 || core->invalidations != NULL;
+    return waiters[LANE_SINGLE] + waiters[LANE_MANY] > 0 || core->invalidations != NULL;
 }
 
 bool core_drained(const struct core *core)

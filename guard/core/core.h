@@ -122,7 +122,7 @@ struct core_config {
      */
     void (*tell)(void *context, const struct guard_event *event, unsigned kind);
     void *tell_context;
-    /* Keeps what is loaded, and answers in place of a load where Redis could not be asked (outage.h). Lent; NULL:
+    /* Keeps what is loaded, and answers in place of a load where Redis could not be asked (keep.h). Lent; NULL:
      * none. Its clock is the core's. */
     struct near *near;
     /* The newest 4096 confirmed invalidations are remembered, and sent again when core_reign() tells of another

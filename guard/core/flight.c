@@ -54,9 +54,9 @@
  */
 #include "flight.h"
 #include "halves.h"
+#include "keep.h"
 #include "lease.h"
 #include "nested.h"
-#include "outage.h"
 #include "pass.h"
 #include "watch.h"
 #include <assert.h>
@@ -225,7 +225,7 @@ bool flight_take_place(struct flight *flight)
     if (loads_take_place(flight))
         return true;
     if (flight->users > 0 && loads_may_queue(flight))
-        refresh = loads_last_refresh(flight->core, flight->share);
+        refresh = loads_last_refresh(flight->core, flight->lane);
     if (refresh == NULL)
         return false;
     lease_yield(refresh);

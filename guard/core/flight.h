@@ -88,10 +88,9 @@ struct flight {
     uint64_t sent_us, renew_sent_us; /* of the acquire, of the last renewal */
     uint64_t valid_until_us, hold_until_us, renew_at_us;
 
-    /* its share of the bulkhead (loads.h) */
-    enum share share;
+    enum lane lane;        /* loads.h */
     bool single;           /* a waiter of a request for this key alone has joined */
-    bool batched;          /* waits for others of its request and is loaded in a batch; only in SHARE_MANY */
+    bool batched;          /* waits for others of its request and is loaded in a batch; only in LANE_MANY */
     bool joint;            /* queued: its query may be that of others, too */
     uint64_t half;         /* of a query that was halved: is joined only by others of it; 0: of none */
     struct halves *halves; /* what that is part of; NULL: nothing, or its load has ended */

@@ -59,7 +59,7 @@ struct flight *halves_queued(const struct core *core, const struct halves *halve
 {
     struct flight *found = NULL;
     for (int queue = 0; queue < QUEUES; queue++)
-        for (int share = 0; share < SHARES && found == NULL; share++)
-            found = queued_in(core->loads.queues[queue][share], halves);
+        for (int lane = 0; lane < LANES && found == NULL; lane++)
+            found = queued_in(core->loads.queues[queue][lane], halves);
     return found;
 }

@@ -3,9 +3,9 @@
 #include "lease.h"
 #include "flight.h"
 #include "halves.h"
+#include "keep.h"
 #include "near.h"
 #include "nested.h"
-#include "outage.h"
 #include "pass.h"
 #include "watch.h"
 #include <assert.h>
@@ -729,18 +729,13 @@ static void lease_send_release(struct flight *flight)
     core_emit(flight->core, &action);
 }
 
-static void lease_release_again(struct flight *flight)
-{
-    flight->send_again_us = 0;
-    lease_send_release(flight);
-}
-
 void lease_alarm(struct flight *flight)
 {
     struct core *core = flight->core;
     bool loading = flight->state == FLIGHT_LOADING;
     if (flight->state == FLIGHT_RELEASING) {
-        lease_release_again(flight);
+        flight->send_again_us = 0;
+        lease_send_release(flight);
         return;
     }
     if (core->now_us >= flight->hold_until_us && (flight->leased || loading)) {

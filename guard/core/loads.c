@@ -14,17 +14,17 @@
 
 /* ---- places ---- */
 
-void loads_choose_share(struct flight *flight, bool of_many)
+void loads_choose_lane(struct flight *flight, bool of_many)
 {
-    flight->share = of_many ? SHARE_MANY : SHARE_SINGLE;
+    flight->lane = of_many ? LANE_MANY : LANE_SINGLE;
     flight->batched = of_many && flight->policy->batch_loader != NULL;
     flight->single = !of_many;
 }
 
-static bool has_places_left(const struct core *core, enum share share, uint32_t parts)
+static bool has_places_left(const struct core *core, enum lane lane, uint32_t parts)
 {
     uint64_t places = (uint64_t)core->config.max_loads + core->config.load_queue;
-    return core->loads.parts_used[share] + parts <= places * PLACE_PARTS;
+    return core->loads.parts_used[lane] + parts <= places * PLACE_PARTS;
 }
 
 /* A refresh without waiters has a whole one: nothing else bounds how many there are. */
@@ -35,7 +35,7 @@ static uint32_t place_parts_of(const struct flight *flight)
 
 static uint32_t room_for_queries(const struct core *core)
 {
-    return core->config.max_loads - core->loads.queries[SHARE_SINGLE] - core->loads.queries[SHARE_MANY];
+    return core->config.max_loads - core->loads.queries[LANE_SINGLE] - core->loads.queries[LANE_MANY];
 }
 
 bool loads_may_queue(const struct flight *flight)
@@ -43,7 +43,7 @@ bool loads_may_queue(const struct flight *flight)
     const struct core *core = flight->core;
     uint64_t places = (uint64_t)core->config.load_queue / 2 + room_for_queries(core);
     return !flight->passing ||
-           core->loads.passing_parts[flight->share] + place_parts_of(flight) <= places * PLACE_PARTS;
+           core->loads.passing_parts[flight->lane] + place_parts_of(flight) <= places * PLACE_PARTS;
 }
 
 bool loads_take_place(struct flight *flight)
@@ -51,22 +51,22 @@ bool loads_take_place(struct flight *flight)
     struct core *core = flight->core;
     if (flight->place_parts > 0)
         return true;
-    if (!loads_may_queue(flight) || !has_places_left(core, flight->share, place_parts_of(flight)))
+    if (!loads_may_queue(flight) || !has_places_left(core, flight->lane, place_parts_of(flight)))
         return false;
     flight->place_parts = place_parts_of(flight);
-    core->loads.parts_used[flight->share] += flight->place_parts;
+    core->loads.parts_used[flight->lane] += flight->place_parts;
     return true;
 }
 
-static void free_parts(struct core *core, enum share share, uint32_t parts)
+static void free_parts(struct core *core, enum lane lane, uint32_t parts)
 {
-    assert(core->loads.parts_used[share] >= parts);
-    core->loads.parts_used[share] -= parts;
+    assert(core->loads.parts_used[lane] >= parts);
+    core->loads.parts_used[lane] -= parts;
 }
 
 void loads_give_place(struct flight *flight)
 {
-    free_parts(flight->core, flight->share, flight->place_parts);
+    free_parts(flight->core, flight->lane, flight->place_parts);
     flight->place_parts = 0;
 }
 
@@ -117,18 +117,18 @@ static void join_queue(struct flight *flight)
 {
     struct loads *loads = &flight->core->loads;
     enum queue queue = flight->queue = queue_of(flight);
-    DL_APPEND2(loads->queues[queue][flight->share], flight, queue_prev, queue_next);
+    DL_APPEND2(loads->queues[queue][flight->lane], flight, queue_prev, queue_next);
     loads->batched_queued += flight->batched;
     count_query(flight, query_parts_of(flight));
-    loads->passing_parts[flight->share] += flight->passing ? flight->place_parts : 0;
+    loads->passing_parts[flight->lane] += flight->passing ? flight->place_parts : 0;
 }
 
 static void leave_queue(struct flight *flight)
 {
     struct loads *loads = &flight->core->loads;
-    DL_DELETE2(loads->queues[flight->queue][flight->share], flight, queue_prev, queue_next);
+    DL_DELETE2(loads->queues[flight->queue][flight->lane], flight, queue_prev, queue_next);
     loads->batched_queued -= flight->batched;
-    loads->passing_parts[flight->share] -= flight->passing ? flight->place_parts : 0;
+    loads->passing_parts[flight->lane] -= flight->passing ? flight->place_parts : 0;
     count_query(flight, 0);
     flight->queue = QUEUE_NONE;
 }
@@ -149,19 +149,19 @@ void loads_dequeue(struct flight *flight)
     flight_counts(flight)->loads_queued--;
 }
 
-/* A waiter asked for it by itself: it changes its share, if the new one has a place for it. A queued refresh stays where it
+/* A waiter asked for it by itself: it changes its lane, if the new one has a place for it. A queued refresh stays where it
  * is until a user needs it. */
 static bool is_to_be_single(const struct flight *flight)
 {
-    bool stays = !flight->single || flight->share == SHARE_SINGLE || queue_of(flight) == QUEUE_REFRESHES;
-    return !stays && (flight->place_parts == 0 || has_places_left(flight->core, SHARE_SINGLE, PLACE_PARTS));
+    bool stays = !flight->single || flight->lane == LANE_SINGLE || queue_of(flight) == QUEUE_REFRESHES;
+    return !stays && (flight->place_parts == 0 || has_places_left(flight->core, LANE_SINGLE, PLACE_PARTS));
 }
 
 static void single_out(struct flight *flight)
 {
     bool placed = flight->place_parts > 0;
     loads_give_place(flight);
-    flight->share = SHARE_SINGLE;
+    flight->lane = LANE_SINGLE;
     flight->batched = false;
     if (placed)
         loads_take_place(flight);
@@ -182,9 +182,9 @@ void loads_requeue(struct flight *flight)
         join_queue(flight);
 }
 
-struct flight *loads_last_refresh(const struct core *core, enum share share)
+struct flight *loads_last_refresh(const struct core *core, enum lane lane)
 {
-    const struct flight *first = core->loads.queues[QUEUE_REFRESHES][share];
+    const struct flight *first = core->loads.queues[QUEUE_REFRESHES][lane];
     struct flight *last = first != NULL ? first->queue_prev : NULL;
     while (last != NULL && last->users > 0) /* they may need its place */
         last = last != first ? last->queue_prev : NULL;
@@ -293,30 +293,30 @@ static bool may_start_load(const struct flight *flight, bool turn_over)
     return !flight->batched || (in_time && is_batch_complete(flight));
 }
 
-static struct flight *next_queued_of_share(const struct core *core, enum queue queue, enum share share,
-                                           bool turn_over)
+static struct flight *next_queued_of_lane(const struct core *core, enum queue queue, enum lane lane,
+                                          bool turn_over)
 {
-    struct flight *flight = core->loads.queues[queue][share];
+    struct flight *flight = core->loads.queues[queue][lane];
     while (flight != NULL && !may_start_load(flight, turn_over))
         flight = flight->queue_next;
     return flight;
 }
 
-static enum share share_to_serve(const struct core *core)
+static enum lane lane_to_serve(const struct core *core)
 {
-    uint32_t single = core->loads.queries[SHARE_SINGLE], many = core->loads.queries[SHARE_MANY];
+    uint32_t single = core->loads.queries[LANE_SINGLE], many = core->loads.queries[LANE_MANY];
     if (single != many)
-        return single < many ? SHARE_SINGLE : SHARE_MANY;
-    return core->loads.served == SHARE_SINGLE ? SHARE_MANY : SHARE_SINGLE;
+        return single < many ? LANE_SINGLE : LANE_MANY;
+    return core->loads.served == LANE_SINGLE ? LANE_MANY : LANE_SINGLE;
 }
 
 static struct flight *next_in_queue(const struct core *core, enum queue queue, bool turn_over)
 {
-    struct flight *single = next_queued_of_share(core, queue, SHARE_SINGLE, turn_over);
-    struct flight *many = next_queued_of_share(core, queue, SHARE_MANY, turn_over);
+    struct flight *single = next_queued_of_lane(core, queue, LANE_SINGLE, turn_over);
+    struct flight *many = next_queued_of_lane(core, queue, LANE_MANY, turn_over);
     if (single == NULL || many == NULL)
         return single != NULL ? single : many;
-    return share_to_serve(core) == SHARE_SINGLE ? single : many;
+    return lane_to_serve(core) == LANE_SINGLE ? single : many;
 }
 
 /* Users before refreshes. */
@@ -396,18 +396,17 @@ static uint32_t start_batch_of_queue(const struct joint *joint, struct flight *f
     return count;
 }
 
-/* The oldest that may start, and what may go with it: users first, in each class its own share first. */
+/* The oldest that may start, and what may go with it: users first, in each class its own lane first. */
 static void start_batch(struct core *core, const struct flight *oldest)
 {
     const struct joint joint = {oldest->policy, oldest->half};
-    const enum share own = oldest->share,
-                     shares[SHARES] = {own, own == SHARE_MANY ? SHARE_SINGLE : SHARE_MANY};
+    const enum lane own = oldest->lane, lanes[LANES] = {own, own == LANE_MANY ? LANE_SINGLE : LANE_MANY};
     static const enum queue classes[] = {QUEUE_USERS, QUEUE_REFRESHES};
     uint32_t left = joint.policy->batch_max;
     core->loads.batch = ++core->last_id;
     for (int i = 0; i < 2; i++)
-        for (int j = 0; j < SHARES; j++)
-            left -= start_batch_of_queue(&joint, core->loads.queues[classes[i]][shares[j]], left);
+        for (int j = 0; j < LANES; j++)
+            left -= start_batch_of_queue(&joint, core->loads.queues[classes[i]][lanes[j]], left);
     core->loads.batch = 0;
     core->loads.batch_last = NULL;
 }
@@ -439,9 +438,9 @@ static void start_queries(struct core *core, bool turn_over)
 
 void loads_pump(struct core *core, bool turn_over)
 {
-    for (int share = 0; share < SHARES; share++) {
-        start_nested(core, core->loads.queues[QUEUE_USERS][share]);
-        start_nested(core, core->loads.queues[QUEUE_REFRESHES][share]);
+    for (int lane = 0; lane < LANES; lane++) {
+        start_nested(core, core->loads.queues[QUEUE_USERS][lane]);
+        start_nested(core, core->loads.queues[QUEUE_REFRESHES][lane]);
     }
     start_queries(core, turn_over);
     if (permits_exist(core))
@@ -505,13 +504,13 @@ bool loads_is_alone(const struct load *load)
     return load->mate_next == load;
 }
 
-/* From here on its own: a query keeps one place of its share at the most, whatever its flights had. */
+/* From here on its own: a query keeps one place of its lane at the most, whatever its flights had. */
 static void take_over_place(struct core *core, struct load *load, struct flight *flight)
 {
-    uint32_t room = load->share == flight->share ? PLACE_PARTS - core->loads.query_parts : 0;
+    uint32_t room = load->lane == flight->lane ? PLACE_PARTS - core->loads.query_parts : 0;
     load->place_parts = smaller(flight->place_parts, room);
     core->loads.query_parts += load->place_parts;
-    free_parts(core, flight->share, flight->place_parts - load->place_parts);
+    free_parts(core, flight->lane, flight->place_parts - load->place_parts);
     flight->place_parts = 0;
 }
 
@@ -519,9 +518,9 @@ static void take_over_place(struct core *core, struct load *load, struct flight 
 static void begin_query(struct core *core, struct load *load, struct flight *flight)
 {
     const struct load *other = loads_is_alone(load) ? NULL : load->mate_prev;
-    load->share = core->loads.served = other != NULL ? other->share : flight->share;
+    load->lane = core->loads.served = other != NULL ? other->lane : flight->lane;
     load->on_thread = true;
-    core->loads.queries[load->share] += other == NULL;
+    core->loads.queries[load->lane] += other == NULL;
     core->loads.threads_used += other == NULL;
     if (permits_exist(core))
         load->permit = other != NULL ? other->permit : permits_use(core);
@@ -591,12 +590,12 @@ static void free_place(struct core *core, struct load *load)
 {
     if (load->outer == NULL) {
         if (loads_is_alone(load)) {
-            core->loads.queries[load->share]--;
+            core->loads.queries[load->lane]--;
             if (load->permit != NULL)
                 permits_query_over(core, load->permit);
         }
         core_counts(core, load->kind)->loads_running--;
-        free_parts(core, load->share, load->place_parts);
+        free_parts(core, load->lane, load->place_parts);
     }
     leave_batch(load);
     DL_DELETE(core->loads.running, load);

@@ -21,7 +21,7 @@
  *            the oldest that may start takes with it what is queued of the same policy, up to batch_max, whatever
  *            requests it is for; users first, so refreshes fill what they leave free. Alone it is no batch.
  *            A batch is one query. It has one worker, one permit and at most one place until its last load is over,
- *            and counts for the share of the flight that it began with. No key is in it twice, but in mode OFF.
+ *            and counts for the lane of the flight that it began with. No key is in it twice, but in mode OFF.
  *            It is one query, and no transaction: each load ends for itself. Where all fail because of what was asked,
  *            nobody knows which key that is about: the query goes on as two halves, each of which joins no other flight,
  *            until a key stands alone, or all are to blame (halves.h).
@@ -29,12 +29,12 @@
  *            needs may wait for a neighbour), what the policy says, and everything in mode OFF.
  * Passing    Loads of which each is for one request (pass.h) queue for at most half of the places that may queue, so
  *            that other keys find one. Of one key there may be many.
- * Shares     Single and many: what at least one waiter asked for by itself, and what was only asked for in a get of
- *            many. Each share has as many places and waiters as the configuration says, so neither is refused for
- *            what the other holds. A free worker goes to the share with fewer queries running, alternately if they
- *            are equal. So either share gets half of the workers as they become free (with one worker every other
+ * Lanes      Single and many: what at least one waiter asked for by itself, and what was only asked for in a get of
+ *            many. Each lane has as many places and waiters as the configuration says, so neither is refused for
+ *            what the other holds. A free worker goes to the lane with fewer queries running, alternately if they
+ *            are equal. So either lane gets half of the workers as they become free (with one worker every other
  *            query), and no worker is idle while a flight is queued. Refreshes and permits follow the same rule.
- *            A key asked for in both ways is loaded as a single one, unless it is queued and that share is full.
+ *            A key asked for in both ways is loaded as a single one, unless it is queued and that lane is full.
  */
 #ifndef GUARD_LOADS_H
 #define GUARD_LOADS_H
@@ -55,10 +55,10 @@ enum queue {
     QUEUES,
 };
 
-enum share {
-    SHARE_SINGLE,
-    SHARE_MANY,
-    SHARES,
+enum lane {
+    LANE_SINGLE,
+    LANE_MANY,
+    LANES,
 };
 
 /* A load outlives its flight when the flight had to give it up. */
@@ -75,7 +75,7 @@ struct load {
     uint64_t hold_until_us; /* deferred: its place and its permit come back then, whatever happens */
     struct alarm hold;
     uint64_t batch;        /* one query with those of the same; 0: a query of its own */
-    enum share share;      /* of its query */
+    enum lane lane;        /* of its query */
     uint32_t place_parts;  /* 0: nested, or its query has a place without it */
     struct permit *permit; /* of its query; NULL: it runs without, or in another load's place */
     bool on_thread;        /* of loads.threads_used; one of a batch stands for all of it */
@@ -99,15 +99,15 @@ struct load {
 };
 
 struct loads {
-    struct flight *queues[QUEUES][SHARES]; /* oldest first */
-    uint64_t parts_used[SHARES];           /* of places, each <= max_loads + load_queue */
-    uint64_t passing_parts[SHARES];        /* of those, of passing flights that are queued */
-    uint32_t passing;                      /* flights that pass */
-    uint32_t waiters[SHARES];              /* each <= max_waiters */
-    uint32_t queries[SHARES];              /* running: a batch is one; together <= max_loads */
-    enum share served;                     /* whose query began last */
-    uint32_t threads_used;                 /* by queries that are not deferred; <= load_threads */
-    struct load *running;                  /* given-up ones too */
+    struct flight *queues[QUEUES][LANES]; /* oldest first */
+    uint64_t parts_used[LANES];           /* of places, each <= max_loads + load_queue */
+    uint64_t passing_parts[LANES];        /* of those, of passing flights that are queued */
+    uint32_t passing;                     /* flights that pass */
+    uint32_t waiters[LANES];              /* each <= max_waiters */
+    uint32_t queries[LANES];              /* running: a batch is one; together <= max_loads */
+    enum lane served;                     /* whose query began last */
+    uint32_t threads_used;                /* by queries that are not deferred; <= load_threads */
+    struct load *running;                 /* given-up ones too */
     struct load *by_id[LOADS_SLOTS], *by_key[LOADS_SLOTS];
     uint64_t forgotten; /* deferred loads that were over here before they were finished */
     uint64_t visit;     /* searches so far */
@@ -131,10 +131,10 @@ struct loads {
 void loads_count_acquire(struct flight *flight, bool pending);
 
 /* Of a flight without a place: that of its first waiter. */
-void loads_choose_share(struct flight *flight, bool of_many);
+void loads_choose_lane(struct flight *flight, bool of_many);
 /* Passing flights have not queued for their half yet; or it does not pass. */
 bool loads_may_queue(const struct flight *flight);
-/* A place of its share, among workers and queue, taken before anything that may lead to a load. False: full. */
+/* A place of its lane, among workers and queue, taken before anything that may lead to a load. False: full. */
 bool loads_take_place(struct flight *flight);
 void loads_give_place(struct flight *flight);
 
@@ -144,8 +144,8 @@ void loads_dequeue(struct flight *flight);
 bool loads_is_for_user(const struct flight *flight);
 /* Who waits for it may have changed: into the queue where it belongs, if it is in one. */
 void loads_requeue(struct flight *flight);
-/* The refresh of this share that was queued last and has no user. NULL: none. */
-struct flight *loads_last_refresh(const struct core *core, enum share share);
+/* The refresh of this lane that was queued last and has no user. NULL: none. */
+struct flight *loads_last_refresh(const struct core *core, enum lane lane);
 
 /* Queries that could run, and that only wait for permits: what may leave together is counted in full queries, and what is
  * left over as one. */

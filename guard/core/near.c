@@ -3,7 +3,7 @@
 #include "near.h"
 #include "../base/table.h"
 #include "../base/tags.h"
-#include "outage.h"
+#include "keep.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -464,11 +464,6 @@ static bool near_settle(const struct near_lookup *lookup, const struct place *pl
     return settled;
 }
 
-static bool near_fits(const struct shard *shard, const struct near_entry *entry, size_t key_bytes)
-{
-    return near_bytes_of(entry, key_bytes) <= shard->max_bytes / LARGEST_SHARE;
-}
-
 /* spare_ms: as in near_life. */
 static void near_put_for(const struct near_lookup *lookup, uint64_t until_us, uint32_t spare_ms,
                          const struct near_entry *entry)
@@ -477,7 +472,8 @@ static void near_put_for(const struct near_lookup *lookup, uint64_t until_us, ui
     const struct place place = near_place_of(lookup->near, lookup->hash);
     struct shard *shard = place.shard;
     struct item *item = NULL, *gone = NULL, *old = NULL;
-    if (lookup->token == NEAR_TOKEN_NONE || !near_fits(shard, entry, lookup->key_bytes) ||
+    if (lookup->token == NEAR_TOKEN_NONE ||
+        near_bytes_of(entry, lookup->key_bytes) > shard->max_bytes / LARGEST_SHARE ||
         near_settle(lookup, &place, until_us, spare_ms, entry) ||
         (item = near_new_item(lookup->key, lookup->key_bytes, until_us, entry)) == NULL)
         return;

@@ -6,7 +6,7 @@
  *     near_answer()                a hit, or a lookup is made:
  *     near_look_up()               before it is sent, so that no message after it is missed
  *     near_keep()                  its answer has come; near for near_ms from when it was sent
- *     near_kept()                  it cannot be sent, is not answered, or does not run: what is there may do (outage.h)
+ *     near_kept()                  it cannot be sent, is not answered, or does not run: what is there may do (keep.h)
  *     near_touched()               all that was published before this instant has been heard
  *     near_invalidation_begins()   this process invalidates: what it has looked up so far is gone
  *     near_invalidation_ends()     and what was looked up before the deletion ran in Redis

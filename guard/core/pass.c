@@ -24,7 +24,7 @@ static void pass_set_apart(struct core_waiter *waiter)
         core_answer(waiter, &(struct guard_result){.status = GUARD_NO_MEMORY});
         return;
     }
-    loads_choose_share(own, waiter->of_many);
+    loads_choose_lane(own, waiter->of_many);
     pass_move(waiter, own);
     flight_bypass(own);
 }

@@ -12,7 +12,7 @@
  * A permit is for one query at a time: that of a load, or of a batch. It is requested once a worker is free and a load
  * is queued or expected, so that neither a worker nor a permit waits for the other for long; the loads stay queued
  * meanwhile, and their leases go on being renewed. Permits are alike: which load gets one is decided when it comes, users
- * before refreshes, the two shares as they get workers (loads.h).
+ * before refreshes, the two lanes as they get workers (loads.h).
  *
  * Expected   It is requested in one write with the first acquire of a user's lease; while permits are short only as
  *            `chances` allow. One that comes before the lease does waits for that answer, and goes back if it brings none.

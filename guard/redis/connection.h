@@ -28,10 +28,7 @@
  * Sentinels have named the master: redis/place.h.
  *
  * Threads    All functions only on the thread of the loop; a place and the counters on any.
- * Callbacks  May call every function here. connection_close() and connection_reset() answer what is pending, from
- *            inside the call, or right after the callback in which they were called.
- * Signals    Nothing raises SIGPIPE, on whatever thread the loop runs.
- * Secrets    No text given out contains the password, not even one that the server echoes.
+ * Callbacks, Signals, Secrets   as redis/redis.h has it.
  */
 #ifndef GUARD_REDIS_CONNECTION_H
 #define GUARD_REDIS_CONNECTION_H
@@ -74,10 +71,7 @@ struct connection_config {
 
 /* Starts connecting. NULL: no memory. */
 struct redis_connection *connection_open(struct guard_host *host, const struct connection_config *config);
-/* Answers everything pending (UNSENT or UNKNOWN), then frees and calls `closed` once, soon (host.h); from then on it
- * has nothing on the loop. A DNS lookup that is still running cannot be interrupted: it outlives `closed`, touches
- * nothing of the connection or the loop, and frees itself when it returns (base/resolve.h says how many there may
- * be). */
+/* As redis_close(). */
 void connection_close(struct redis_connection *connection, void (*closed)(void *context), void *context);
 
 bool connection_is_up(const struct redis_connection *connection);
@@ -101,14 +95,11 @@ void connection_redirected(struct redis_connection *connection, uint64_t deadlin
 bool connection_send(struct redis_connection *connection, size_t argc, const char *const *argv,
                      const size_t *argv_bytes, redis_replied *replied, void *context);
 
-/* As GET, but only a master that works answers: `replied` never has a value of another's. */
+/* As redis_send_get(). */
 bool connection_send_get(struct redis_connection *connection, const char *name, size_t name_bytes,
                          redis_replied *replied, void *context);
 
-/* The script of that number in its config by EVALSHA; on NOSCRIPT the same arguments again by EVAL, which is
- * safe because nothing ran. Within one limit_ms in all. EVAL at once while the digest is not known: before
- * the first greeting, or if the login may not SCRIPT LOAD. argv is the keys, then the arguments,
- * REDIS_SCRIPT_ARGS_MAX at most. */
+/* As redis_run(). */
 bool connection_run(struct redis_connection *connection, unsigned script, size_t key_count, size_t argc,
                     const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context);
 

@@ -171,13 +171,6 @@ static size_t look_near(struct guard *guard, const struct guard_request *request
     return missing;
 }
 
-/* Values that no request was accepted for. */
-static void drop_near(const struct guard_request *request, struct guard_result *results)
-{
-    for (size_t i = 0; i < request->count && results != NULL; i++)
-        guard_value_unref(&results[i].value);
-}
-
 /* ---- making gets ---- */
 
 /* What a request becomes, before it is accepted. */
@@ -376,7 +369,8 @@ enum guard_status ask(struct guard *guard, const struct guard_request *request,
     }
     if (status != GUARD_OK) {
         discard_asking(&asking);
-        drop_near(request, results);
+        for (size_t i = 0; i < request->count && results != NULL; i++)
+            guard_value_unref(&results[i].value); /* near ones, of a request that was not accepted */
     }
     return status;
 }

@@ -277,11 +277,6 @@ static struct call *new_call(struct guard *guard, const struct core_action *acti
 
 /* ---- a script that waits for its companion ---- */
 
-static bool waits_for_keep(const struct guard *guard, const struct core_action *action)
-{
-    return guard->protocol.in_cluster && brings_tags(action);
-}
-
 static struct later_store *new_later_store(const struct call *call, const struct core_action *action)
 {
     struct later_store *later = calloc(1, sizeof *later);
@@ -324,7 +319,7 @@ bool calls_send(struct guard *guard, const struct core_action *action, calls_rep
         return false;
     call->awaited = 1;
     const struct protocol *protocol = action->kind == CORE_INVALIDATE ? &guard->answering : &guard->protocol;
-    if (waits_for_keep(guard, action)) {
+    if (guard->protocol.in_cluster && brings_tags(action)) {
         call->sent = send_keep_first(call, action);
     } else {
         send_companion(call, action);

@@ -149,13 +149,6 @@ static void end_run(struct clear *clear)
     run_clear(clear);
 }
 
-/* Its callers have given up. */
-static void stop_run(struct clear *clear)
-{
-    clear->running = clear->again = false;
-    run_clear(clear);
-}
-
 /* It can only be on behalf of those that have been answered UNKNOWN: one that was asked for before that may be meant for
  * what was stored behind the cursor. */
 static bool may_go_on(const struct clear *clear)
@@ -200,12 +193,14 @@ static void take_step(struct clear *clear)
     unsigned first = 0;
     struct redis *redis = clear->sweep.redis;
     bool known = redis_next_shard(redis, &first); /* a master */
-    if (!is_wanted(clear))
-        stop_run(clear);
-    else if (known && !find_shard(clear) && redis_map_changes(redis) == clear->map)
+    if (!is_wanted(clear)) {                      /* its callers have given up */
+        clear->running = clear->again = false;
+        run_clear(clear);
+    } else if (known && !find_shard(clear) && redis_map_changes(redis) == clear->map) {
         end_run(clear);
-    else if (!known || clear->pass == PASSES || !sweep_step(&clear->sweep))
+    } else if (!known || clear->pass == PASSES || !sweep_step(&clear->sweep)) {
         pause_clear(clear);
+    }
 }
 
 static void on_clear_pause(void *context)

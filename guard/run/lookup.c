@@ -18,7 +18,6 @@
 #include "../base/load_id.h"
 #include "../core/keep.h"
 #include "../core/near.h"
-#include "../core/outage.h"
 #include "../wire/envelope.h"
 #include "callback.h"
 #include "expire.h"

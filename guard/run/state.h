@@ -53,7 +53,7 @@ struct tag_batch;
 struct tag_memory;
 struct workers;
 
-/* What the host's hook has not heard yet: events.h. */
+/* What the host's hook has not heard yet: numbers.h. */
 struct told_event;
 struct events {
     struct told_event *first, *last; /* owned */

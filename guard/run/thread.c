@@ -10,7 +10,6 @@
 #include "calls.h"
 #include "clear.h"
 #include "connected.h"
-#include "events.h"
 #include "kind.h"
 #include "lookup.h"
 #include "loop.h"
@@ -554,13 +553,6 @@ static void tell_numbers(struct guard *guard)
         events_tell_all(guard);
 }
 
-/* What the answered gets have loaded goes on from here. */
-static void end_shadows(struct guard *guard)
-{
-    perform_shadow(guard);
-    tell_numbers(guard);
-}
-
 /* After every batch of events: do what the core wants, tell what happened, return what was answered. An answer is in the
  * counters before its callback runs, and before the host hears of its load. */
 static void after_events(struct guard *guard)
@@ -570,8 +562,10 @@ static void after_events(struct guard *guard)
     perform_all(guard);
     tell_numbers(guard);
     tell_answered(guard);
-    if (guard->shadow != NULL)
-        end_shadows(guard);
+    if (guard->shadow != NULL) { /* what the answered gets have loaded goes on from here */
+        perform_shadow(guard);
+        tell_numbers(guard);
+    }
     tell_invalidated(guard);
     set_timer(guard);
     if (core_turn_due(guard->core) || guard->sweep_due)

@@ -14,7 +14,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ARGS_MAX = 20, NAMES_MAX = 2 * GUARD_TAGS_MAX, NUMBERS_MAX = 3, NUMBER_SIZE = 24 };
+enum {
+    ARGS_MAX = 20,
+    NAMES_MAX = 2 * GUARD_TAGS_MAX,
+    NUMBERS_MAX = 3,
+    NUMBER_SIZE = 24,
+    FAILURE_TEXT_SIZE = 48
+};
 
 _Static_assert((int)ARGS_MAX <= (int)REDIS_SCRIPT_ARGS_MAX, "they may be run");
 
@@ -82,6 +88,8 @@ struct script_call {
     char numbers[NUMBERS_MAX][NUMBER_SIZE];
     char message[MESSAGE_SIZE];
     char born[TAGS_CLOCK_BYTES + 1];
+    char letters[4];
+    char failure[FAILURE_TEXT_SIZE];
     char *entry; /* owned; NULL: none */
 };
 
@@ -249,9 +257,10 @@ static const char *named_in(const struct core_action *action)
     return action->refused;
 }
 
-static void give_acquire(struct script_call *call, char letters[4])
+static void give_acquire(struct script_call *call)
 {
     const struct core_action *action = call->action;
+    char *letters = call->letters;
     letters[0] = (char)action->lookup;
     letters[2] = wait_letter(call->protocol, action->waits);
     letters[1] = letters[3] = '\0';
@@ -293,21 +302,22 @@ static bool give_store(struct script_call *call)
 }
 
 /* What the failure lease says: why, and behind a space which load it was. */
-enum { FAILURE_CODE_SIZE = 48 };
-static const char *failure_code(const struct core_action *action, char code[FAILURE_CODE_SIZE])
+static const char *failure_text(struct script_call *call)
 {
+    const struct core_action *action = call->action;
     if (action->too_big)
         return TOO_BIG;
     if (action->failure == GUARD_FAILURE_NONE)
         return "";
     if (action->load == 0)
         return guard_failure_name(action->failure);
-    snprintf(code, FAILURE_CODE_SIZE, "%s %016" PRIx64, guard_failure_name(action->failure), action->load);
-    return code;
+    snprintf(call->failure, sizeof call->failure, "%s %016" PRIx64, guard_failure_name(action->failure),
+             action->load);
+    return call->failure;
 }
 
 /* False: no memory. */
-static bool give_release(struct script_call *call, char code[FAILURE_CODE_SIZE])
+static bool give_release(struct script_call *call)
 {
     const struct core_action *action = call->action;
     size_t bytes = 0;
@@ -318,7 +328,7 @@ static bool give_release(struct script_call *call, char code[FAILURE_CODE_SIZE])
     add_keys(call, action->key.encoded, "lew");
     add_text(call, action->token);
     add_message(call, MESSAGE_RELEASED);
-    add_text(call, failure_code(action, code));
+    add_text(call, failure_text(call));
     add_number(call, action->failure_ms);
     add(call, call->entry != NULL ? call->entry : "", bytes);
     if (action->abandoned_ms > 0)
@@ -378,52 +388,40 @@ static bool run_call(struct redis *redis, enum script script, const struct scrip
     return redis_run(redis, script, call->key_count, call->count, call->at, call->bytes, replied, context);
 }
 
-/* What must not be lost once it is confirmed. */
-static bool run_call_replicated(struct redis *redis, enum script script, const struct script_call *call,
-                                redis_replied *replied, void *context)
+/* Which script it is, with all that it is given. SCRIPT_COUNT: none, or no memory. */
+static enum script give(struct script_call *call)
 {
-    return redis_run_replicated(redis, script, call->key_count, call->count, call->at, call->bytes, replied,
-                                context);
-}
-
-static bool send_call(struct script_call *call, struct redis *redis, redis_replied *replied, void *context)
-{
-    char letters[4], code[FAILURE_CODE_SIZE];
     switch (call->action->kind) {
     case CORE_ACQUIRE:
-        give_acquire(call, letters);
-        return run_call(redis, SCRIPT_ACQUIRE, call, replied, context);
+        give_acquire(call);
+        return SCRIPT_ACQUIRE;
     case CORE_RENEW:
         give_renew(call);
-        return run_call(redis, SCRIPT_RENEW, call, replied, context);
+        return SCRIPT_RENEW;
     case CORE_FILL:
-        return give_store(call) && run_call(redis, SCRIPT_FILL, call, replied, context);
+        return give_store(call) ? SCRIPT_FILL : SCRIPT_COUNT;
     case CORE_TOUCH:
-        return give_store(call) && run_call(redis, SCRIPT_TOUCH, call, replied, context);
+        return give_store(call) ? SCRIPT_TOUCH : SCRIPT_COUNT;
     case CORE_RELEASE:
-        return give_release(call, code) && run_call(redis, SCRIPT_RELEASE, call, replied, context);
+        return give_release(call) ? SCRIPT_RELEASE : SCRIPT_COUNT;
     case CORE_INVALIDATE:
-        if (call->action->of_tag) {
-            give_tag_invalidate(call);
-            return run_call_replicated(redis, SCRIPT_TAG_INVALIDATE, call, replied, context);
-        }
-        give_invalidate(call);
-        return run_call_replicated(redis, SCRIPT_INVALIDATE, call, replied, context);
+        (call->action->of_tag ? give_tag_invalidate : give_invalidate)(call);
+        return call->action->of_tag ? SCRIPT_TAG_INVALIDATE : SCRIPT_INVALIDATE;
     case CORE_PERMIT_ACQUIRE:
         give_permit(call);
-        return run_call(redis, SCRIPT_PERMIT_ACQUIRE, call, replied, context);
+        return SCRIPT_PERMIT_ACQUIRE;
     case CORE_PERMIT_RENEW:
         give_permit_renew(call);
-        return run_call(redis, SCRIPT_PERMIT_RENEW, call, replied, context);
+        return SCRIPT_PERMIT_RENEW;
     case CORE_PERMIT_RELEASE:
         give_permit(call);
-        return run_call(redis, SCRIPT_PERMIT_RELEASE, call, replied, context);
+        return SCRIPT_PERMIT_RELEASE;
     case CORE_LOAD:
     case CORE_CANCEL:
     case CORE_FORGET:
         break;
     }
-    return false;
+    return SCRIPT_COUNT;
 }
 
 bool protocol_send(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
@@ -433,7 +431,11 @@ bool protocol_send(const struct protocol *protocol, struct redis *redis, const s
     if (action->kind == CORE_INVALIDATE && !action->of_tag && action->by_delete && !protocol->waits)
         return deletion_send(redis, protocol->name_space, protocol->channel, &action->key, replied, context);
     begin_call(&call, protocol, action);
-    bool sent = send_call(&call, redis, replied, context);
+    enum script script = give(&call);
+    /* an invalidation must not be lost once it is confirmed */
+    bool sent = script != SCRIPT_COUNT &&
+                (action->kind == CORE_INVALIDATE ? redis_run_replicated : redis_run)(
+                    redis, script, call.key_count, call.count, call.at, call.bytes, replied, context);
     free(call.entry);
     return sent;
 }

@@ -723,8 +723,8 @@ void check_queues(struct sim *sim, const struct process *process)
 {
     const struct loads *loads = &process->core->loads;
     for (int queue = QUEUE_USERS; queue < QUEUES; queue++) {
-        for (int share = 0; share < SHARES; share++) {
-            const struct flight *flight = loads->queues[queue][share];
+        for (int lane = 0; lane < LANES; lane++) {
+            const struct flight *flight = loads->queues[queue][lane];
             for (; flight != NULL; flight = flight->queue_next)
                 if (loads_is_for_user(flight) != (queue == QUEUE_USERS))
                     sim_fail(sim, "p%u: a load waits among %s, and its waiters say otherwise", process->index,

@@ -17,7 +17,7 @@
  *          that was published before it was sent has been heard, but for messages that were lost
  */
 #include "guard/base/load_id.h"
-#include "guard/core/outage.h"
+#include "guard/core/keep.h"
 #include "sim.h"
 #include <stdlib.h>
 #include <string.h>

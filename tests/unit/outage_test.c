@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* outage_test.c - what answers in place of Redis: until when, for whom, and what voids it. The test is the clock. */
+#include "guard/core/keep.h"
 #include "guard/core/near.h"
-#include "guard/core/outage.h"
 #include "tests/support/test.h"
 
 enum { MIB = 1 << 20, MS = 1000, SPAN_MS = 5000, SPAN_US = SPAN_MS * MS, LONG_MS = 600000 };
