@@ -109,10 +109,11 @@ TEST(the_headers_stand_alone_in_c_and_in_cpp_with_the_same_defaults, P147)
         "memcmp(&request, &c_request, sizeof request) || memcmp(&locks, &c_locks, sizeof locks);\n}\n",
         HEADERS);
     write_file("alone.cc", text);
-    assert_true(shell(
-        "for std in c99 c11 c17; do cc -std=$std -Wall -Wextra -Wpedantic -Werror -c alone.c; "
-        "for adapter in guard/adapters/*.h; do cc -std=$std -Wall -Wextra -Wpedantic -Wconversion -Wshadow "
-        "-Werror -Iguard -fsyntax-only -x c -include $adapter /dev/null; done; done"));
+    /* uv.h names what is POSIX's */
+    assert_true(shell("for std in c99 c11 c17; do cc -std=$std -Wall -Wextra -Wpedantic -Werror -c alone.c; "
+                      "for adapter in guard/adapters/*.h; do cc -std=$std -D_GNU_SOURCE -Wall -Wextra "
+                      "-Wpedantic -Wconversion "
+                      "-Wshadow -Werror -Iguard -fsyntax-only -x c -include $adapter /dev/null; done; done"));
     defaults_are_the_same("g++");
 }
 
@@ -200,7 +201,8 @@ TEST(locks_may_be_copied_alone, P127)
     assert_true(shell(
         "mkdir -p alone/guard/wire/scripts; cd alone; cp -r ../guard/guard.mk ../guard/guard.h "
         "../guard/advanced.h ../guard/host.h ../guard/locks.h "
-        "../guard/adapters ../guard/base ../guard/redis ../guard/locks guard; cp ../guard/wire/scripts/embed.sh "
+        "../guard/adapters ../guard/base ../guard/redis ../guard/locks guard; cp "
+        "../guard/wire/scripts/embed.sh "
         "guard/wire/scripts; "
         "cp ../guard/example/nightly.c .; "
         "printf 'GUARD_LOCKS_WITH =\nGUARD_TLS =\ninclude guard/guard.mk\nCPPFLAGS += -Iguard\nnightly: "
