@@ -21,7 +21,6 @@ enum {
     MAX_VALUE_MS = 3600000,
     FAILURE_MS = 20000,
     TEXT_SIZE = 512,
-    TOKEN_SIZE = 96,
 };
 
 /* ---- names, tokens, envelopes ---- */
