@@ -18,6 +18,7 @@
 #ifndef LOAD_HERD_BURST_H
 #define LOAD_HERD_BURST_H
 
+#include "load/base/rank.h"
 #include "load/herd/record.h"
 #include "load/herd/work.h"
 
@@ -86,6 +87,9 @@ bool burst_open(const struct burst_options *options, struct burst **out);
 
 /* One round. False only if it could not be run at all; failed requests are results. */
 bool burst_run(struct burst *burst);
+
+/* How far it is; any thread, until burst_close(). *waiting: due, and not over. */
+void burst_watch(const struct burst *burst, uint64_t *waiting, uint64_t counts[static RANK_BUCKETS]);
 
 /* connection_count of them, by connection; valid until the next burst_run() or burst_close(). */
 const struct burst_answer *burst_answers(const struct burst *burst);

@@ -125,6 +125,11 @@ uint64_t witness_loads_now(struct witness *witness)
     return witness->follow != NULL ? witness_follow_count(witness->follow) : 0;
 }
 
+uint64_t witness_loads_of(struct witness *witness, uint64_t from, uint64_t first, uint64_t last)
+{
+    return witness->follow != NULL ? witness_follow_count_of(witness->follow, from, first, last) : 0;
+}
+
 void witness_close(struct witness **slot)
 {
     struct witness *witness = *slot;

@@ -52,5 +52,8 @@ void witness_close(struct witness **witness);
 
 /* Loads that have begun since witness_begin(), some 10 ms ago; LOG only, otherwise 0. Any thread. */
 uint64_t witness_loads_now(struct witness *witness);
+/* Of those behind the first `from` of them: those whose key begins with a number from `first` to `last`, or with
+ * an array of which that is the first. */
+uint64_t witness_loads_of(struct witness *witness, uint64_t from, uint64_t first, uint64_t last);
 
 #endif

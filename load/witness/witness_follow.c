@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,8 @@ struct witness_follow {
     const char *path, *statement; /* lent */
     struct tail *tail;            /* owned */
     struct ticker ticker;
-    struct witness_log log; /* the ticker's while it runs */
+    struct witness_log log; /* the ticker's while it runs; its loads under lock, so that others can look */
+    pthread_mutex_t lock;
     _Atomic uint64_t load_count;
     bool is_marked;  /* statements of ours are logged */
     bool knows_text; /* loads were in the log before the run */
@@ -61,7 +63,9 @@ static void take(void *context, const char *bytes, size_t count)
 
 static bool read_on(struct witness_follow *follow)
 {
+    pthread_mutex_lock(&follow->lock);
     bool any = tail_read(follow->tail, take, &follow->log);
+    pthread_mutex_unlock(&follow->lock);
     atomic_store(&follow->load_count, follow->log.load_count);
     return any;
 }
@@ -116,6 +120,7 @@ bool witness_follow_open(const char *path, const char *statement, struct witness
     }
     follow->path = path;
     follow->statement = statement;
+    pthread_mutex_init(&follow->lock, NULL);
     witness_log_init(&follow->log, statement);
     if (tail_open(path, HISTORY_BYTES, &follow->tail, why)) {
         read_on(follow);
@@ -193,6 +198,19 @@ bool witness_follow_begin(struct witness_follow *follow, struct witness_postgres
 uint64_t witness_follow_count(struct witness_follow *follow)
 {
     return atomic_load(&follow->load_count);
+}
+
+uint64_t witness_follow_count_of(struct witness_follow *follow, uint64_t from, uint64_t first, uint64_t last)
+{
+    uint64_t count = 0;
+    pthread_mutex_lock(&follow->lock);
+    for (uint64_t i = from; i < follow->log.load_count; i++) {
+        const char *text = follow->log.loads[i].key; /* "7, ...", or an array, "{7,8}, ..." */
+        uint64_t key = strtoull(text + (text[0] == '{'), NULL, 10);
+        count += key >= first && key <= last;
+    }
+    pthread_mutex_unlock(&follow->lock);
+    return count;
 }
 
 /* ---- end ---- */

@@ -31,6 +31,8 @@ bool witness_follow_begin(struct witness_follow *follow, struct witness_postgres
 
 /* Loads so far; any thread. */
 uint64_t witness_follow_count(struct witness_follow *follow);
+/* As witness_loads_of(); any thread. */
+uint64_t witness_follow_count_of(struct witness_follow *follow, uint64_t from, uint64_t first, uint64_t last);
 
 /* Returns at once. */
 void witness_follow_end(struct witness_follow *follow);
