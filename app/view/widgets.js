@@ -120,7 +120,7 @@ class History {
 
 class Moving extends Plot {
     /*
-     * series    [{ look, title, of: point => number or null }]
+     * series    [{ look, title, hint, of: point => number or null }]; hint: what it is, for who points at its name
      * isStacked     areas on each other; otherwise lines
      * isLog         from `least` to `most`, one tic a decade
      * text          of a value
@@ -130,7 +130,7 @@ class Moving extends Plot {
         Object.assign(this, { series, isStacked, isLog, least, most, text, at: null, history: null });
         this.cells = series.map(() => html('span', { class: 'value' }, '–'));
         this.when = html('li', { class: 'when' });
-        this.legend = html('ul', { class: 'legend' }, series.map((one, i) => html('li', {},
+        this.legend = html('ul', { class: 'legend' }, series.map((one, i) => html('li', one.hint === undefined ? {} : { title: one.hint },
             html('span', { class: `swatch ${one.look}` }), html('span', { class: 'what' }, one.title), this.cells[i])),
             this.when);
         this.element = html('figure', { class: 'panel' },
@@ -234,11 +234,13 @@ class Moving extends Plot {
             return path(`area ${one.look}`, `M${[...above, ...below].join('L')}Z`);
         });
     }
+    /* There is none where nothing was: a point alone is a dot. */
     curves(run) {
         return this.series.map(one => {
-            const drawn = run.filter(point => one.of(point) !== null);
-            const places = drawn.map(point => `${this.x(point.at).toFixed(1)} ${this.y(one.of(point)).toFixed(1)}`);
-            return path(`curve ${one.look}`, places.length === 0 ? '' : `M${places.join('L')}${places.length === 1 ? 'h0.1' : ''}`);
+            const place = point => `${this.x(point.at).toFixed(1)} ${this.y(one.of(point)).toFixed(1)}`;
+            const goesOn = i => i > 0 && one.of(run[i - 1]) !== null;
+            return path(`curve ${one.look}`, run.map((point, i) =>
+                one.of(point) === null ? '' : goesOn(i) ? `L${place(point)}` : `M${place(point)}h0.1`).join(''));
         });
     }
 
@@ -262,7 +264,7 @@ const loadsPlot = () => new Moving('Loads per second', 'Each is one query in the
     series: [{ look: 'load', title: 'loads', of: point => point.loads }, { look: 'failed', title: 'failed', of: point => point.failed }] });
 const waitersPlot = () => new Moving('Waiting', 'Requests that wait for a load, and flights: keys that they wait for.', {
     text: countText, series: [{ look: 'waiters', title: 'requests', of: point => point.sample.waiters },
-        { look: 'flight', title: 'flights', of: point => point.sample.flights }] });
+        { look: 'flight', title: 'flights', hint: 'A flight: one load, or one wait for it, of one key in one process', of: point => point.sample.flights }] });
 const latencyPlot = bounds => new Moving('Time to an answer', 'What half of the answers, and 99 % of them, took at most.', {
     isLog: true, least: bounds[0] / 2.5, most: 2 * bounds[bounds.length - 1], text: us => boundText(us, bounds),
     series: [{ look: 'p50', title: 'half within', of: point => point.p50 }, { look: 'p99', title: '99 % within', of: point => point.p99 }] });
@@ -310,15 +312,15 @@ const runningRows = sample => sample.running.map(({ key, load, for_ms, waiters }
 const hotRows = sample => sample.hot.map(({ key, saved }) => ({
     key, value: countText(saved), share: saved / sample.hot[0].saved, look: 'cache' }));
 
-/* [[what, value]]; rows whose value is null are left out. */
+/* [[what, value, hint]]; rows whose value is null are left out. */
 class Facts {
     constructor(title) {
         this.list = html('dl', { class: 'facts' });
         this.element = html('section', { class: 'panel' }, html('h2', {}, title), this.list);
     }
     show(facts) {
-        this.list.replaceChildren(...facts.filter(([, value]) => value !== null).flatMap(([what, value]) =>
-            [html('dt', {}, what), html('dd', {}, value)]));
+        this.list.replaceChildren(...facts.filter(([, value]) => value !== null).flatMap(([what, value, hint = '']) =>
+            [html('dt', hint === '' ? {} : { title: hint }, what), html('dd', {}, value)]));
     }
 }
 

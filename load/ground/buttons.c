@@ -180,7 +180,15 @@ static char *edited(const json_t *product, json_int_t price)
     return text;
 }
 
-static void tell_price(struct site *site, size_t process, json_int_t price, uint64_t took_us, bool visible)
+/* What the answer to a write says of the caches. */
+static const char *visibility(const json_t *body)
+{
+    return json_is_true(json_object_get(body, "visible"))
+               ? ": the cached copy was gone before that was answered"
+               : "; a cache has not confirmed it yet";
+}
+
+static void tell_price(struct site *site, size_t process, json_int_t price, const struct said *said)
 {
     struct site_look look;
     struct said read;
@@ -190,9 +198,7 @@ static void tell_price(struct site *site, size_t process, json_int_t price, uint
         story_tell(site->story, STORY_RESULT,
                    "The price is %d.%02d (PUT with If-Match to %s, %.0f ms)%s. %s shows %s price.",
                    (int)(price / 100), (int)(price % 100), deed_party_name((enum deed_party)process),
-                   (double)took_us / 1e3,
-                   visible ? ": the cached copy was gone before the PUT was answered"
-                           : "; a cache has not confirmed it yet",
+                   (double)said->answer.total_us / 1e3, visibility(said->body),
                    deed_party_name((enum deed_party)reads),
                    number_of(read.body, "price_cents") == price ? "the new" : "still the old");
     said_clear(&read);
@@ -208,8 +214,7 @@ static void put_price(struct site *site, size_t process, const struct said *read
     snprintf(headers, sizeof headers, "If-Match: %s\r\nContent-Type: application/json\r\n", etag);
     ask(site->ports[process], "PUT", SITE_PATH, headers, text, &said);
     if (said.is_good)
-        tell_price(site, process, price, said.answer.total_us,
-                   json_is_true(json_object_get(said.body, "visible")));
+        tell_price(site, process, price, &said);
     else
         tell_refusal(site, "The PUT was refused", &said);
     said_clear(&said);
@@ -235,9 +240,9 @@ static void change_buy(struct site *site, size_t process)
              clock_wall_us());
     ask(site->ports[process], "POST", SITE_PATH "/purchase", headers, "{\"quantity\":1}", &said);
     if (said.is_good)
-        story_tell(site->story, STORY_RESULT,
-                   "One was bought from %s: %d are left, and no process shows the old stock any more.",
-                   deed_party_name((enum deed_party)process), (int)number_of(said.body, "stock"));
+        story_tell(site->story, STORY_RESULT, "One was bought from %s, %d are left%s.",
+                   deed_party_name((enum deed_party)process), (int)number_of(said.body, "stock"),
+                   visibility(said.body));
     else
         tell_refusal(site, "The purchase was refused", &said);
     said_clear(&said);
@@ -264,15 +269,13 @@ static void drop(struct site *site, size_t process, const char *path, const char
 static void change_expire(struct site *site, size_t process)
 {
     drop(site, process, "/expire?key=" SITE_KEY,
-         "Product 7 has expired: the next requests get the old copy at once, while one process fetches a new "
-         "one.",
+         "Product 7 has expired: what is in the cache is an old copy from now on.",
          "Product 7 was not in the cache: there was nothing to expire.");
 }
 
 static void change_invalidate(struct site *site, size_t process)
 {
-    drop(site, process, "/invalidate?key=" SITE_KEY,
-         "Product 7 was dropped from the cache: the next requests have to wait for it.",
+    drop(site, process, "/invalidate?key=" SITE_KEY, "Product 7 was dropped from the cache.",
          "Product 7 was not in the cache: there was nothing to drop.");
 }
 

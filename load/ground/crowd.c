@@ -8,8 +8,8 @@
 #include "load/herd/cache_status.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,94 +22,130 @@ enum {
     WORDS_BYTES = 200,
 };
 
-/* Which process of those that are asked serves a connection, and its answers. */
+/* Connections are dealt to the processes that are asked in turn. */
 struct crowd {
     struct site *site;
     const struct rush *rush;
+    enum deed_party parties[DEED_PROCESSES]; /* of the targets */
     struct burst_target targets[DEED_PROCESSES];
     size_t target_count;
-    uint32_t first_product;
-    uint64_t queries_before, loads_before[DEED_PROCESSES];
+    uint64_t queries_before;
     double saved_before;
 };
 
 /* ---- before ---- */
 
-static double metric(const struct site *site, size_t process, const char *name)
+static uint32_t products_of(const struct rush *rush)
 {
-    const struct stack_catalogd catalogd = {.ops_port = site->ops_ports[process]};
-    double value = stack_catalogd_metric(&catalogd, name);
-    return value > 0 ? value : 0;
+    return rush->is_many ? RUSH_PRODUCTS : 1;
+}
+
+static uint64_t queries_since(struct site *site, const struct rush *rush, uint64_t before)
+{
+    return site_queries_for(site, before, SITE_PRODUCT, SITE_PRODUCT + products_of(rush) - 1);
 }
 
 static double saved_now(const struct site *site, const struct site_look *look)
 {
     double saved = 0;
-    for (size_t i = 0; i < DEED_PROCESSES && strcmp(look->mode, "shadow") == 0; i++)
-        saved += metric(site, i, "guard_shadow_saved_total");
+    for (size_t i = 0; i < DEED_PROCESSES && strcmp(look->mode, "shadow") == 0; i++) {
+        const struct stack_catalogd catalogd = {.ops_port = site->ops_ports[i]};
+        saved += fmax(0, stack_catalogd_metric(&catalogd, "guard_shadow_saved_total"));
+    }
     return saved;
 }
 
-static bool invalidate(const struct site *site, size_t process)
+static bool invalidate(const struct site *site, size_t process, uint32_t product)
 {
+    char path[64];
     struct http_answer answer;
     const struct http_request request = {.host = "127.0.0.1",
                                          .port = site->ops_ports[process],
                                          .method = "POST",
-                                         .path = "/invalidate?key=" SITE_KEY,
+                                         .path = path,
                                          .deadline_ms = ASK_LIMIT_MS};
+    snprintf(path, sizeof path, "/invalidate?key=product:%u", (unsigned)product);
     bool dropped = http_ask(&request, &answer) && answer.status == 200;
     http_answer_clear(&answer);
     return dropped;
 }
 
 /*
- * The product is to be cold, as if its time had passed. An invalidation does more: a process that hears of it late takes
+ * The products are to be cold, as if their time had passed. An invalidation does more: a process that hears of it late takes
  * its load for one from before, and loads again. It is what is left where the value is not in a Redis that we can see.
  */
-static void drop_product(const struct site *site, const struct site_look *look)
-{
-    struct shelf *shelf = site->has_near ? NULL : shelf_open(site->redis_url, site->name_space);
-    bool is_dropped = look->health[DEED_REDIS] != DEED_UP || shelf_drop(shelf, SITE_KEY);
-    for (size_t i = 0; !is_dropped && i < DEED_PROCESSES; i++)
-        is_dropped = look->health[i] == DEED_UP && invalidate(site, i);
-    shelf_close(&shelf);
-}
-
-/* Products that nobody has asked for: the next ones of the database, each time. */
-static uint32_t next_products(const struct site *site)
-{
-    static _Atomic uint32_t turn;
-    uint32_t rounds = site->product_count / RUSH_PRODUCTS;
-    return 1 +
-           (atomic_fetch_add(&turn, 1) + 1) % (rounds > 0 ? rounds : 1) * RUSH_PRODUCTS % site->product_count;
-}
-
-static bool gather(struct crowd *crowd, const struct site_look *look)
+static void drop_products(const struct crowd *crowd, const struct site_look *look)
 {
     struct site *site = crowd->site;
-    for (size_t i = 0; i < DEED_PROCESSES; i++) {
-        if (look->health[i] == DEED_UP || look->health[i] == DEED_PAUSED)
-            crowd->targets[crowd->target_count++] = (struct burst_target){"127.0.0.1", site->ports[i]};
-        if (look->health[i] == DEED_UP)
-            crowd->loads_before[i] = (uint64_t)metric(site, i, "guard_loads_started_total");
+    struct shelf *shelf = site->has_near ? NULL : shelf_open(site->redis_url, site->name_space);
+    bool is_up = look->health[DEED_REDIS] == DEED_UP;
+    for (uint32_t product = SITE_PRODUCT; is_up && product < SITE_PRODUCT + products_of(crowd->rush);
+         product++) {
+        char key[32];
+        snprintf(key, sizeof key, "product:%u", (unsigned)product);
+        bool is_dropped = shelf_drop(shelf, key);
+        for (size_t i = 0; !is_dropped && i < DEED_PROCESSES; i++)
+            is_dropped = look->health[i] == DEED_UP && invalidate(site, i, product);
     }
-    if (!crowd->rush->is_warm && !crowd->rush->is_many)
-        drop_product(site, look);
-    crowd->first_product = next_products(site);
-    crowd->saved_before = saved_now(site, look);
-    crowd->queries_before = site_queries(site);
-    if (crowd->target_count == 0)
-        story_tell(site->story, STORY_TROUBLE, "No process is up: start one, then send the crowd.");
-    return crowd->target_count > 0;
+    shelf_close(&shelf);
 }
 
 static void path_of(void *context, uint32_t index, char *path)
 {
     const struct crowd *crowd = context;
-    uint32_t product = crowd->first_product + index / (uint32_t)crowd->target_count % RUSH_PRODUCTS;
-    snprintf(path, BURST_PATH_BYTES, "/products/%u",
-             (unsigned)((product - 1) % crowd->site->product_count + 1));
+    uint32_t product = SITE_PRODUCT + index / (uint32_t)crowd->target_count % products_of(crowd->rush);
+    snprintf(path, BURST_PATH_BYTES, "/products/%u", (unsigned)product);
+}
+
+/* Those that are paused are asked by the crowd alone: somebody would have to wait for them. */
+static void choose_targets(struct crowd *crowd, const struct site_look *look, bool with_paused)
+{
+    crowd->target_count = 0;
+    for (size_t i = 0; i < DEED_PROCESSES; i++) {
+        if (look->health[i] != DEED_UP && (!with_paused || look->health[i] != DEED_PAUSED))
+            continue;
+        crowd->parties[crowd->target_count] = (enum deed_party)i;
+        crowd->targets[crowd->target_count++] = (struct burst_target){"127.0.0.1", crowd->site->ports[i]};
+    }
+}
+
+static struct burst_options options_for(struct crowd *crowd, uint32_t requests)
+{
+    return (struct burst_options){.targets = crowd->targets,
+                                  .target_count = crowd->target_count,
+                                  .connection_count = requests,
+                                  .connect_limit_ms = CONNECT_LIMIT_MS,
+                                  .request_limit_ms = REQUEST_LIMIT_MS,
+                                  .path_of = path_of,
+                                  .path_context = crowd};
+}
+
+/* Each process is asked for each product once. */
+static void warm_products(struct crowd *crowd, const struct site_look *look)
+{
+    struct burst *burst = NULL;
+    choose_targets(crowd, look, false);
+    const struct burst_options options =
+        options_for(crowd, products_of(crowd->rush) * (uint32_t)crowd->target_count);
+    if (crowd->target_count == 0 || !burst_open(&options, &burst))
+        return;
+    burst_run(burst);
+    burst_close(&burst);
+}
+
+static bool gather(struct crowd *crowd, const struct site_look *look)
+{
+    struct site *site = crowd->site;
+    if (crowd->rush->is_warm)
+        warm_products(crowd, look);
+    else
+        drop_products(crowd, look);
+    choose_targets(crowd, look, true);
+    crowd->saved_before = saved_now(site, look);
+    crowd->queries_before = site_queries(site);
+    if (crowd->target_count == 0)
+        story_tell(site->story, STORY_TROUBLE, "No process is up: start one, then send the crowd.");
+    return crowd->target_count > 0;
 }
 
 /* On the burst's thread, which waits for answers meanwhile. */
@@ -124,53 +160,59 @@ static void order_hit(void *context)
 
 /* ---- afterwards ---- */
 
-/* Until no further query has begun for a moment; beside a steady rate that would not end. */
-static uint64_t settled_queries(struct site *site)
+/* Until no further query for the crowd's products has begun for a moment. */
+static uint64_t settled_queries(const struct crowd *crowd)
 {
-    struct site_look look;
-    site_look_at(site, &look);
-    uint64_t end_us = clock_after_ms(SETTLE_LIMIT_MS), before, now = site_queries(site);
+    uint64_t end_us = clock_after_ms(SETTLE_LIMIT_MS), before;
+    uint64_t now = queries_since(crowd->site, crowd->rush, crowd->queries_before);
     do {
         before = now;
         clock_pause_ms(SETTLE_MS);
-        now = site_queries(site);
-    } while (now != before && clock_us() < end_us && look.per_second == 0);
+        now = queries_since(crowd->site, crowd->rush, crowd->queries_before);
+    } while (now != before && clock_us() < end_us);
     return now;
 }
 
-static void count_answers(const struct burst *burst, struct rush_result *out)
+static enum rush_end end_of(const struct burst_answer *answer)
+{
+    char said[WORDS_BYTES];
+    if (answer->head == NULL)
+        return answer->outcome == RECORD_RESET || answer->outcome == RECORD_REFUSED ? RUSH_RESET
+                                                                                    : RUSH_SILENT;
+    if (answer->status != 200)
+        return RUSH_REFUSED;
+    switch (cache_status_read(answer->head)) {
+    case RECORD_CACHE_HIT:
+        return RUSH_HIT;
+    case RECORD_CACHE_STALE:
+        return RUSH_STALE;
+    case RECORD_CACHE_COLLAPSED:
+        burst_header(answer, "Cache-Status", said, sizeof said);
+        return strstr(said, "detail=fleet") != NULL ? RUSH_FLEET : RUSH_WAITED;
+    default:
+        return RUSH_ASKED;
+    }
+}
+
+static void count_answers(const struct crowd *crowd, const struct burst *burst, struct rush_result *out)
 {
     const struct burst_answer *answers = burst_answers(burst);
     struct burst_summary summary;
     burst_summarise(burst, &summary);
     out->requests = summary.requests;
     out->ok = summary.statuses[200];
-    out->refused = summary.outcomes[RECORD_ANSWERED] - summary.statuses[200];
-    out->failed = summary.requests - summary.outcomes[RECORD_ANSWERED];
-    out->reset = summary.outcomes[RECORD_RESET];
     out->p50_us = summary.p50_us;
     out->max_us = summary.max_us;
-    out->span_us = summary.span_us;
-    for (uint32_t i = 0; i < summary.requests; i++) {
-        if (answers[i].head != NULL)
-            out->caches[cache_status_read(answers[i].head)]++;
-    }
+    for (uint32_t i = 0; i < summary.requests; i++)
+        out->ends[crowd->parties[i % crowd->target_count]][end_of(&answers[i])]++;
 }
 
 static void count_queries(const struct crowd *crowd, struct rush_result *out)
 {
-    struct site *site = crowd->site;
     struct site_look look;
-    uint64_t queries = settled_queries(site);
-    site_look_at(site, &look);
-    out->queries = queries > crowd->queries_before ? queries - crowd->queries_before : 0;
-    for (size_t i = 0; i < DEED_PROCESSES; i++) {
-        uint64_t loads =
-            look.health[i] == DEED_UP ? (uint64_t)metric(site, i, "guard_loads_started_total") : 0;
-        out->loads[i] = loads > crowd->loads_before[i] ? loads - crowd->loads_before[i] : 0;
-    }
-    double saved = saved_now(site, &look) - crowd->saved_before;
-    out->saved = saved > 0 ? (uint64_t)saved : 0;
+    out->queries = settled_queries(crowd);
+    site_look_at(crowd->site, &look);
+    out->saved = (uint64_t)fmax(0, saved_now(crowd->site, &look) - crowd->saved_before);
 }
 
 /* Blocks until all are answered or their time is up. */
@@ -185,28 +227,23 @@ static bool rush_run(struct site *site, const struct rush *rush, struct rush_res
     if (!gather(&crowd, &look))
         return false;
     const struct burst_event event = {.after_ms = look.delay_ms / 3, .run = order_hit, .context = &crowd};
-    const struct burst_options options = {.targets = crowd.targets,
-                                          .target_count = crowd.target_count,
-                                          .connection_count = rush->requests,
-                                          .connect_limit_ms = CONNECT_LIMIT_MS,
-                                          .request_limit_ms = REQUEST_LIMIT_MS,
-                                          .path = rush->is_many ? NULL : SITE_PATH,
-                                          .path_of = rush->is_many ? path_of : NULL,
-                                          .path_context = &crowd,
-                                          .events = &event,
-                                          .event_count = rush->hits};
+    struct burst_options options = options_for(&crowd, rush->requests);
+    options.events = &event;
+    options.event_count = rush->hits;
     if (!burst_open(&options, &burst)) {
         story_tell(site->story, STORY_TROUBLE, "The crowd could not connect; the terminal says why.");
         return false;
     }
+    site_show_burst(site, burst);
     burst_run(burst);
-    count_answers(burst, out);
+    site_show_burst(site, NULL);
+    count_answers(&crowd, burst, out);
     burst_close(&burst);
     count_queries(&crowd, out);
     return true;
 }
 
-/* ---- the sentence ---- */
+/* ---- the sentence: what was seen of each process, and no reason for it ---- */
 
 static const char *seconds(uint64_t us, char text[static 24])
 {
@@ -214,80 +251,42 @@ static const char *seconds(uint64_t us, char text[static 24])
     return text;
 }
 
-/* Without a guard that decides anything. */
-static bool say_unguarded(const struct rush_result *result, char text[static WORDS_BYTES])
+/* " A: 1 asked the database, 499 waited for it." */
+static void say_process(const uint32_t ends[static RUSH_ENDS], const char *name,
+                        char text[static WORDS_BYTES])
 {
-    bool is_off = strcmp(result->mode, "off") == 0, is_shadow = strcmp(result->mode, "shadow") == 0;
-    if (is_off)
-        snprintf(text, WORDS_BYTES, "every request that missed asked the database itself");
-    if (is_shadow)
-        snprintf(text, WORDS_BYTES, "the guard only watched, and would have saved %" PRIu64 " of them",
-                 result->saved);
-    return is_off || is_shadow;
-}
-
-/* Of one product: which process did what. */
-static void say_who_loaded(const struct rush *rush, const struct rush_result *result,
-                           char text[static WORDS_BYTES])
-{
-    bool a_loaded = result->loads[DEED_A] > 0, is_fleet = strcmp(result->mode, "fleet") == 0;
-    const char *one = a_loaded ? "A" : "B", *other = a_loaded ? "B" : "A";
-    if (rush->hits && result->queries == 2)
-        snprintf(text, WORDS_BYTES, "one by the process that was %s, the other when its lease had run out",
-                 rush->hit.verb == SITE_KILL ? "killed" : "stopped");
-    else if (result->loads[DEED_A] == 1 && result->loads[DEED_B] == 1)
-        snprintf(text, WORDS_BYTES, "each process loaded it once for its own requests");
-    else if (is_fleet && result->queries == 1 && result->caches[RECORD_CACHE_STALE] > 0)
-        snprintf(text, WORDS_BYTES, "everybody got the old copy at once, while process %s fetched a new one",
-                 one);
-    else if (is_fleet && result->queries == 1)
-        snprintf(text, WORDS_BYTES, "process %s took the lease and asked, %s waited for that", one, other);
-}
-
-static void say_who(const struct rush *rush, const struct rush_result *result, char text[static WORDS_BYTES])
-{
-    bool is_fleet = strcmp(result->mode, "fleet") == 0;
-    text[0] = '\0';
-    if (say_unguarded(result, text))
-        return;
-    if (result->ok == 0 && result->refused > 0)
-        snprintf(text, WORDS_BYTES, "%s",
-                 result->queries > 0 ? "it failed, and nobody repeated it"
-                                     : "the database cannot be reached");
-    else if (result->queries == 0)
-        snprintf(text, WORDS_BYTES, "all came from the cache");
-    else if (rush->is_many)
-        snprintf(text, WORDS_BYTES, "%s",
-                 is_fleet ? "one for each product" : "one for each product in each process");
-    else
-        say_who_loaded(rush, result, text);
-}
-
-static void say_failures(const struct rush_result *result, char text[static WORDS_BYTES])
-{
+    static const char *const did[RUSH_ENDS] = {
+        "asked the database",      "waited for it", "waited for another process", "came from the cache",
+        "got an old copy at once", "got an error",  "lost their connection",      "got no answer in time"};
     char count[STORY_COUNT_BYTES];
+    size_t used = 0;
     text[0] = '\0';
-    if (result->reset > 0)
-        snprintf(text, WORDS_BYTES, " %s lost their connection with the dead process.",
-                 story_count(result->reset, count));
-    else if (result->failed > 0)
-        snprintf(text, WORDS_BYTES, " %s got no answer.", story_count(result->failed, count));
-    else if (result->refused > 0)
-        snprintf(text, WORDS_BYTES, " %s got an error instead of the product.",
-                 story_count(result->refused, count));
+    for (size_t i = 0; i < RUSH_ENDS; i++) {
+        if (ends[i] > 0)
+            used += (size_t)snprintf(text + used, WORDS_BYTES - used, "%s%s%s %s %s", used > 0 ? "," : " ",
+                                     used > 0 ? "" : name, used > 0 ? "" : ":", story_count(ends[i], count),
+                                     did[i]);
+    }
+    if (used > 0 && used + 2 <= WORDS_BYTES)
+        memcpy(text + used, ".", 2);
 }
 
 static void rush_tell(struct site *site, const struct rush *rush, const struct rush_result *result)
 {
-    char who[WORDS_BYTES], failures[WORDS_BYTES], slowest[24];
+    char did[DEED_PROCESSES][WORDS_BYTES], saved[WORDS_BYTES] = "", slowest[64] = "", took[24];
     char requests[STORY_COUNT_BYTES], queries[STORY_COUNT_BYTES];
-    say_who(rush, result, who);
-    say_failures(result, failures);
-    story_tell(site->story, STORY_RESULT, "%s request%s%s, %s quer%s%s%s. The slowest answer took %s.%s",
+    for (size_t i = 0; i < DEED_PROCESSES; i++)
+        say_process(result->ends[i], deed_party_name((enum deed_party)i), did[i]);
+    if (strcmp(result->mode, "shadow") == 0)
+        snprintf(saved, sizeof saved, " (the guard, which only watched, would have saved %s)",
+                 story_count(result->saved, queries));
+    if (result->max_us > 0)
+        snprintf(slowest, sizeof slowest, " The slowest answer took %s.", seconds(result->max_us, took));
+    uint32_t asked = result->ends[DEED_A][RUSH_ASKED] + result->ends[DEED_B][RUSH_ASKED];
+    story_tell(site->story, STORY_RESULT, "%s request%s%s, %s quer%s%s%s.%s%s%s",
                story_count(result->requests, requests), result->requests == 1 ? "" : "s",
                rush->is_many ? " for 100 products" : "", story_count(result->queries, queries),
-               result->queries == 1 ? "y" : "ies", who[0] != '\0' ? ": " : "", who,
-               seconds(result->max_us, slowest), failures);
+               result->queries == 1 ? "y" : "ies", rush->is_many && result->queries < asked ? ", several products each" : "", saved, did[DEED_A], did[DEED_B], slowest);
 }
 
 /* {"mode","requests","queries",...}. Yours. */
@@ -295,7 +294,7 @@ static json_t *rush_json(const struct rush_result *result)
 {
     return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "mode", result->mode, "requests",
                      (json_int_t)result->requests, "ok", (json_int_t)result->ok, "failed",
-                     (json_int_t)result->failed + result->refused, "queries", (json_int_t)result->queries,
+                     (json_int_t)result->requests - result->ok, "queries", (json_int_t)result->queries,
                      "saved", (json_int_t)result->saved, "p50_us", (json_int_t)result->p50_us, "max_us",
                      (json_int_t)result->max_us);
 }
@@ -326,13 +325,19 @@ static bool set_mode(struct site *site, const char *mode)
     char why[SITE_WHY_BYTES];
     uint64_t number;
     struct site_look look;
-    struct site_order order = {.what = SITE_SET};
+    struct site_order order = {.what = SITE_SET, .is_quiet = true};
     site_look_at(site, &look);
     if (mode[0] == '\0' || strcmp(mode, look.mode) == 0)
         return true;
     order.delay_ms = look.delay_ms;
     snprintf(order.mode, sizeof order.mode, "%s", mode);
-    return site_order(site, &order, &number, why) && site_wait(site, number, SET_LIMIT_MS);
+    if (!site_order(site, &order, &number, why))
+        story_tell(site->story, STORY_TROUBLE, "%s", why);
+    else if (site_wait(site, number, SET_LIMIT_MS))
+        return true;
+    else
+        story_tell(site->story, STORY_TROUBLE, "The processes did not come back in mode %s in time.", mode);
+    return false;
 }
 
 static void keep(struct jobs *jobs, struct rush_result *place, const struct rush_result *result)
@@ -481,23 +486,25 @@ static json_t *results_json(const struct rush_result *results, const char *const
     return all;
 }
 
-static json_t *job_json(const struct jobs *jobs)
+static json_t *job_json(struct site *site, const struct job *job, const char *running_mode, uint64_t before)
 {
-    const struct job *job = &jobs->job;
-    const char *mode = jobs->running_mode != NULL ? jobs->running_mode : job->mode;
-    if (!jobs->is_busy)
-        return json_null();
     return json_pack("{s:b,s:s,s:I,s:I,s:s}", "compares", job->is_comparison, "step", step_names[job->step],
-                     "requests", (json_int_t)job->rush.requests, "queries_before",
-                     (json_int_t)jobs->queries_before, "mode", mode);
+                     "requests", (json_int_t)job->rush.requests, "queries",
+                     (json_int_t)queries_since(site, &job->rush, before), "mode",
+                     running_mode != NULL ? running_mode : job->mode);
 }
 
 json_t *jobs_json(struct jobs *jobs)
 {
     pthread_mutex_lock(&jobs->lock);
-    json_t *all = json_pack("{s:o,s:o,s:o}", "job", job_json(jobs), "steps",
-                            results_json(jobs->steps, step_names, JOB_NO_STEP + 1, JOB_STEPS), "compared",
-                            results_json(jobs->compared, modes, 0, JOBS_MODES));
+    json_t *all =
+        json_pack("{s:o,s:o}", "steps", results_json(jobs->steps, step_names, JOB_NO_STEP + 1, JOB_STEPS),
+                  "compared", results_json(jobs->compared, modes, 0, JOBS_MODES));
+    bool is_busy = jobs->is_busy;
+    struct job job = jobs->job;
+    const char *running_mode = jobs->running_mode;
+    uint64_t before = jobs->queries_before;
     pthread_mutex_unlock(&jobs->lock);
+    json_object_set_new(all, "job", is_busy ? job_json(jobs->site, &job, running_mode, before) : json_null());
     return all;
 }

@@ -10,7 +10,6 @@
 #define LOAD_GROUND_CROWD_H
 
 #include "load/ground/site.h"
-#include "load/herd/record.h"
 
 #include <jansson.h>
 
@@ -21,21 +20,32 @@ enum { RUSH_REQUESTS_MAX = 3000, RUSH_PRODUCTS = 100 };
 
 struct rush {
     uint32_t requests;
-    bool is_many;          /* RUSH_PRODUCTS products that nobody has asked for; otherwise the one */
-    bool is_warm;          /* the product is left in the cache */
+    bool is_many;          /* RUSH_PRODUCTS products; otherwise the one */
+    bool is_warm;          /* each of them is asked for before; otherwise none is in the cache */
     bool hits;             /* something happens to the process that loads ... */
     struct site_order hit; /* ... this */
 };
 
+/* What a client has of its request, and its Cache-Status says. */
+enum rush_end {
+    RUSH_ASKED,
+    RUSH_WAITED,
+    RUSH_FLEET,
+    RUSH_HIT,
+    RUSH_STALE,
+    RUSH_REFUSED,
+    RUSH_RESET,
+    RUSH_SILENT,
+    RUSH_ENDS
+};
+
 struct rush_result {
     char mode[SITE_MODE_BYTES];
-    uint32_t requests, ok, failed, refused; /* 200, no answer, another status */
-    uint32_t reset;                         /* of the failed: their connection ended */
-    uint32_t caches[RECORD_CACHES];
-    uint64_t queries;
-    uint64_t loads[DEED_PROCESSES]; /* of each process; 0 of one that died */
-    uint64_t saved;                 /* mode shadow: what the guard would have saved */
-    uint64_t p50_us, max_us, span_us;
+    uint32_t requests, ok;
+    uint32_t ends[DEED_PROCESSES][RUSH_ENDS]; /* of the requests to each process */
+    uint64_t queries;                         /* for the products of the crowd, whoever wanted them */
+    uint64_t saved;                           /* mode shadow: what the guard would have saved */
+    uint64_t p50_us, max_us;
 };
 
 /* ---- a crowd, or several, as a job ---- */

@@ -18,8 +18,7 @@ enum { PROCESS_BACK_MS = 6000, SERVER_BACK_MS = 8000 };
      .after = DEED_DEAD,                                                                                     \
      .back_ms = PROCESS_BACK_MS,                                                                             \
      .back = lower "-start",                                                                                 \
-     .said = "Process " #letter                                                                              \
-             " was killed (SIGKILL). Its clients lose their connections; it is started again in a moment.",  \
+     .said = "Process " #letter " was killed (SIGKILL); it is started again in a moment.",                   \
      .action = {.party = SCENARIO_CATALOGD, .verb = SCENARIO_KILL, .process = (number)}},                    \
         {.name = lower "-pause",                                                                             \
          .party = DEED_##letter,                                                                             \
@@ -33,8 +32,7 @@ enum { PROCESS_BACK_MS = 6000, SERVER_BACK_MS = 8000 };
         {.name = lower "-resume",                                                                            \
          .party = DEED_##letter,                                                                             \
          .when = WHEN(DEED_PAUSED),                                                                          \
-         .said = "Process " #letter " goes on (SIGCONT). What it loaded without a lease that still stands "  \
-                 "is not stored.",                                                                           \
+         .said = "Process " #letter " goes on (SIGCONT).",                                                   \
          .action = {.party = SCENARIO_CATALOGD, .verb = SCENARIO_RESUME, .process = (number)}},              \
     {                                                                                                        \
         .name = lower "-start", .party = DEED_##letter, .when = WHEN(DEED_DEAD),                             \
@@ -54,9 +52,7 @@ static const struct deed deeds[] = {
      .after = DEED_DEAD,
      .back_ms = SERVER_BACK_MS,
      .back = "redis-start",
-     .said = "Redis was killed, and everything in it is lost. Each process goes on alone: still one query "
-             "for each "
-             "product in each process.",
+     .said = "Redis was killed (SIGKILL), and everything in it is lost.",
      .action = {.party = SCENARIO_REDIS, .verb = SCENARIO_KILL}},
     {.name = "redis-hang",
      .party = DEED_REDIS,
@@ -79,7 +75,7 @@ static const struct deed deeds[] = {
     {.name = "redis-flush",
      .party = DEED_REDIS,
      .when = WHEN(DEED_UP),
-     .said = "Everything in Redis was deleted: every product is cold.",
+     .said = "Everything in Redis was deleted.",
      .action = {.party = SCENARIO_REDIS, .verb = SCENARIO_FLUSH}},
     {.name = "postgres-kill",
      .party = DEED_POSTGRES,
@@ -87,8 +83,7 @@ static const struct deed deeds[] = {
      .after = DEED_DEAD,
      .back_ms = SERVER_BACK_MS,
      .back = "postgres-start",
-     .said = "PostgreSQL was killed. What is cached is served; a load that fails is not tried again for a "
-             "second.",
+     .said = "PostgreSQL was killed (SIGKILL): queries fail until it is back.",
      .action = {.party = SCENARIO_POSTGRES, .verb = SCENARIO_KILL}},
     {.name = "postgres-start",
      .party = DEED_POSTGRES,
@@ -101,7 +96,7 @@ static const struct deed deeds[] = {
      .after = DEED_PAUSED,
      .back_ms = SERVER_BACK_MS,
      .back = "postgres-resume",
-     .said = "PostgreSQL stands still (SIGSTOP): queries hang. What is cached is served.",
+     .said = "PostgreSQL stands still (SIGSTOP): queries hang.",
      .action = {.party = SCENARIO_POSTGRES, .verb = SCENARIO_PAUSE}},
     {.name = "postgres-resume",
      .party = DEED_POSTGRES,
@@ -124,8 +119,7 @@ static const struct deed deeds[] = {
      .after = DEED_BROKEN,
      .back_ms = SERVER_BACK_MS,
      .back = "postgres-repair",
-     .said = "Every query of products fails. A failure is remembered for a second, so a crowd does not "
-             "repeat it.",
+     .said = "Every query of products fails.",
      .action = {.verb = SCENARIO_SQL,
                 .argument =
                     "CREATE FUNCTION broken(bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$BEGIN "

@@ -12,7 +12,7 @@ const one = selector => document.querySelector(selector);
 const all = selector => [...document.querySelectorAll(selector)];
 const setText = (element, text) => { if (element.textContent !== text) element.textContent = text; };
 const setShare = (element, share) => element.style.setProperty('--share', `${(100 * Math.min(Math.max(share, 0), 1)).toFixed(1)}%`);
-const timeText = us => us < 995000 ? `${Math.round(us / 1000)} ms` : `${(us / 1e6).toFixed(1)} s`;
+const timeText = us => us < 9950 ? `${(us / 1000).toFixed(1)} ms` : us < 995000 ? `${Math.round(us / 1000)} ms` : `${(us / 1e6).toFixed(1)} s`;
 const plural = (count, word, words) => `${countText(count)} ${count === 1 ? word : words}`;
 const queriesText = count => plural(count, 'query', 'queries');
 
@@ -90,46 +90,68 @@ class Life {
     }
 }
 
+/* What is "per second" is counted over the second before, by the clock of the process itself: lines of the stream come at
+ * other instants. */
+const second = 1000, pace = 0.5; /* so far apart are two points at most, unless nothing is heard in between */
+const aSecondBefore = (list, at) => list.findLast(one => one.at_ms <= at - second) ?? list[0];
+
+/* Of one process. */
 class Minute extends History {
-    between(before, after) {
-        const point = super.between(before, after);
-        return { ...point, queries: (after.queries - before.queries) / point.seconds };
+    add(sample) { if (this.last === undefined || sample.at_ms > this.last.at_ms) super.add(sample); }
+    between(before, after) { return { ...super.between(aSecondBefore(this.samples, after.at_ms), after), ...seen(), seconds: pace }; }
+}
+
+/* Of both: the sum of what each last told, which may be at other instants, and of one that is silent nothing. */
+class Both extends History {
+    add(sample, parts) {
+        this.samples = [sample];
+        const points = parts.map(part => part.points[part.points.length - 1]).filter(point => sample.at_ms - point?.at < second);
+        if (points.length > 0)
+            this.points.push({ ...sumOf(points.map(({ rates }) => ({ rates }))), ...seen(), at: sample.at_ms, sample, seconds: pace });
+        this.points = this.points.filter(({ at }) => at >= sample.at_ms - 1000 * this.seconds);
     }
 }
 
 const lives = [new Life(), new Life()];
-const minutes = { both: null, 0: null, 1: null };
-let plots = null, began = null;
+let minutes = null, plots = null, ticks = [];
 
-const remember = (name, sample, bounds) => {
-    minutes[name] ??= new Minute(bounds);
-    minutes[name].add({ ...sample, at_ms: state.at_ms, up_ms: state.at_ms - began + 1, queries: state.postgres.queries });
+/* What is not a process's: queries, and what clients saw. */
+const seen = () => {
+    const before = aSecondBefore(ticks, state.at_ms), seconds = (state.at_ms - before.at_ms) / 1000;
+    return { queries: seconds > 0 ? (state.postgres.queries - before.queries) / seconds : 0, p50: state.clients.p50_us, p99: state.clients.p99_us };
 };
 
 const rememberAll = () => {
     const samples = state.processes.map((process, i) => lives[i].add(process));
+    ticks = [...ticks.filter(({ at_ms }) => at_ms >= state.at_ms - 2 * second), { at_ms: state.at_ms, queries: state.postgres.queries }];
     if (samples.some(sample => sample === null)) return null;
-    began ??= state.at_ms;
     const bounds = state.processes[0].about.bounds_us;
-    samples.forEach((sample, i) => remember(i, sample, bounds));
-    remember('both', merged(samples), bounds);
+    minutes ??= { both: new Both(bounds), 0: new Minute(bounds), 1: new Minute(bounds) };
+    samples.forEach((sample, i) => minutes[i].add({ ...sample, up_ms: sample.at_ms }));
+    minutes.both.add({ ...merged(samples), at_ms: state.at_ms }, [minutes[0], minutes[1]]);
     return samples;
 };
 
-const makePlots = bounds => {
+const makePlots = () => {
     const queries = new Moving('Queries in PostgreSQL per second',
         state.postgres.counted ? 'As its own log counts them, of all processes.' : 'As the processes count them: this database is yours.', {
             series: [{ look: 'load', title: 'queries', of: point => point.queries }] });
     const hot = new Rows('Hot keys', 'Loads that the guard has saved, of the last minutes.', 'None yet: send a crowd to a guard that is on.', 10);
     const permits = new Facts('Loads and permits');
-    const drawn = [answersPlot(), queries, waitersPlot(), latencyPlot(bounds)];
+    const latency = new Moving('Time to an answer', 'As crowds and steady traffic saw it in the last second, whoever answered.', {
+        isLog: true, least: 100, most: 1e8, text: timeText,
+        series: [{ look: 'p50', title: 'half within', of: point => point.p50 }, { look: 'p99', title: '99 % within', of: point => point.p99 }] });
+    const drawn = [answersPlot(), queries, waitersPlot(), latency];
     one('#panels').append(...drawn.map(plot => plot.element), hot.element, permits.element);
     return { drawn, hot, permits };
 };
 
+const permitHint = 'A permit lets one load of one key run; the fleet shares so many, for its database to bear.';
+const leaseHint = 'A lease says which process may load a key: it stands in Redis, and ends by itself if its holder dies.';
+
 const showPlots = samples => {
     const minute = minutes[one('input[name=whose]:checked').value];
-    plots ??= makePlots(minute.bounds);
+    plots ??= makePlots();
     for (const plot of plots.drawn) plot.show(minute);
     const { last } = minute, abouts = state.processes.map(process => process.about);
     plots.hot.show(hotRows({ hot: hotOf(samples) }));
@@ -137,11 +159,11 @@ const showPlots = samples => {
         ['loads that run', countText(last.loads.running)],
         ['loads in line', countText(last.loads.queued)],
         ['permits held, of all processes', abouts[0].load_permits > 0
-            ? `${countText(samples[0].permits.held + samples[1].permits.held)} of ${abouts[0].load_permits}` : 'no limit'],
-        ['waiting for a permit', countText(last.permits.waiting)],
+            ? `${countText(samples[0].permits.held + samples[1].permits.held)} of ${abouts[0].load_permits}` : 'no limit', permitHint],
+        ['waiting for a permit', countText(last.permits.waiting), permitHint],
         ...(abouts[0].mode === 'fleet' ? [
-            ['leases taken', countText(last.leases.acquired)],
-            ['leases that another process had', countText(last.leases.busy)],
+            ['leases taken', countText(last.leases.acquired), leaseHint],
+            ['leases that another process had', countText(last.leases.busy), leaseHint],
         ] : []),
         ['commands to Redis', countText(last.redis.commands)],
         ['answers with an error', countText(last.http.statuses['5xx'])],
@@ -156,8 +178,8 @@ const stepNames = Object.keys(steps);
 const outcome = ({ requests, queries, max_us, failed }, isOver) => [
     html('b', {}, countText(queries)), html('span', {}, `${queries === 1 ? 'query' : 'queries'}${isOver ? '' : ' so far'}`),
     html('div', { class: 'track', 'aria-hidden': 'true' }, html('span', {})),
-    html('span', { class: 'soft' }, !isOver ? 'everybody waits'
-        : `slowest answer ${timeText(max_us)}${failed > 0 ? `; ${countText(failed)} lost with the dead process` : ''}`)];
+    html('span', { class: 'soft' }, !isOver ? `${countText(state.clients.waiting)} wait for an answer`
+        : `slowest answer ${timeText(max_us)}${failed > 0 ? `; ${countText(failed)} did not get the product` : ''}`)];
 
 const showOutcome = (step, result, isOver) => {
     const box = one(`#step-${step} .outcome`);
@@ -178,7 +200,7 @@ const showGuide = () => {
         card.classList.toggle('next', name === next);
         card.classList.toggle('runs', name === runs);
         if (name === runs) showOutcome(name, {
-            requests: state.job.requests, queries: Math.max(state.postgres.queries - state.job.queries_before, 0) }, false);
+            requests: state.job.requests, queries: state.job.queries, waiting: state.clients.waiting }, false);
         else if (state.steps[name] !== undefined) showOutcome(name, state.steps[name], true);
     }
     setText(one('#query-time'), state.delay_ms === 500 ? 'half a second' : timeText(1000 * state.delay_ms));
@@ -186,9 +208,12 @@ const showGuide = () => {
 
 /* ---- the shop ---- */
 
+/* Of a party; its name follows where none stands in it. */
 const deedNames = {
-    kill: 'Kill', pause: 'Pause', resume: 'Resume', start: 'Start', hang: 'Hang', heal: 'Answer again', flush: 'Empty',
-    lock: 'Lock the table', break: 'Break the table', repair: 'Repair it' };
+    kill: 'Kill', pause: 'Pause', resume: 'Resume', start: 'Start', hang: 'Hang', heal: 'Heal', flush: 'Empty',
+    lock: 'Lock the table', break: 'Break the table', repair: 'Repair the table' };
+const partyNames = { a: 'A', b: 'B', redis: 'Redis', postgres: 'PostgreSQL' };
+const deedText = (party, verb) => deedNames[verb].includes(' ') ? deedNames[verb] : `${deedNames[verb]} ${partyNames[party]}`;
 const healthTexts = {
     up: ['up', 'good'], paused: ['paused', 'warn'], dead: ['killed', 'bad'], hung: ['hangs', 'bad'], locked: ['table locked', 'warn'],
     broken: ['table broken', 'bad'], starting: ['starting', 'warn'] };
@@ -225,15 +250,18 @@ const showLease = (card, name) => {
     setShare(box, lease.left_ms / lease.lease_ms);
 };
 
-const nowOf = process => process.sample === null || process.health === 'dead'
+/* What it has said last may be so no longer. */
+const isSilent = process => process.sample === null || process.age_ms > 1500;
+const nowOf = process => isSilent(process) || process.health === 'dead'
     ? { waiters: 0, loads: { running: 0, queued: 0 } } : process.sample;
 
 const showProcess = (process, most) => {
     const card = one(`#${process.name}`), { waiters, loads } = nowOf(process);
     showHealth(card, process);
     card.classList.toggle('loads', loads.running > 0);
-    setText(card.querySelector('.facts-line'),
-        `${countText(waiters)} waiting · ${plural(loads.running, 'load', 'loads')}${loads.queued > 0 ? `, ${countText(loads.queued)} in line` : ''}`);
+    setText(card.querySelector('.facts-line'), process.health === 'dead' ? 'gone' : isSilent(process)
+        ? `nothing heard of it for ${Math.round(process.age_ms / 1000)} s`
+        : `${countText(waiters)} waiting · ${plural(loads.running, 'load', 'loads')}${loads.queued > 0 ? `, ${countText(loads.queued)} in line` : ''}`);
     setShare(card.querySelector('.meter span'), waiters / most);
     showLease(card, process.name);
 };
@@ -243,23 +271,23 @@ const dots = Array.from({ length: 100 }, () => html('i', {}));
 const showDatabase = () => {
     const now = state.processes.map(nowOf), running = now.reduce((sum, { loads }) => sum + loads.running, 0);
     const queued = now.reduce((sum, { loads }) => sum + loads.queued, 0);
-    const before = state.job !== null ? state.job.queries_before : 0;
+    const count = state.job !== null ? state.job.queries : state.postgres.queries;
     showHealth(one('#postgres'), state.postgres);
-    setText(one('#queries'), countText(state.postgres.queries - before));
-    setText(one('#queries-what'), `${state.postgres.queries - before === 1 ? 'query' : 'queries'} ${state.job !== null ? 'for this crowd' : 'so far'}`);
+    setText(one('#queries'), countText(count));
+    setText(one('#queries-what'), `${count === 1 ? 'query' : 'queries'} ${state.job !== null ? 'for this crowd' : 'so far'}`);
     setText(one('#postgres .facts-line'), `${countText(running)} at work${queued > 0 ? `, ${countText(queued)} in line` : ''}`);
     dots.forEach((dot, i) => { dot.className = i < running ? 'on' : ''; });
 };
 
 const showShop = () => {
-    const waiters = state.processes.map(process => nowOf(process).waiters), sum = waiters[0] + waiters[1];
-    setText(one('#waiting'), countText(sum));
-    for (const process of state.processes) showProcess(process, Math.max(state.job?.requests / 2 || 0, sum, 1));
+    const most = Math.max(state.job?.requests / 2 || 0, ...state.processes.map(process => nowOf(process).waiters), 1);
+    setText(one('#waiting'), countText(state.clients.waiting));
+    for (const process of state.processes) showProcess(process, most);
     showHealth(one('#redis'), state.redis);
     const { sample } = state.processes[0];
     setText(one('#redis .facts-line'), state.leases.length > 0
         ? `lease: ${state.leases.map(({ key, process }) => `${key} → ${process}`).join(', ')}`
-        : state.redis.health === 'up' ? 'no lease is taken' : 'the processes go on without it');
+        : state.redis.health === 'up' ? 'no lease is taken' : 'no lease can be seen');
     showDatabase();
     showChoices();
 };
@@ -283,6 +311,8 @@ const showChoices = () => {
     for (const button of all('[data-step], [data-crowd], #compare, #mode input'))
         enable(button, state.job === null, 'a crowd is under way');
     for (const button of all('.writes')) enable(button, state.writes, 'WRITE_DATABASE_URL names no login for your database');
+    for (const button of all('[data-hit]'))
+        setText(button, `${state.job !== null ? '' : 'Send a crowd and '}${button.dataset.hit} the loader`.replace(/^./, letter => letter.toUpperCase()));
     setText(one('#compare-count'), countText(Number(one('#requests').value)));
 };
 
@@ -355,7 +385,8 @@ const wishes = [
 
 const makeDeeds = () => {
     for (const box of all('[data-deeds]'))
-        box.append(...box.dataset.deeds.split(' ').map(verb => html('button', { type: 'button', 'data-deed': verb }, deedNames[verb])));
+        box.append(...box.dataset.deeds.split(' ').map(verb => html('button', { type: 'button', 'data-deed': verb },
+            deedText(box.closest('[data-party]').dataset.party, verb))));
     one('#dots').append(...dots);
 };
 

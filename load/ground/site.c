@@ -73,9 +73,11 @@ const char *story_count(uint64_t count, char text[static STORY_COUNT_BYTES])
 enum {
     CONNECTIONS = 4096, /* of clients: descriptors for them */
     HIT_LIMIT_MS = 3000,
-    RATE_AGAIN_MS = 1000,
+    AGAIN_MS = 1000,
     RATE_PRODUCTS = 1000,
-    QUIT_LIMIT_MS = 3000,
+    RATE_CONNECTIONS = 400,
+    RATE_RUN_MS = 600000,
+    RATE_LIMIT_MS = 20000,
     REGISTER_LIMIT_MS = 5000,
     STATEMENT_LIMIT_MS = 6000,
 };
@@ -152,6 +154,103 @@ static void wait_joined_again(const struct site *site)
                clock_us() < end_us)
             clock_pause_ms(2);
     }
+}
+
+/* ---- the steady rate ---- */
+
+static void add_counts(uint64_t *sum, const uint64_t *counts)
+{
+    for (size_t i = 0; i < RANK_BUCKETS; i++)
+        sum[i] += counts[i];
+}
+
+static bool rate_work(const struct site *site, struct work *work, char why[static WORK_WHY_BYTES])
+{
+    uint32_t products = site->product_count < RATE_PRODUCTS ? site->product_count : RATE_PRODUCTS;
+    char target[32], url[48];
+    bool good = true;
+    work_init(work);
+    work->shape = WORK_RATE;
+    work->per_second = site->look.per_second;
+    work->duration_ms = RATE_RUN_MS;
+    work->request_limit_ms = RATE_LIMIT_MS;
+    work->connection_count = RATE_CONNECTIONS;
+    work->generator_count = 1;
+    snprintf(url, sizeof url, "/products/{zipf:1-%u}", (unsigned)products);
+    for (size_t i = 0; good && i < DEED_PROCESSES; i++) {
+        snprintf(target, sizeof target, "127.0.0.1:%u", (unsigned)site->ports[i]);
+        good = work_target_parse(target, &work->targets[work->target_count++], why);
+    }
+    return good && work_url_add(work, url, why);
+}
+
+static void stop_rate(struct site *site)
+{
+    char why[WORK_WHY_BYTES];
+    struct records records;
+    struct herd_strain strain;
+    uint64_t counts[RANK_BUCKETS];
+    struct herd *herd = site->herd;
+    if (herd == NULL)
+        return;
+    herd_abort(herd);
+    pthread_mutex_lock(&site->lock);
+    herd_latencies(herd, counts);
+    add_counts(site->seen, counts);
+    site->herd = NULL;
+    site->rate_waiting = 0;
+    pthread_mutex_unlock(&site->lock);
+    herd_end(&herd, &records, &strain, why);
+    records_clear(&records);
+}
+
+/* It asks both processes first: while one of them is not up it would wait for that. */
+static void start_rate(struct site *site)
+{
+    char why[WORK_WHY_BYTES];
+    struct herd *herd = NULL;
+    struct work work;
+    uint64_t begin_us;
+    if (site->look.health[DEED_A] != DEED_UP || site->look.health[DEED_B] != DEED_UP)
+        return;
+    site->rate_again_us = clock_after_ms(AGAIN_MS);
+    if (!rate_work(site, &work, why) || !herd_start(&work, &herd, why))
+        return;
+    pthread_mutex_lock(&site->lock);
+    site->herd = herd;
+    pthread_mutex_unlock(&site->lock);
+    if (!herd_release(herd, &begin_us, why))
+        stop_rate(site);
+}
+
+static void keep_rate(struct site *site)
+{
+    struct herd_progress progress = {.finished = false};
+    if (site->herd != NULL) {
+        herd_watch(site->herd, &progress);
+        pthread_mutex_lock(&site->lock);
+        site->rate_waiting = progress.due - progress.answered - progress.failed;
+        pthread_mutex_unlock(&site->lock);
+    }
+    if (progress.finished)
+        stop_rate(site);
+    if (site->herd == NULL && site->look.per_second > 0 && clock_us() >= site->rate_again_us)
+        start_rate(site);
+}
+
+static void do_rate(struct site *site, uint32_t per_second)
+{
+    stop_rate(site);
+    site->rate_again_us = 0;
+    pthread_mutex_lock(&site->lock);
+    site->look.per_second = per_second;
+    pthread_mutex_unlock(&site->lock);
+    if (per_second > 0)
+        story_tell(site->story, STORY_DEED,
+                   "%u requests a second are due from now on, most of them for few products.",
+                   (unsigned)per_second);
+    else
+        story_tell(site->story, STORY_DEED, "No further request of the steady traffic is due.");
 }
 
 /* ---- open ---- */
@@ -244,7 +343,7 @@ void site_close(struct site *site)
 {
     if (site->scenario == NULL)
         return;
-    proc_stop(&site->rate_pid, SIGTERM, QUIT_LIMIT_MS);
+    stop_rate(site);
     act_end(&site->act);
     if (site->witness != NULL)
         witness_close(&site->witness);
@@ -310,8 +409,11 @@ static void do_deed(struct site *site, const struct deed *deed)
 {
     char why[SCENARIO_WHY_BYTES] = "";
     enum deed_health before = site->look.health[deed->party]; /* only this thread changes it */
-    if ((deed->when & (1U << before)) == 0)
+    if ((deed->when & (1U << before)) == 0) {
+        story_tell(site->story, STORY_TROUBLE, "%s is %s: that cannot be done to it now.",
+                   deed_party_name(deed->party), deed_health_name(before));
         return;
+    }
     if (is_start(deed))
         set_health(site, deed->party, DEED_STARTING, 0);
     if (act_do(&site->act, &deed->action, 0, why) != ACT_DONE) {
@@ -375,8 +477,9 @@ static void try_hit(struct site *site)
         do_deed(site, deed_to(process, site->hit.verb == SITE_KILL));
     } else if (clock_us() >= site->hit_until_us) {
         site->hit_until_us = 0;
-        story_tell(site->story, STORY_TROUBLE, "No process was loading product %d: there was none to %s.",
-                   SITE_PRODUCT, site->hit.verb == SITE_KILL ? "kill" : "stop");
+        story_tell(site->story, STORY_TROUBLE,
+                   "No process was seen to load product %d: there was none to %s.", SITE_PRODUCT,
+                   site->hit.verb == SITE_KILL ? "kill" : "stop");
     }
 }
 
@@ -412,59 +515,11 @@ static bool do_set(struct site *site, const struct site_order *order)
     memcpy(site->look.mode, order->mode, sizeof site->look.mode);
     site->look.delay_ms = order->delay_ms;
     pthread_mutex_unlock(&site->lock);
+    if (!order->is_quiet)
+        story_tell(site->story, STORY_DEED,
+               "Both processes were started again: the guard is %s, and a query takes %u ms.", order->mode,
+               (unsigned)order->delay_ms);
     return true;
-}
-
-/* ---- the steady rate: the tester itself, as a process of its own ---- */
-
-static void start_rate(struct site *site)
-{
-    char targets[DEED_PROCESSES][32], url[48], rate[16];
-    uint32_t products = site->product_count < RATE_PRODUCTS ? site->product_count : RATE_PRODUCTS;
-    for (size_t i = 0; i < DEED_PROCESSES; i++)
-        snprintf(targets[i], sizeof targets[i], "127.0.0.1:%u", (unsigned)site->ports[i]);
-    snprintf(url, sizeof url, "/products/{zipf:1-%u}", (unsigned)products);
-    snprintf(rate, sizeof rate, "%u", (unsigned)site->look.per_second);
-    const char *const argv[] = {"/proc/self/exe",
-                                "--target",
-                                targets[0],
-                                "--target",
-                                targets[1],
-                                "--url",
-                                url,
-                                "--rate",
-                                rate,
-                                "--for",
-                                "10m",
-                                "--limit",
-                                "20s",
-                                "--generators",
-                                "1",
-                                "--connections",
-                                "400",
-                                NULL};
-    const struct proc_options options = {.argv = argv, .end_signal = SIGKILL};
-    site->rate_pid = proc_start(&options);
-}
-
-static void keep_rate(struct site *site)
-{
-    if (site->rate_pid > 0 && proc_wait(site->rate_pid, 0, NULL)) {
-        site->rate_pid = 0;
-        site->rate_again_us = clock_after_ms(RATE_AGAIN_MS);
-    }
-    if (site->rate_pid <= 0 && site->look.per_second > 0 && clock_us() >= site->rate_again_us)
-        start_rate(site);
-}
-
-static void do_rate(struct site *site, uint32_t per_second)
-{
-    if (site->rate_pid > 0)
-        proc_kill_tree(&site->rate_pid);
-    site->rate_again_us = 0;
-    pthread_mutex_lock(&site->lock);
-    site->look.per_second = per_second;
-    pthread_mutex_unlock(&site->lock);
 }
 
 /* ---- a turn ---- */
@@ -530,7 +585,7 @@ static void look_after_processes(struct site *site)
         proc_show_tail(catalogd->log_path);
         story_tell(site->story, STORY_TROUBLE, "Process %s ended by itself; its log is on the terminal.",
                    deed_party_name((enum deed_party)i));
-        set_health(site, (enum deed_party)i, DEED_DEAD, RATE_AGAIN_MS);
+        set_health(site, (enum deed_party)i, DEED_DEAD, AGAIN_MS);
     }
 }
 
@@ -610,6 +665,43 @@ void site_look_at(struct site *site, struct site_look *out)
     pthread_mutex_unlock(&site->lock);
 }
 
+void site_show_burst(struct site *site, const struct burst *burst)
+{
+    uint64_t waiting, counts[RANK_BUCKETS];
+    pthread_mutex_lock(&site->lock);
+    if (site->burst != NULL) {
+        burst_watch(site->burst, &waiting, counts);
+        add_counts(site->seen, counts);
+    }
+    site->burst = burst;
+    pthread_mutex_unlock(&site->lock);
+}
+
+void site_clients(struct site *site, uint64_t *waiting, uint64_t counts[static RANK_BUCKETS])
+{
+    uint64_t part[RANK_BUCKETS], crowd = 0;
+    pthread_mutex_lock(&site->lock);
+    memcpy(counts, site->seen, sizeof site->seen);
+    if (site->herd != NULL) {
+        herd_latencies(site->herd, part);
+        add_counts(counts, part);
+    }
+    if (site->burst != NULL) {
+        burst_watch(site->burst, &crowd, part);
+        add_counts(counts, part);
+    }
+    *waiting = crowd + site->rate_waiting;
+    pthread_mutex_unlock(&site->lock);
+}
+
+uint64_t site_queries_for(struct site *site, uint64_t from, uint32_t first, uint32_t last)
+{
+    uint64_t all = site_queries(site);
+    return site->witness != NULL ? witness_loads_of(site->witness, from, first, last)
+           : all > from          ? all - from
+                                 : 0;
+}
+
 uint64_t site_queries(struct site *site)
 {
     double sum = 0;
@@ -625,7 +717,7 @@ uint64_t site_queries(struct site *site)
 
 /* ---- what stands in Redis ---- */
 
-enum { LIMIT_MS = 100, AGAIN_MS = 1000 };
+enum { LIMIT_MS = 100 };
 
 struct shelf {
     struct redis_url url;

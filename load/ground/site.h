@@ -17,6 +17,8 @@
 #ifndef LOAD_GROUND_SITE_H
 #define LOAD_GROUND_SITE_H
 
+#include "load/herd/burst.h"
+#include "load/herd/herd.h"
 #include "load/play/act.h"
 #include "load/play/scenario.h"
 
@@ -147,6 +149,7 @@ struct site_order {
     enum { SITE_KILL, SITE_PAUSE } verb;
     char mode[SITE_MODE_BYTES];
     uint32_t delay_ms, per_second;
+    bool is_quiet; /* SITE_SET: it is part of something else, which is told */
 };
 
 /* How it is in this instant. */
@@ -174,7 +177,7 @@ struct site {
     struct servers servers;
     struct act act;
     struct shelf *shelf;    /* owned */
-    pid_t rate_pid;         /* the tester that sends the steady rate */
+    struct herd *herd;      /* owned; sends the steady rate; changed under lock, for site_clients() */
     uint64_t rate_again_us; /* one that ended is not started again before */
     struct site_order hit;  /* being tried until hit_until_us; 0: none */
     uint64_t hit_until_us;
@@ -188,6 +191,9 @@ struct site {
     struct site_order orders[SITE_ORDERS_MAX];
     uint64_t ordered, done; /* how many ever */
     struct site_look look;
+    uint64_t rate_waiting;       /* of the steady rate: due and not over */
+    const struct burst *burst;   /* lent: the crowd under way; NULL: none */
+    uint64_t seen[RANK_BUCKETS]; /* answers to crowds and rates that are over */
 };
 
 /* `story` is lent until site_close(). */
@@ -206,8 +212,16 @@ bool site_wait(struct site *site, uint64_t number, uint32_t limit_ms);
 
 void site_look_at(struct site *site, struct site_look *out);
 
+/* Under way from now on; NULL: no longer. */
+void site_show_burst(struct site *site, const struct burst *burst);
+
+/* What clients wait for, of crowd and rate, and how long all answers so far took, by rank_bucket(). */
+void site_clients(struct site *site, uint64_t *waiting, uint64_t counts[static RANK_BUCKETS]);
+
 /* Loads that have begun: as the database's own log has it, or as the processes say where the database is not ours. */
 uint64_t site_queries(struct site *site);
+/* Of those behind the first `from` of them: the ones for products `first` to `last`; where the database is not ours, all. */
+uint64_t site_queries_for(struct site *site, uint64_t from, uint32_t first, uint32_t last);
 
 /* The product that everything is about: "/products/7", "product:7". */
 #define SITE_PATH "/products/7"

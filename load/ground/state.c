@@ -249,6 +249,31 @@ static json_t *servers_json(struct ground *ground, const struct site_look *look,
     return into;
 }
 
+/* 3 % wide, as the buckets are. */
+static json_t *percentile_of(const uint64_t *after, const uint64_t *before, double percent)
+{
+    uint64_t count = 0, seen = 0;
+    for (size_t i = 0; i < RANK_BUCKETS; i++)
+        count += after[i] - before[i];
+    for (size_t i = 0; i < RANK_BUCKETS && count > 0; i++) {
+        seen += after[i] - before[i];
+        if (seen >= rank_nearest(count, percent))
+            return json_integer((json_int_t)rank_bucket_us((uint32_t)i));
+    }
+    return json_null();
+}
+
+/* Each tick is compared with the one a second before. */
+static json_t *clients_json(struct state *state)
+{
+    uint64_t waiting, now[RANK_BUCKETS], *before = state->clients[state->turn++ % STATE_SECOND];
+    site_clients(&state->ground->site, &waiting, now);
+    json_t *clients = json_pack("{s:I,s:o,s:o}", "waiting", (json_int_t)waiting, "p50_us",
+                                percentile_of(now, before, 50), "p99_us", percentile_of(now, before, 99));
+    memcpy(before, now, sizeof now);
+    return clients;
+}
+
 static json_t *state_json(struct state *state)
 {
     struct ground *ground = state->ground;
@@ -262,6 +287,7 @@ static json_t *state_json(struct state *state)
     json_object_set_new(all, "processes", processes_json(state, &look, &leases));
     json_object_set_new(all, "leases", leases);
     servers_json(ground, &look, all);
+    json_object_set_new(all, "clients", clients_json(state));
     json_t *jobs = jobs_json(&ground->jobs);
     json_object_update(all, jobs);
     json_decref(jobs);

@@ -8,7 +8,9 @@
  *      "redis":{"health":"up","back_ms":0,"ours":true},
  *      "postgres":{"health":"up","back_ms":0,"ours":true,"queries":1012,"counted":true},   counted by the database itself
  *      "leases":[{"key":"product:7","process":"A","left_ms":1400,"lease_ms":2000}],
- *      "job":{"compares":false,"step":"off","requests":1000,"queries_before":12,"mode":"off"},    null: none is under way
+ *      "clients":{"waiting":480,"p50_us":210000,"p99_us":520000},    of crowd and steady traffic: requests without an answer;
+ *                                                                   of the answers of the last second, null: none
+ *      "job":{"compares":false,"step":"off","requests":1000,"queries":12,"mode":"off"},    null: none is under way
  *      "steps":{"off":{...}},                                    of the guide: off, fleet, hit; as crowd.c has it
  *      "compared":{"off":{...}},                                 by mode
  *      "story":[{"n":0,"at_ms":...,"kind":"deed","text":"..."}]}
@@ -58,12 +60,14 @@ struct ground {
     struct jobs jobs;
 };
 
-enum { STATE_EVERY_MS = 200, STATE_READERS = 6 };
+enum { STATE_EVERY_MS = 200, STATE_READERS = 6, STATE_SECOND = 1000 / STATE_EVERY_MS };
 
 struct state {
     struct ground *ground; /* lent */
     struct shelf *shelf;   /* owned; the ticker's */
     struct ticker ticker;
+    uint64_t clients[STATE_SECOND][RANK_BUCKETS]; /* the ticker's: a ring of what site_clients() counts */
+    size_t turn;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     char *line; /* owned, from malloc(), with its "\n"; under lock, like the number */

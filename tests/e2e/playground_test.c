@@ -12,10 +12,9 @@
 #include "load/base/sql.h"
 #include "load/stack/stack.h"
 #include "tests/support/browser.h"
-#include "tests/support/files.h"
+#include "tests/support/playground.h"
 #include "tests/support/test.h"
 
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,74 +22,26 @@
 #include <unistd.h>
 
 enum {
-    LIMIT_MS = 90000,
-    OUTPUT_BYTES = 16384,
+    LIMIT_MS = PLAYGROUND_LIMIT_MS,
     FAMILY_MAX = 256,
-    ASK_LIMIT_MS = 20000,
+    ASK_LIMIT_MS = PLAYGROUND_ASK_LIMIT_MS,
     CONNECTIONS = 200,
     DIGEST_BYTES = 40
 };
 
 static struct browser *browser;
-static pid_t playground;
-static char folder[PROC_PATH_BYTES], output_path[PROC_PATH_BYTES + 16], output[OUTPUT_BYTES];
-static char url[128], host[32], token[64];
-static char origin[64]; /* the line of its own */
-static uint16_t port;
-
-/* ---- it runs ---- */
-
-static bool wait_until_said(const char *text)
-{
-    uint64_t end_us = clock_after_ms(LIMIT_MS);
-    do {
-        clock_pause_ms(5);
-        file_look(output_path, output, sizeof output);
-    } while (strstr(output, text) == NULL && clock_us() < end_us && !proc_wait(playground, 0, NULL));
-    if (strstr(output, text) == NULL)
-        fprintf(stderr, "\"%s\" is not in:\n%s\n", text, output);
-    return strstr(output, text) != NULL;
-}
-
-static bool start_playground(const char *const *settings)
-{
-    static char program[PATH_MAX];
-    const char *const argv[] = {program, "serve", "--scale", "200", NULL};
-    snprintf(program, sizeof program, "%.*s/stampede",
-             (int)(strrchr(stack_catalogd_program(), '/') - stack_catalogd_program()),
-             stack_catalogd_program());
-    if (!proc_folder("playground", NULL, folder))
-        return false;
-    snprintf(output_path, sizeof output_path, "%s/output", folder);
-    const struct proc_options options = {
-        .argv = argv, .settings = settings, .output_path = output_path, .end_signal = SIGTERM};
-    playground = proc_start(&options);
-    return playground > 0 && wait_until_said("Ctrl-C ends it.");
-}
-
-static bool read_address(void)
-{
-    const char *line = strstr(output, "The playground: ");
-    if (line == NULL || sscanf(line, "The playground: %127s", url) != 1 ||
-        sscanf(url, "http://127.0.0.1:%hu/#%63s", &port, token) != 2)
-        return false;
-    snprintf(host, sizeof host, "127.0.0.1:%u", (unsigned)port);
-    snprintf(origin, sizeof origin, "Origin: http://%s\r\n", host);
-    return true;
-}
 
 /* Short queries, so that a crowd without a guard is over soon; the tests that need long ones choose them on the page. */
 static bool up(void)
 {
     static const char *const settings[] = {"LOAD_DELAY_MS=200", "LEASE_MS=3000", "REDIS_LIMIT_MS=1000", NULL};
-    return start_playground(settings) && read_address() && browser_open(&browser) && browser_go(browser, url);
+    return playground_start(settings) && browser_open(&browser) && browser_go(browser, playground.url);
 }
 
 static bool down(void)
 {
     browser_close(&browser);
-    if (playground > 0)
-        proc_stop(&playground, SIGINT, LIMIT_MS);
+    playground_stop();
     return true;
 }
 
@@ -148,14 +99,40 @@ TEST(the_first_screen_shows_a_stampede_and_what_the_guard_does_about_it)
     expect("document.querySelector('#step-off').classList.contains('next')");
     click("#step-off .go");
     expect_text("#step-off .outcome", "^[1-9][ 0-9]{2,4}queriesslowest");
-    expect_text(
-        "#said",
-        "^1 000 requests, [1-9][ 0-9]{2,4} queries: every request that missed asked the database itself");
+    expect_text("#said", "^1 000 requests, [1-9][ 0-9]{2,4} queries. A: [1-9][0-9]* asked the database.* B: "
+                         "[1-9][0-9]* asked");
     expect("document.querySelector('#step-fleet').classList.contains('next')");
     click("#step-fleet .go");
     expect_text("#step-fleet .outcome", "^1queryslowest");
     expect_text("#said",
-                "1 000 requests, 1 query: process [AB] took the lease and asked, [AB] waited for that");
+                "^1 000 requests, 1 query. A: (1 asked the database.* B: |.* B: 1 asked the database)");
+}
+
+/* Lines of the stream every 200 ms, samples every 250, those of B 60 ms later: a made minute, told in one go. */
+TEST(a_steady_rate_is_drawn_as_what_it_is_and_no_line_across_idle_time)
+{
+    expect("minutes !== null");
+    expect("(() => {"
+           "  const base = structuredClone(state), forget = () => {"
+           "    minutes = null; ticks = []; lives[0] = new Life(); lives[1] = new Life(); };"
+           "  forget();"
+           "  for (let tick = 0; tick < 60; tick++) {"
+           "    state = structuredClone(base);"
+           "    state.at_ms += 200 * tick;"
+           "    state.processes.forEach(({ sample }, i) => {"
+           "      const samples = Math.floor((200 * tick - 60 * i) / 250);"
+           "      sample.at_ms = base.at_ms + 250 * samples + 60 * i;"
+           "      sample.answers.cache += 25 * samples;"
+           "    });"
+           "    rememberAll();"
+           "  }"
+           "  window.rates = minutes.both.points.slice(10).map(({ rates }) => sumOf(rates));"
+           "  forget();"
+           "  return window.rates.length >= 40 && window.rates.every(rate => Math.round(rate) === 200);"
+           "})()");
+    expect("/^M[^ML]+ [^ML]+L[^ML]+M[^ML]+$/.test(plots.drawn[3].curves([1000, 2000, null, 3000].map((p50, "
+           "i) => "
+           "({ at: 1000 * i, p50, p99: null })))[0].getAttribute('d'))");
 }
 
 TEST(a_process_that_is_killed_while_it_loads_is_told)
@@ -167,8 +144,8 @@ TEST(a_process_that_is_killed_while_it_loads_is_told)
     click("#step-hit .go");
     expect("document.querySelector('.process.ill .health').textContent.startsWith('killed')");
     expect_text(".process.ill .lease", "its lease on product:7 still stands for");
-    expect_text("#step-hit .outcome", "^[23]queriesslowest .* 500 lost with the dead process");
-    expect_text("#said", "process that was killed, the other when its lease had run out|is back");
+    expect_text("#step-hit .outcome", "^[23]queriesslowest .* 500 did not get the product");
+    expect_text("#said", ": 500 lost their connection|is back");
     expect(IS_WELL); /* it is started again by itself */
     choose("#delay", "500");
     expect_text("#query-time", "half a second");
@@ -222,7 +199,7 @@ static const struct {
     {"#postgres [data-deed=start]", "^PostgreSQL is back, with its data"},
     {"#redis [data-deed=flush]", "^Everything in Redis was deleted"},
     {"[data-crowd=cold]", "^100 requests, [1-9]"},
-    {"[data-crowd=warm]", "^100 requests, 0 queries"},
+    {"[data-crowd=warm]", "^100 requests, 0 queries. A: 50 came from the cache. B: 50 came from"},
     {"[data-do=expire]", "^Product 7 has expired"},
     {"[data-do=invalidate]", "^Product 7 was dropped from the cache"},
     {"[data-do=change]", "^The price is "},
@@ -314,57 +291,36 @@ TEST(it_fits_a_phone_in_the_dark_and_in_the_light)
 #define CHANGE "{\"do\":\"change\"}"
 #define JSON_BODY "application/json"
 
-/* The status of a request, `format` but for its "Connection: close"; nobody is let in by what it says. */
-static unsigned ask(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static unsigned ask(const char *format, ...)
-{
-    static char request[10240];
-    struct http_raw raw;
-    unsigned status = 0;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(request, sizeof request, format, arguments);
-    va_end(arguments);
-    http_raw_ask("127.0.0.1", port, request, strlen(request), ASK_LIMIT_MS, &raw);
-    sscanf(raw.bytes, "HTTP/1.1 %u", &status);
-    assert_null(strstr(raw.bytes, "Access-Control-Allow"));
-    http_raw_clear(&raw);
-    return status;
-}
-
-/* POST /act with these; `from`: the line of the Origin. */
-static unsigned act(const char *body, const char *said_token, const char *from, const char *type)
-{
-    return ask("POST /act HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: "
-               "%s\r\n%sConnection: close\r\n"
-               "Content-Length: %zu\r\n\r\n%s",
-               host, said_token, type, from, strlen(body), body);
-}
-
 #define STORY_LENGTH "state.story.length === 0 ? 0 : state.story[state.story.length - 1].n"
 
 TEST(no_other_page_presses_its_buttons)
 {
     char expression[128];
     double told = browser_number(browser, STORY_LENGTH);
-    assert_int_equal(act(CHANGE, token, origin, "text/plain"), 415);
-    assert_int_equal(act(CHANGE, "0123456789abcdef0123456789abcdef", origin, JSON_BODY), 401);
-    assert_int_equal(act(CHANGE, token, "Origin: http://evil.example\r\n", JSON_BODY), 403);
-    assert_int_equal(act(CHANGE, token, "", JSON_BODY), 403);
-    assert_int_equal(ask("POST /act HTTP/1.1\r\nHost: evil.example:%u\r\nOrigin: "
-                         "http://evil.example:%u\r\nAuthorization: Bearer %s\r\n"
-                         "Content-Type: " JSON_BODY
-                         "\r\nConnection: close\r\nContent-Length: 15\r\n\r\n" CHANGE,
-                         (unsigned)port, (unsigned)port, token),
+    assert_int_equal(playground_act(CHANGE, playground.token, playground.origin, "text/plain"), 415);
+    assert_int_equal(playground_act(CHANGE, "0123456789abcdef0123456789abcdef", playground.origin, JSON_BODY),
+                     401);
+    assert_int_equal(playground_act(CHANGE, playground.token, "Origin: http://evil.example\r\n", JSON_BODY),
                      403);
-    assert_int_equal(ask("GET /stream HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", host), 401);
-    assert_int_equal(ask("GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"), 403);
-    assert_int_equal(ask("OPTIONS /act HTTP/1.1\r\nHost: %s\r\nOrigin: "
-                         "http://evil.example\r\nAccess-Control-Request-Method: POST\r\n"
-                         "Access-Control-Request-Headers: authorization\r\nConnection: close\r\n\r\n",
-                         host),
-                     405);
-    assert_int_equal(act("{\"do\":\"expire\"}", token, origin, JSON_BODY), 200); /* and ours does */
+    assert_int_equal(playground_act(CHANGE, playground.token, "", JSON_BODY), 403);
+    assert_int_equal(playground_ask("POST /act HTTP/1.1\r\nHost: evil.example:%u\r\nOrigin: "
+                                    "http://evil.example:%u\r\nAuthorization: Bearer %s\r\n"
+                                    "Content-Type: " JSON_BODY
+                                    "\r\nConnection: close\r\nContent-Length: 15\r\n\r\n" CHANGE,
+                                    (unsigned)playground.port, (unsigned)playground.port, playground.token),
+                     403);
+    assert_int_equal(
+        playground_ask("GET /stream HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", playground.host),
+        401);
+    assert_int_equal(playground_ask("GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"),
+                     403);
+    assert_int_equal(
+        playground_ask("OPTIONS /act HTTP/1.1\r\nHost: %s\r\nOrigin: "
+                       "http://evil.example\r\nAccess-Control-Request-Method: POST\r\n"
+                       "Access-Control-Request-Headers: authorization\r\nConnection: close\r\n\r\n",
+                       playground.host),
+        405);
+    assert_int_equal(playground_press("{\"do\":\"expire\"}"), 200); /* and ours does */
     snprintf(expression, sizeof expression,
              "state.story.at(-1).n === %d && state.story.at(-1).text.startsWith('Product 7')", (int)told + 1);
     expect(expression);
@@ -374,14 +330,16 @@ TEST(a_wish_that_is_none_is_refused_and_says_so)
 {
     static char large[8192];
     memset(large, ' ', sizeof large - 1);
-    assert_int_equal(act("{", token, origin, JSON_BODY), 400);
-    assert_int_equal(act("{\"do\":\"explode\"}", token, origin, JSON_BODY), 400);
-    assert_int_equal(act("{\"do\":\"rush\",\"requests\":1000000}", token, origin, JSON_BODY), 400);
-    assert_int_equal(act("{\"do\":\"set\",\"mode\":\"best\"}", token, origin, JSON_BODY), 400);
-    assert_int_equal(act("{\"do\":\"deed\",\"name\":\"redis-start\"}", token, origin, JSON_BODY), 409);
-    assert_int_equal(act(large, token, origin, JSON_BODY), 413);
+    assert_int_equal(playground_press("{"), 400);
+    assert_int_equal(playground_press("{\"do\":\"explode\"}"), 400);
+    assert_int_equal(playground_press("{\"do\":\"rush\",\"requests\":1000000}"), 400);
+    assert_int_equal(playground_press("{\"do\":\"set\",\"mode\":\"best\"}"), 400);
+    assert_int_equal(playground_press("{\"do\":\"deed\",\"name\":\"redis-start\"}"), 409);
+    assert_int_equal(playground_press(large), 413);
     assert_int_equal(
-        ask("GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody", host), 200);
+        playground_ask("GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody",
+                       playground.host),
+        200);
 }
 
 /* ---- the end ---- */
@@ -389,7 +347,7 @@ TEST(a_wish_that_is_none_is_refused_and_says_so)
 static bool is_listening(void)
 {
     struct http_raw raw;
-    http_raw_ask("127.0.0.1", port, "GET / HTTP/1.1\r\n\r\n", 18, ASK_LIMIT_MS, &raw);
+    http_raw_ask("127.0.0.1", playground.port, "GET / HTTP/1.1\r\n\r\n", 18, PLAYGROUND_ASK_LIMIT_MS, &raw);
     bool connected = raw.connected;
     http_raw_clear(&raw);
     return connected;
@@ -399,24 +357,18 @@ TEST_WITH(ctrl_c_leaves_nothing_behind, NULL, NULL)
 {
     pid_t family[FAMILY_MAX];
     int status = 0;
-    char root[PROC_PATH_BYTES];
-    size_t count = proc_family(playground, family, FAMILY_MAX);
-    const char *log = strstr(output, "/stampede-guard."), *start = log;
+    size_t count = proc_family(playground.pid, family, FAMILY_MAX);
     assert_true(count > 4); /* Redis, PostgreSQL and two processes at least */
-    assert_non_null(log);
-    while (start > output && start[-1] != ' ')
-        start--;
-    snprintf(root, sizeof root, "%.*s", (int)(log - start) + 22, start);
-    assert_int_equal(access(root, F_OK), 0);
-    kill(playground, SIGINT);
-    assert_true(proc_wait(playground, LIMIT_MS, &status));
-    playground = 0;
+    assert_int_equal(access(playground.folder, F_OK), 0);
+    kill(playground.pid, SIGINT);
+    assert_true(proc_wait(playground.pid, LIMIT_MS, &status));
+    playground.pid = 0;
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
     for (size_t i = 0; i < count; i++) {
         struct proc_look look;
         assert_false(proc_look(family[i], &look));
     }
-    assert_int_equal(access(root, F_OK), -1);
+    assert_int_equal(access(playground.folder, F_OK), -1);
     assert_false(is_listening());
 }
 
@@ -433,13 +385,12 @@ static bool up_with_given_servers(void)
         return false;
     snprintf(redis_url, sizeof redis_url, "REDIS_URL=%s", redis.url);
     snprintf(database_url, sizeof database_url, "DATABASE_URL=%s", postgres.url);
-    return start_playground(settings) && read_address();
+    return playground_start(settings);
 }
 
 static bool down_with_given_servers(void)
 {
-    if (playground > 0)
-        proc_stop(&playground, SIGINT, LIMIT_MS);
+    playground_stop();
     stack_postgres_stop(&postgres);
     stack_redis_stop(&redis);
     return true;
@@ -461,7 +412,7 @@ static void read_products(char digest[static DIGEST_BYTES])
 static void press_until_taken(const char *body)
 {
     uint64_t end_us = clock_after_ms(LIMIT_MS);
-    while (act(body, token, origin, JSON_BODY) != 200) {
+    while (playground_press(body) != 200) {
         assert_true(clock_us() < end_us);
         clock_pause_ms(20);
     }
@@ -480,17 +431,17 @@ TEST_WITH(servers_that_are_given_are_used_and_never_hurt, up_with_given_servers,
     read_products(before);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         snprintf(body, sizeof body, "{\"do\":\"deed\",\"name\":\"%s\"}", refused[i]);
-        assert_int_equal(act(body, token, origin, JSON_BODY), 409);
+        assert_int_equal(playground_press(body), 409);
     }
-    assert_int_equal(act(CHANGE, token, origin, JSON_BODY), 409); /* no login was given to write with */
-    assert_int_equal(act("{\"do\":\"buy\"}", token, origin, JSON_BODY), 409);
+    assert_int_equal(playground_press(CHANGE), 409); /* no login was given to write with */
+    assert_int_equal(playground_press("{\"do\":\"buy\"}"), 409);
     press_until_taken("{\"do\":\"compare\",\"requests\":20}");
     press_until_taken("{\"do\":\"rush\",\"requests\":20}");
     press_until_taken("{\"do\":\"rush\",\"requests\":20,\"warm\":true}");
-    assert_int_equal(act("{\"do\":\"expire\"}", token, origin, JSON_BODY), 200);
-    assert_int_equal(act("{\"do\":\"invalidate\"}", token, origin, JSON_BODY), 200);
-    assert_int_equal(act("{\"do\":\"mend\"}", token, origin, JSON_BODY), 200);
-    assert_true(proc_stop(&playground, SIGINT, LIMIT_MS));
+    assert_int_equal(playground_press("{\"do\":\"expire\"}"), 200);
+    assert_int_equal(playground_press("{\"do\":\"invalidate\"}"), 200);
+    assert_int_equal(playground_press("{\"do\":\"mend\"}"), 200);
+    assert_true(playground_stop());
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         expect_kept(keys[i]);
     read_products(after);
