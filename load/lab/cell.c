@@ -31,6 +31,14 @@ static bool judge_lock(const struct cell *cell, char word[CELL_VERDICT_BYTES])
     return word[0] != '\0';
 }
 
+/* A holder is gone, and what others wait for is the end of its lease. */
+static bool is_lease(const struct cell *cell, const struct cell_demand *demand)
+{
+    const uint64_t lease_us = (uint64_t)cell->lease_ms * 1000, wait_us = wait_us_of(cell);
+    return demand->our_wait_leases > 0 && !cell->is_until_resumed && 2 * wait_us >= lease_us &&
+           wait_us <= demand->our_wait_leases * lease_us + (uint64_t)demand->our_wait_ms * 1000;
+}
+
 /* The worst comes first: what never ends, what is wrong for others, what is wrong for long, what is too much. */
 void cell_judge(struct cell *cell, const struct cell_demand *demand)
 {
@@ -56,7 +64,8 @@ void cell_judge(struct cell *cell, const struct cell_demand *demand)
     else if (!cell->is_lock && cell->load_count > demand->needed_loads)
         snprintf(word, bytes, "%" PRIu32 " loads", cell->load_count);
     else if (wait_us >= (uint64_t)CELL_NOTICE_MS * 1000)
-        snprintf(word, bytes, "waits %s%.1f s", cell->is_until_resumed ? ">" : "", (double)wait_us / 1e6);
+        snprintf(word, bytes, "waits %s%.1f s%s", cell->is_until_resumed ? ">" : "", (double)wait_us / 1e6,
+                 is_lease(cell, demand) ? " by design: its lease" : "");
     else if (cell->lock.crowd > 0)
         snprintf(word, bytes, "%.0f scripts/s", cell->lock.idle_sent_per_s);
     else

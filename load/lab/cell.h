@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CELL_VERDICT_BYTES = 24 };
+enum { CELL_VERDICT_BYTES = 40 };
 
 /* Waiting for less than this is not called waiting. */
 enum { CELL_NOTICE_MS = 250 };

@@ -33,7 +33,7 @@ enum { LEASE_USUAL_S = 2, LEASE_MIN_S = 1, LEASE_MAX_S = 5 };
 
 /* ---- the run ---- */
 
-/* On a terminal one line that changes, otherwise nothing: the tables come one by one. */
+/* On a terminal one line that changes, otherwise nothing: the tables come when all has run. */
 static void show_progress(const struct matrix *matrix, size_t failure, size_t scheme, size_t done)
 {
     if (isatty(STDERR_FILENO) != 1)
@@ -58,7 +58,6 @@ static void run_all(struct lab *lab, struct matrix *matrix)
             trial_run(lab, matrix->schemes[j], matrix->failures[i], &matrix->cells[i][j]);
         }
         end_progress();
-        matrix_print_failure(matrix, i);
     }
 }
 
@@ -70,7 +69,9 @@ static bool run_and_report(struct lab *lab, struct matrix *matrix, FILE *json, c
     machine_describe(&lab->redis, &lab->postgres, matrix->machine);
     run_all(lab, matrix);
     matrix_print(matrix);
-    printf("%zu cells in %.0f s.\n", matrix_cell_count(matrix), (double)(clock_us() - begin_us) / 1e6);
+    for (size_t i = 0; i < matrix->failure_count; i++)
+        matrix_print_failure(matrix, i);
+    printf("\n%zu cells in %.0f s.\n", matrix_cell_count(matrix), (double)(clock_us() - begin_us) / 1e6);
     const bool is_written = json == NULL || matrix_write(matrix, json, json_path);
     return matrix_judge(matrix) && is_written;
 }
@@ -99,12 +100,12 @@ static void list_group(const struct lab_group_name *group)
     printf("%s: %s\n", group->name, group->title);
     for (size_t i = 0; schemes[i] != NULL; i++) {
         if ((schemes[i]->groups & group->group) != 0)
-            printf("  %-2s %-14s %-58s %s\n", schemes[i]->number, schemes[i]->name, schemes[i]->title,
+            printf("  %-2s %-16s %-58s %s\n", schemes[i]->number, schemes[i]->name, schemes[i]->title,
                    schemes[i]->source);
     }
     for (size_t i = 0; failures[i] != NULL; i++) {
         if (failures[i]->group == group->group)
-            printf("     %-14s %s\n", failures[i]->name, failures[i]->title);
+            printf("     %-16s %s\n", failures[i]->name, failures[i]->title);
     }
 }
 

@@ -124,7 +124,7 @@ static const struct column cache_columns[] = {
 };
 
 static const struct column lock_columns[] = {
-    FIRST(14),
+    FIRST(19),
     NUMBER(7, "holders", "at once", write_holders),
     NUMBER(7, "lost", "updates", write_updates),
     NUMBER(7, "late", "write", write_late),
@@ -138,7 +138,7 @@ static const struct column lock_columns[] = {
 };
 
 static const struct column crowd_columns[] = {
-    FIRST(14),
+    FIRST(19),
     NUMBER(7, "", "waiters", write_waiters),
     NUMBER(16, "scripts/commands", "/s, waiting", write_idle),
     NUMBER(16, "for each", "hand-over", write_each),
@@ -153,58 +153,100 @@ static const struct column *columns_of(enum lab_group group)
     return group == GROUP_CROWD ? crowd_columns : group == GROUP_CACHE ? cache_columns : lock_columns;
 }
 
-static void print_head(const struct column *columns)
+/* What a row has in its columns. */
+struct row {
+    char fields[COLUMNS_MAX][FIELD_BYTES];
+    const char *cells[COLUMNS_MAX];
+};
+
+static void fill_row(const struct column *columns, const struct scheme *scheme, const struct cell *cell,
+                     struct row *row)
+{
+    size_t count = 0;
+    row->cells[0] = scheme->number;
+    row->cells[1] = lab_label(scheme);
+    for (; columns[count].below != NULL; count++) {
+        if (columns[count].write == NULL)
+            continue;
+        columns[count].write(cell, row->fields[count]);
+        row->cells[count] = row->fields[count];
+    }
+    row->cells[count - 1] = cell->verdict;
+}
+
+/* A column in which no scheme of this failure has anything is none. */
+static size_t choose_columns(const struct matrix *matrix, size_t failure, const struct column *columns,
+                             bool shown[COLUMNS_MAX])
+{
+    size_t count = 0;
+    for (; columns[count].below != NULL; count++)
+        shown[count] = columns[count].write == NULL;
+    for (size_t i = 0; i < matrix->scheme_count; i++) {
+        const struct cell *cell = &matrix->cells[failure][i];
+        struct row row;
+        if (!matrix_concerns(matrix, failure, i) || cell->state != CELL_MEASURED)
+            continue;
+        fill_row(columns, matrix->schemes[i], cell, &row);
+        for (size_t j = 0; j < count; j++)
+            shown[j] = shown[j] || strcmp(row.cells[j], "-") != 0;
+    }
+    return count;
+}
+
+static void print_cells(const struct column *columns, size_t count, const bool shown[COLUMNS_MAX],
+                        const char *const cells[COLUMNS_MAX])
 {
     struct table_column shapes[COLUMNS_MAX];
-    const char *above[COLUMNS_MAX], *below[COLUMNS_MAX];
-    size_t count = 0;
-    for (; columns[count].below != NULL; count++) {
-        shapes[count] = columns[count].shape;
-        above[count] = columns[count].above;
-        below[count] = columns[count].below;
+    const char *kept[COLUMNS_MAX];
+    size_t kept_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!shown[i] || cells[i] == NULL)
+            continue;
+        shapes[kept_count] = columns[i].shape;
+        kept[kept_count++] = cells[i];
     }
-    table_row(stdout, shapes, count - 1, above);
-    table_row(stdout, shapes, count, below);
+    table_row(stdout, shapes, kept_count, kept);
+}
+
+static void print_head(const struct column *columns, size_t count, const bool shown[COLUMNS_MAX])
+{
+    const char *above[COLUMNS_MAX], *below[COLUMNS_MAX];
+    for (size_t i = 0; i < count; i++) {
+        above[i] = columns[i].above;
+        below[i] = columns[i].below;
+    }
+    print_cells(columns, count, shown, above);
+    print_cells(columns, count, shown, below);
 }
 
 static void print_unmeasured(const struct scheme *scheme, const struct cell *cell)
 {
     static const struct table_column narrow[] = {
         {2, 2, TABLE_LEFT, false}, {1, 12, TABLE_LEFT, false}, {1, 0, TABLE_LEFT, false}};
-    const char *const cells[] = {scheme->number, scheme->name,
+    const char *const cells[] = {scheme->number, lab_label(scheme),
                                  cell->state == CELL_NOT_RUN ? "not run" : "- has no such moment"};
     table_row(stdout, narrow, 3, cells);
-}
-
-static void print_row(const struct column *columns, const struct scheme *scheme, const struct cell *cell)
-{
-    struct table_column shapes[COLUMNS_MAX];
-    char fields[COLUMNS_MAX][FIELD_BYTES];
-    const char *cells[COLUMNS_MAX] = {scheme->number, scheme->name};
-    size_t count = 0;
-    if (cell->state != CELL_MEASURED) {
-        print_unmeasured(scheme, cell);
-        return;
-    }
-    for (; columns[count].below != NULL; count++) {
-        shapes[count] = columns[count].shape;
-        if (columns[count].write == NULL)
-            continue;
-        columns[count].write(cell, fields[count]);
-        cells[count] = fields[count];
-    }
-    cells[count - 1] = cell->verdict;
-    table_row(stdout, shapes, count, cells);
 }
 
 void matrix_print_failure(const struct matrix *matrix, size_t failure)
 {
     const struct failure *what = matrix->failures[failure];
+    const struct column *columns = columns_of(what->group);
+    bool shown[COLUMNS_MAX];
+    size_t count = choose_columns(matrix, failure, columns, shown);
     printf("\n%s: %s\n  %s\n\n", what->name, what->title, what->story);
-    print_head(columns_of(what->group));
+    print_head(columns, count, shown);
     for (size_t i = 0; i < matrix->scheme_count; i++) {
-        if (matrix_concerns(matrix, failure, i))
-            print_row(columns_of(what->group), matrix->schemes[i], &matrix->cells[failure][i]);
+        const struct cell *cell = &matrix->cells[failure][i];
+        struct row row;
+        if (!matrix_concerns(matrix, failure, i))
+            continue;
+        if (cell->state != CELL_MEASURED) {
+            print_unmeasured(matrix->schemes[i], cell);
+            continue;
+        }
+        fill_row(columns, matrix->schemes[i], cell, &row);
+        print_cells(columns, count, shown, row.cells);
     }
     fflush(stdout);
 }
@@ -268,7 +310,7 @@ static bool is_in(const struct matrix *matrix, size_t scheme, enum lab_group gro
 
 static void print_group(const struct matrix *matrix, const struct lab_group_name *group)
 {
-    struct table_column wide[1 + MATRIX_FAILURES_MAX] = {{0, 18, TABLE_LEFT, false}};
+    struct table_column wide[1 + MATRIX_FAILURES_MAX] = {{0, 23, TABLE_LEFT, false}};
     const char *cells[1 + MATRIX_FAILURES_MAX] = {group->name};
     size_t shown[1 + MATRIX_FAILURES_MAX], count = 1;
     for (size_t i = 0; i < matrix->failure_count; i++) {
@@ -286,7 +328,8 @@ static void print_group(const struct matrix *matrix, const struct lab_group_name
         char label[FIELD_BYTES];
         if (!is_in(matrix, j, group->group))
             continue;
-        snprintf(label, sizeof label, "%-3s %-14s", matrix->schemes[j]->number, matrix->schemes[j]->name);
+        snprintf(label, sizeof label, "%-3s %-19s", matrix->schemes[j]->number,
+                 lab_label(matrix->schemes[j]));
         cells[0] = label;
         for (size_t i = 1; i < count; i++)
             cells[i] = matrix->cells[shown[i]][j].verdict;

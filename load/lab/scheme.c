@@ -24,34 +24,17 @@ extern const struct scheme scheme_none, scheme_setnx, scheme_expire, scheme_cons
     scheme_script, scheme_redisson, scheme_guard, scheme_redisson_lock, scheme_redisson_fair,
     scheme_redisson_rw, scheme_redisson_semaphore, scheme_node_redlock, scheme_session_lock, scheme_curator,
     scheme_our_mutex, scheme_our_fair, scheme_our_unfenced, scheme_our_rw, scheme_our_permits,
-    scheme_our_redlock, scheme_our_postgres, scheme_our_zookeeper;
+    scheme_our_redlock, scheme_our_postgres, scheme_our_zookeeper, scheme_expire_lock, scheme_px_lock,
+    scheme_px_lua_lock;
 
 const struct scheme *const schemes[] = {
-    &scheme_none,
-    &scheme_setnx,
-    &scheme_expire,
-    &scheme_constant,
-    &scheme_uuid,
-    &scheme_lua,
-    &scheme_script,
-    &scheme_redisson,
-    &scheme_guard,
-    &scheme_redisson_lock,
-    &scheme_redisson_fair,
-    &scheme_redisson_rw,
-    &scheme_redisson_semaphore,
-    &scheme_node_redlock,
-    &scheme_session_lock,
-    &scheme_curator,
-    &scheme_our_mutex,
-    &scheme_our_fair,
-    &scheme_our_unfenced,
-    &scheme_our_rw,
-    &scheme_our_permits,
-    &scheme_our_redlock,
-    &scheme_our_postgres,
-    &scheme_our_zookeeper,
-    NULL,
+    &scheme_none,          &scheme_setnx,         &scheme_expire,        &scheme_constant,
+    &scheme_uuid,          &scheme_lua,           &scheme_script,        &scheme_redisson,
+    &scheme_guard,         &scheme_expire_lock,   &scheme_px_lock,       &scheme_px_lua_lock,
+    &scheme_redisson_lock, &scheme_redisson_fair, &scheme_redisson_rw,   &scheme_redisson_semaphore,
+    &scheme_node_redlock,  &scheme_session_lock,  &scheme_curator,       &scheme_our_mutex,
+    &scheme_our_fair,      &scheme_our_unfenced,  &scheme_our_rw,        &scheme_our_permits,
+    &scheme_our_redlock,   &scheme_our_postgres,  &scheme_our_zookeeper, NULL,
 };
 
 const struct lab_group_name lab_groups[] = {
@@ -73,6 +56,11 @@ static const char version_mark[] = "version=";
 static void join(char name[LAB_NAME_BYTES], const char *prefix, const char *key, const char *suffix)
 {
     snprintf(name, LAB_NAME_BYTES, "%s%s%s", prefix != NULL ? prefix : "", key, suffix != NULL ? suffix : "");
+}
+
+const char *lab_label(const struct scheme *scheme)
+{
+    return scheme->label != NULL ? scheme->label : scheme->name;
 }
 
 void lab_names(const struct scheme *scheme, const char *key, char value_name[static LAB_NAME_BYTES],

@@ -126,6 +126,7 @@ struct lab_client {
 
 struct scheme {
     const char *number, *name, *title, *source; /* source: where one reads of it */
+    const char *label;                          /* its name in tables; NULL: `name`, which is one word */
     const char *value_prefix, *value_suffix;    /* around the key; NULL: nothing */
     const char *lock_prefix, *lock_suffix;
     bool is_ours; /* must keep what its README promises */
@@ -158,6 +159,8 @@ struct scheme {
 
 /* All of them, in the order of the tables; ends with NULL. */
 extern const struct scheme *const schemes[];
+
+const char *lab_label(const struct scheme *scheme);
 
 /* The names of the Redis keys for a key of this scheme. */
 void lab_names(const struct scheme *scheme, const char *key, char value_name[static LAB_NAME_BYTES],

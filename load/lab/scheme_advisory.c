@@ -59,7 +59,7 @@ static void end(struct lab_client *client)
 
 const struct scheme scheme_session_lock = {
     .number = "13",
-    .name = "session-lock",
+    .name = "pg_advisory_lock",
     .title = "PostgreSQL's pg_advisory_lock() on a session of its own",
     .source = "PostgreSQL, Explicit Locking; its wrappers",
     .groups = GROUP_LOCK | GROUP_FAIR | GROUP_ADVISORY,

@@ -264,6 +264,7 @@ static void end(struct lab_client *client)
 const struct scheme scheme_curator = {
     .number = "14",
     .name = "curator",
+    .label = "ZooKeeper (Curator)",
     .title = "Curator's InterProcessMutex on ZooKeeper",
     .source = "org.apache.curator...LockInternals, withProtection()",
     .groups = GROUP_LOCK | GROUP_FAIR | GROUP_ZOOKEEPER,

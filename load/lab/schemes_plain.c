@@ -10,6 +10,8 @@
  *     5   compare and delete in Lua      two holders when the work outlives the lease
  *     5b  SETNX and EXPIRE in Lua        as 5; a waiter sleeps and calls itself
  *
+ * 2, 3 and 5 also as locks around no cache, where a waiter looks every LAB_POLL_MS: 2l, 3l and 5l.
+ *
  * None of them renews its lease, and nothing stops a late fill.
  */
 #include "load/lab/scheme.h"
@@ -249,4 +251,78 @@ const struct scheme scheme_script = {
     .groups = GROUP_CACHE,
     .lock_prefix = "lock:",
     .get = get_sleeping,
+};
+
+/* ---- 2, 3 and 5 as locks, which wait ---- */
+
+static bool wait_for(struct lab_client *client, bool (*try_once)(struct lab_client *client))
+{
+    const uint64_t end_us = clock_after_ms(LAB_REQUEST_LIMIT_MS);
+    while (!try_once(client)) {
+        if (clock_us() >= end_us)
+            return false;
+        clock_pause_ms(LAB_POLL_MS);
+    }
+    return true;
+}
+
+static bool try_expire(struct lab_client *client)
+{
+    if (!acquire_setnx(client))
+        return false;
+    lab_step(client, STEP_CLAIMED);
+    lab_integer(client, "PEXPIRE %s %d", client->lock_name, (int)lab_lease_ms(client));
+    return true;
+}
+
+static bool try_px(struct lab_client *client)
+{
+    lab_token(client);
+    return lab_ok(client, "SET %s %s NX PX %d", client->lock_name, client->token, (int)lab_lease_ms(client));
+}
+
+static bool wait_expire(struct lab_client *client)
+{
+    return wait_for(client, try_expire);
+}
+
+static bool wait_px(struct lab_client *client)
+{
+    return wait_for(client, try_px);
+}
+
+const struct scheme scheme_expire_lock = {
+    .number = "2l",
+    .name = "expire-lock",
+    .title = "SETNX, then EXPIRE, DEL; as a lock",
+    .source = "Redis in Action 6.2.5 without its repair",
+    .groups = GROUP_LOCK,
+    .lock_prefix = "lock:",
+    .get = lab_get_locked,
+    .acquire = wait_expire,
+    .release = drop,
+};
+
+const struct scheme scheme_px_lock = {
+    .number = "3l",
+    .name = "px-lock",
+    .title = "SET NX PX, DEL; as a lock",
+    .source = "redis.io, SET: patterns, first form",
+    .groups = GROUP_LOCK,
+    .lock_prefix = "lock:",
+    .get = lab_get_locked,
+    .acquire = wait_px,
+    .release = drop,
+};
+
+const struct scheme scheme_px_lua_lock = {
+    .number = "5l",
+    .name = "px-lua-lock",
+    .title = "SET NX PX, compare and delete in Lua; as a lock",
+    .source = "redis.io, SET: patterns, second form",
+    .groups = GROUP_LOCK,
+    .lock_prefix = "lock:",
+    .get = lab_get_locked,
+    .acquire = wait_px,
+    .release = drop_mine,
 };

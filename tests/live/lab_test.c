@@ -137,7 +137,7 @@ TEST(a_lock_without_a_fence_takes_the_late_write_of_a_paused_holder)
 TEST(a_session_that_the_server_ends_leaves_its_holder_working)
 {
     test_needs_long();
-    struct cell cell = run_until_one_is_lost("session-lock", "backend-killed");
+    struct cell cell = run_until_one_is_lost("pg_advisory_lock", "backend-killed");
     assert_int_equal(cell.lock.told, 0);
     assert_int_equal(cell.lock.lost_updates, 1);
 }
@@ -227,6 +227,9 @@ TEST(the_verdict_is_the_worst_of_what_was_measured)
     assert_string_equal(cell.verdict, "holds");
     assert_true(cell_keeps_promise(&cell, &demand, why, sizeof why));
     cell.has_stuck = true;
+    cell.stuck_us = 1000000;
+    cell_judge(&cell, &demand);
+    assert_string_equal(cell.verdict, "waits 1.0 s by design: its lease");
     cell.stuck_us = 1200000;
     cell_judge(&cell, &demand);
     assert_string_equal(cell.verdict, "waits 1.2 s");
