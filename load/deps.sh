@@ -17,7 +17,7 @@
 #   sh load/deps.sh page-test          what looks at the page of a report in the tests
 #   sh load/deps.sh formats            what reads the other formats of a report in the tests
 #   sh load/deps.sh alerts             what reads the metrics and the alert rules in the tests
-#   sh load/deps.sh peers [PACKAGE]    the caches that make peers compares, or one package of them
+#   sh load/deps.sh peers [PACKAGE...] the caches that make peers compares, or these packages of them
 #   sh load/deps.sh --list WHAT        prints the packages, installs nothing
 #
 # With DEPS_INSTALL=no nothing is installed, and only a library that is too old is refused.
@@ -189,7 +189,11 @@ needs_of() {
     formats) echo "$formats_needs" ;;
     alerts) echo "$alerts_needs" ;;
     lab) echo "$pgbouncer_needs$zookeeper_needs" ;;
-    peers) echo "$peers_needs" | grep "^${2:+$2 }" ;;
+    peers)
+        shift
+        for package in "${@:-.*}"; do echo "$peers_needs" | grep "^$package  *[^ ]"; done
+        return
+        ;;
     *) echo "deps.sh: unknown: $1 (build, library, client, lint, fuzz, valgrind, gate, model, zookeeper, pgbouncer, bench, lab, hosts, nginx, networks, units, world, docs, man, package-test, packaging, page-test, formats, alerts, peers)" >&2; exit 2 ;;
     esac
     # With the sanitizers, which the compiler of another release does not bring along.
@@ -275,7 +279,14 @@ $as_root sh -euc '
 policy=/usr/sbin/policy-rc.d
 clusters=/etc/postgresql-common/createcluster.d
 made=
-trap "rm -f \$made" EXIT
+# What a package enables at boot is a link in here, whichever package and unit it is, also if another one fails.
+enabled() { find /etc/systemd/system -type l 2>/dev/null || true; }
+before=$(enabled)
+leave() {
+    enabled | while read -r link; do echo "$before" | grep -qxF "$link" || rm -f "$link"; done
+    rm -f $made
+}
+trap leave EXIT
 trap "exit 1" HUP INT TERM
 if [ ! -e "$policy" ]; then
     made="$made $policy"
@@ -291,12 +302,6 @@ install() {
     apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120 install --yes --no-install-recommends "$@"
 }
 install "$@" || { apt-get -qq update && install "$@"; }
-
-for service in memcached redis-server nginx varnish pgbouncer prometheus; do
-    case " $* " in
-    *" $service "*) systemctl --quiet disable "$service.service" 2>/dev/null || true ;;
-    esac
-done
 ' deps.sh $missing >&2 || refuse "Packages are missing and apt-get failed"
 
 still=$(missing_of "$@" | tr '\n' ' ')

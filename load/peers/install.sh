@@ -1,16 +1,43 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# install.sh FOLDER - what the peers need: Debian's packages, and npm's into the folder. One that cannot be had
-# does not stop the others; build/peers reports the peer that lacks it as not run. Always exits with 0 but for a
-# folder that cannot be made.
+# install.sh FOLDER [WORD...] - what these peers and contests need, without any word all of them: Debian's packages, and
+# npm's into the folder. One that cannot be had does not stop the others; build/peers reports the peer that lacks it as
+# not run, and refuses what is neither a peer nor a contest. Always exits with 0 but for a folder that cannot be made.
 set -u
 
 here=$(dirname "$0")
 deps=$here/../deps.sh
-folder=${1:?usage: install.sh FOLDER}
+folder=${1:?usage: install.sh FOLDER [WORD...]}
+shift
+
+# packages WORD: of a peer or a contest
+packages() {
+    python='python3 python3-waitress'
+    case $1 in
+    nginx | varnish) echo "$1" ;;
+    bentocache | dedupe) echo nodejs npm ;;
+    dogpile) echo "$python" python3-redis python3-dogpile.cache ;;
+    memcached) echo "$python" memcached ;;
+    guide) echo "$python" python3-redis ;;
+    hits) echo wrk ;;
+    esac
+}
+
+# Where no word is a peer all peers run; and so with contests.
+words=$*
+case " $words " in
+*\ catalogd\ * | *\ nginx\ * | *\ varnish\ * | *\ bentocache\ * | *\ dedupe\ * | *\ dogpile\ * | *\ memcached\ * | *\ guide\ *) ;;
+*) words="$words nginx varnish bentocache dedupe dogpile memcached guide" ;;
+esac
+case " $words " in
+*\ burst\ * | *\ rolling\ * | *\ hits\ *) ;;
+*) words="$words hits" ;;
+esac
+wanted=$(for word in $words; do packages "$word"; done | tr ' ' '\n' | sort -u)
 
 # All at once is quick; one by one finds those that can be had.
-sh "$deps" peers || for package in $(sh "$deps" --list peers); do
+# shellcheck disable=SC2086
+[ -z "$wanted" ] || sh "$deps" peers $wanted || for package in $wanted; do
     sh "$deps" peers "$package" 2>/dev/null || echo "peers: cannot install Debian's $package" >&2
 done
 
@@ -21,7 +48,8 @@ for file in "$here"/node/*.mjs "$here"/node/package.json "$here"/node/package-lo
     cmp -s "$file" "$folder/${file##*/}" || cp "$file" "$folder/"
 done
 
-# Installed already, for this very lock file?
+# Not wanted, or installed already, for this very lock file?
+echo "$wanted" | grep -qx npm || exit 0
 cmp -s "$folder/package-lock.json" "$folder/node_modules/.peers" && exit 0
 command -v npm >/dev/null 2>&1 || { echo 'there is no npm' >"$folder/failure"; exit 0; }
 echo 'installing: the packages of load/peers/node/package-lock.json, from the npm registry' >&2
