@@ -150,12 +150,20 @@ static void remember_address(struct sql_session *session)
     snprintf(session->address, sizeof session->address, "%s", address != NULL ? address : "");
 }
 
+/* A server that is shut down says so to everybody, and by default that is printed. */
+static void ignore_notice(void *context, const char *text)
+{
+    (void)context;
+    (void)text;
+}
+
 static bool start_connection(struct sql_session *session)
 {
     const char *const names[] = {"dbname", "fallback_application_name", "hostaddr", NULL};
     const char *const values[] = {session->url, session->name,
                                   session->address[0] != '\0' ? session->address : NULL, NULL};
     session->connection = PQconnectStartParams(names, values, 1);
+    PQsetNoticeProcessor(session->connection, ignore_notice, NULL);
     return session->connection != NULL && PQstatus(session->connection) != CONNECTION_BAD;
 }
 
