@@ -10,6 +10,8 @@
 #   make test         every test with real servers; T="unit burst": programs whose path contains one of these.
 #   make test-long    what of e2e/sentinel, e2e/cluster, e2e/playground, e2e/peers and live/lab make test skips by name:
 #                     all that may befall the masters, each button, each scheme (25 minutes); T="playground lab"
+#   make play-monkey  the playground: every button after every other, a drawn walk, and nothing said that is not so:
+#                     MINUTES=10 SEED=1; `make test-long T=playground` has 40 s of it
 #   make test-install what a copy of guard/, an installed package and an operator's tools make of it; `make test` leaves
 #                     tests/install out (4 minutes)
 #   make fail         what tests/fail does, and every call of it: make test has a seventh of those that take long
@@ -95,7 +97,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example scenarios db test test-long test-install fail tests objects fuzz coverage golden valgrind chaos soak hundred sim swarm courses mutants mutants-live model bench peers lab lint promises format world empty-root install amalgamation docs clean help
+.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example scenarios db test test-long play-monkey test-install fail tests objects fuzz coverage golden valgrind chaos soak hundred sim swarm courses mutants mutants-live model bench peers lab lint promises format world empty-root install amalgamation docs clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -318,7 +320,7 @@ $(TEST_PROGRAMS): %: %.o $(ARCHIVES)
 
 # The programs that tests run: most the service, some the others.
 $(filter-out $(foreach level,unit sim fuzz fail,$(BUILD)/tests/$(level)/%),$(TEST_PROGRAMS)): | $(CATALOGD)
-$(filter %/lab_test %/package_test %/fleetlock_test %/peers_test %/playground_test %/stampede_tool_test,$(TEST_PROGRAMS)): \
+$(filter %/lab_test %/package_test %/fleetlock_test %/peers_test %/playground_test %/playground_monkey_test %/stampede_tool_test,$(TEST_PROGRAMS)): \
     | $(FLEETLOCK) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
 
 # Programs of their own below load/ have names of their own, too: only their tests link them.
@@ -347,8 +349,9 @@ chosen = $(strip $(foreach word,$(T),$(findstring $(word),$(1:$(BUILD)/%=%))))
 demo: all
 	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede demo $(if $(filter file,$(origin SCALE)),,--scale $(SCALE))
 
+# Ctrl-C is how it ends, not a failure of make.
 run: all
-	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede serve --scale $(SCALE)
+	@trap : INT; CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede serve --scale $(SCALE) || test $$? = 130
 
 # The example for a service of one's own needs one: it runs only when it is named.
 SCENARIOS := $(wildcard load/scenarios/*.scenario)
@@ -394,9 +397,13 @@ test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	@CATALOGD=$(BUILD)/catalogd EXAMPLES=$(BUILD)/example CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
 
 # Those with tests that are skipped without LONG=1.
-LONG_PROGRAMS := $(addprefix tests/,e2e/sentinel_test e2e/cluster_test e2e/playground_test e2e/peers_test live/lab_test)
+LONG_PROGRAMS := $(addprefix tests/,e2e/sentinel_test e2e/cluster_test e2e/playground_test e2e/playground_monkey_test e2e/peers_test live/lab_test)
 test-long:
 	@$(MAKE) test LONG=1 T="$(if $(T),$(foreach each,$(LONG_PROGRAMS),$(if $(call chosen,$(BUILD)/$(each)),$(each))),$(LONG_PROGRAMS))"
+
+play-monkey:
+	@$(MAKE) test LONG=1 T=e2e/playground_monkey_test SEED=$(if $(filter file,$(origin SEED)),,$(SEED)) \
+	    MONKEY_SECONDS=$$((60 * $(if $(filter file,$(origin MINUTES)),10,$(MINUTES)))) TEST_LIMIT_S=7200
 
 test-install:
 	@$(MAKE) test T=tests/install
@@ -503,7 +510,7 @@ bench: all $(BUILD)/bench
 
 # What cannot be installed is reported as not run.
 peers: all
-	@sh load/peers/install.sh build/peers_node
+	@sh load/peers/install.sh build/peers_node $(T)
 	@CATALOGD=$(BUILD)/catalogd PEERS_NODE=build/peers_node $(PEERS) $(T) $(if $(JSON),--json $(JSON))
 
 # Exits with 1 where ours does not keep what it promises.

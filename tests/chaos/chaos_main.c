@@ -53,6 +53,7 @@ int main(int argc, char **argv)
 {
     struct chaos_options options;
     const char *what = argc > 1 ? argv[1] : "";
+    proc_begin();
     bool soak = strcmp(what, "soak") == 0;
     if (strcmp(what, "check") == 0 && argc == 3)
         return chaos_check(argv[2], stdout) ? 0 : 1;

@@ -135,6 +135,19 @@ TEST(a_steady_rate_is_drawn_as_what_it_is_and_no_line_across_idle_time)
            "({ at: 1000 * i, p50, p99: null })))[0].getAttribute('d'))");
 }
 
+#define WAS_TOLD(text) "state.story.some(one => one.text.startsWith('" text "'))"
+
+/* Who looks for a lease every few milliseconds writes to a connection that has ended. */
+TEST(a_redis_that_dies_and_comes_back_ends_nothing)
+{
+    assert_int_equal(playground_press("{\"do\":\"hit\",\"verb\":\"kill\"}"), 200);
+    assert_int_equal(playground_press("{\"do\":\"deed\",\"name\":\"redis-kill\"}"), 200);
+    expect(WAS_TOLD("Redis was killed"));
+    click("#redis [data-deed=start]");
+    expect(WAS_TOLD("Redis is back, and empty"));
+    expect(WAS_TOLD("No process was seen to load product 7"));
+}
+
 TEST(a_process_that_is_killed_while_it_loads_is_told)
 {
     test_needs_long();
