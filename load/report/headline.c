@@ -126,10 +126,10 @@ static void say_failed(struct headline *headline, const struct report *report)
         uint64_t count = result_failed(result);
         if (count == 0)
             continue;
-        say(headline, "%s%s%.60s%s%s of %s requests failed", said++ == 0 ? " " : ", ",
-            report->result_count > 1 ? "In " : "", report->result_count > 1 ? result->name : "",
-            report->result_count > 1 ? " " : "", text_count(failed, count),
-            text_count(all, result->requests));
+        const char *in = report->result_count == 1 ? "" : said == 0 ? "In " : "in ";
+        say(headline, "%s%s%.60s%s%s of %s requests failed", said++ == 0 ? " " : ", ", in,
+            report->result_count > 1 ? result->name : "", report->result_count > 1 ? " " : "",
+            text_count(failed, count), text_count(all, result->requests));
     }
     if (said > 0)
         say(headline, ".");

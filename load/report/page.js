@@ -73,9 +73,9 @@ const cell = (index, label, heading) => row(label, heading)?.cells[index] ?? '-'
 
 const card = (result, index) => {
     const isUnknown = result.has_loads && result.loads > 0 && !result.expiries;
-    const [loads, p99] = [cell(index, 'loads per expiry'), cell(index, 'p99', 'latency, ms')];
+    const [loads, most, p99] = [cell(index, 'loads per expiry'), cell(index, 'most loads per expiry'), cell(index, 'p99', 'latency, ms')];
     const numbers = [
-        ['queries', cell(index, 'queries')], ['requests', cell(index, 'requests')],
+        ['most loads of one', most], ['queries', cell(index, 'queries')], ['requests', cell(index, 'requests')],
         ...[['p50', 'p50'], ['p95', 'p95'], ['p99', 'p99'], ['slowest', 'max']].map(([what, label]) => {
             const text = cell(index, label, 'latency, ms');
             return [what, text === '-' ? '-' : `${text} ms`];
@@ -124,9 +124,14 @@ const figures = () => {
         isMissing ? soft('–: not measured, or a percentile that so few answers cannot support') : null];
 };
 
-const hot = () => results.every(result => result.loaded_keys <= 1) ? [] : [html('h2', {}, 'Most loaded keys'),
-    facts(results.map((result, i) =>
-        [nameOf(i), result.hot.map(({ key, loads }) => `${key || 'without a key'} × ${loads}`).join(', ')]))];
+const listed = (heading, isThere, textOf) => results.some(isThere) ? [html('h2', {}, heading),
+    facts(results.flatMap((result, i) => isThere(result) ? [[nameOf(i), textOf(result)]] : []))] : [];
+const keyOf = ({ key }) => key || 'without a key';
+const hot = () => [
+    listed('Most loads of one expiry', result => result.worst.length > 0,
+        result => result.worst.map(one => `${keyOf(one)} × ${count(one.loads)} at ${(one.at_ms / 1e3).toFixed(2)} s`).join(', ')),
+    listed('Most loaded keys', result => result.loaded_keys > 1,
+        result => result.hot.map(one => `${keyOf(one)} × ${count(one.loads)}`).join(', '))].flat();
 
 /* What a 503 said, and how a connection ended: the first of each kind. */
 const samples = () => results.every(result => result.samples.length === 0) ? [] : [html('h2', {}, 'What went wrong'),
@@ -185,7 +190,7 @@ const rateSpan = new Span(Math.max(1, ...rates.map(endOf)), leastSeen(rates));
 
 const timelines = () => {
     return rates.length === 0 ? [] : [html('h2', {}, 'Latency over time'),
-        soft('Thick line: p50; thin line: p99; shaded up to the slowest. Dotted lines: a value expired and was loaded. ',
+        soft('Thick line: p50; thin line: p99, over longer spans where answers are few; shaded up to the slowest. Dotted lines: a value expired and was loaded. ',
             'Shaded bands and numbered bars: what was done to the service. Crosses: requests failed.'),
         pointing(),
         ...results.map((result, i) => !rates.includes(result) ? null : named(new Latency(rateSpan, i), i,
@@ -205,7 +210,7 @@ const queries = () => {
     const until = Math.max(1, ...drawn.map(result => usedMs(result, slice => slice.due > 0 || slice.loads > 0)));
     const hasAny = drawn.some(result => result.slices.some(slice => slice.loads > 0));
     return !hasAny ? [] : [html('h2', {}, 'Queries over time'),
-        figure(new Queries(new Span(until, leastSeen(drawn))), 'as the database began them, on a logarithmic scale')];
+        figure(new Queries(new Span(until, leastSeen(drawn))), 'as the database began them, on a logarithmic scale; dotted: how many were needed')];
 };
 
 const curves = () => {

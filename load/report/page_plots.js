@@ -19,10 +19,11 @@ const lineOf = (kind, points) => path(kind, `M${points.join('L')}`);
 /* ---- numbers and names ---- */
 
 const count = number => grouped(String(number));
-const latency = us => `${grouped((us / 1e3).toFixed(us < 10000 ? 2 : 1))} ms`;
-/* Fewer answers cannot support a percentile by nearest rank: it would only repeat the slowest. */
-const supports = (answers, percent) => Math.ceil(answers * percent / 100) < answers;
+const latency = us => `${grouped((us / 1e3).toFixed(us < 10000 ? 2 : us < 100000 ? 1 : 0))} ms`;
 const sum = (list, of) => list.reduce((total, one) => total + of(one), 0);
+
+/* "3", of several "1–3". */
+const rangeOf = numbers => numbers.length === 0 ? '–' : [...new Set([Math.min(...numbers), Math.max(...numbers)])].map(count).join('–');
 
 const nameOf = index => results[index].name || `result ${index + 1}`;
 /* Alone it is not in the colour of a stampede. */
@@ -103,6 +104,7 @@ class Drawn extends Plot {
      *     nearest(at)     the instant at which there are values; text(at) says it
      *     step            from one of them to the next
      *     values(at)      one for each item: { text, y, look }; y null: no dot
+     *     total()         the texts of the whole run, while nobody points
      */
     constructor(span, label, unit, items) {
         super(label);
@@ -174,8 +176,9 @@ class Drawn extends Plot {
     point() {
         const isThere = this.span.at !== null && this.span.at <= this.until;
         const at = isThere ? this.nearest(this.span.at) : null, values = isThere ? this.values(at) : [];
-        this.where.textContent = isThere ? this.text(at) : '';
-        this.cells.forEach((cell, i) => { cell.textContent = isThere ? values[i].text : ''; });
+        const texts = isThere ? values.map(value => value.text) : this.total();
+        this.where.textContent = isThere ? this.text(at) : 'all of it';
+        this.cells.forEach((cell, i) => { cell.textContent = texts[i]; });
         const isSeen = isThere && at >= this.span.from && at <= this.span.to;
         this.pointer?.replaceChildren(...!isSeen ? [] : [
             this.hair(at),
@@ -253,6 +256,9 @@ class Timeline extends Drawn {
     }
 
     tics(most) { return evenTics(this.span.from, this.span.to, most, ms => timeTic(ms, this.span.to)); }
+    sliceAt(at) { return clamp(Math.floor(at / this.step), 0, this.result.slices.length - 1); }
+    nearest(at) { return (this.sliceAt(at) + 0.5) * this.step; }
+    text(at) { return rangeText(at, this.span.until, this.step); }
 
     measure(width) {
         this.laneOf = this.assignLanes(this.span.until / (width > wideFrom ? 24 : 10));
@@ -338,15 +344,15 @@ class Latency extends Timeline {
     runs(hasValue) {
         const runs = [[]];
         this.result.slices.forEach((slice, i) => {
-            if (slice.answered > 0 && hasValue(slice)) runs.at(-1).push([(i + 0.5) * this.step, slice]);
+            if (hasValue(slice)) runs.at(-1).push([(i + 0.5) * this.step, slice]);
             else runs.push([]);
         });
         return runs.filter(run => run.length > 0);
     }
-    hasP99(slice) { return supports(slice.answered, 99) && typeof slice.p99_us === 'number'; }
 
+    /* Where answers are few, p99 is that of several slices, each of which has it. */
     dataShapes() {
-        const all = this.runs(() => true), supported = this.runs(slice => this.hasP99(slice));
+        const all = this.runs(slice => slice.answered > 0), supported = this.runs(slice => slice.p99_slices > 0);
         const points = (run, of) => run.map(([at, slice]) => this.place(at, of(slice) + 1));
         const p50 = slice => slice.p50_us, p99 = slice => slice.p99_us, most = slice => slice.max_us;
         return [
@@ -356,14 +362,18 @@ class Latency extends Timeline {
         ].flat(2);
     }
 
-    sliceAt(at) { return clamp(Math.floor(at / this.step), 0, this.result.slices.length - 1); }
-    nearest(at) { return (this.sliceAt(at) + 0.5) * this.step; }
-    text(at) { return rangeText(at, this.span.until, this.step); }
+    total() {
+        const { latency: all, slices, loads } = this.result, supported = Math.ceil(all.count * 0.99) < all.count;
+        return [latency(all.p50_us), supported ? latency(all.p99_us) : 'too few', latency(all.max_us), count(all.count),
+            count(sum(slices, slice => slice.failed)), count(loads)];
+    }
     values(at) {
         const slice = this.result.slices[this.sliceAt(at)], { look } = this, isAnswered = slice.answered > 0;
         const dot = us => isAnswered ? { text: latency(us), y: us + 1, look } : { text: '–', y: null };
         const plain = number => ({ text: count(number), y: null });
-        const p99 = isAnswered && !this.hasP99(slice) ? { text: 'too few', y: null } : dot(slice.p99_us);
+        const wide = slice.p99_slices > 1 ? ` in ${timeTic(slice.p99_slices * this.step, this.span.until)}` : '';
+        const p99 = slice.p99_slices > 0 ? { text: latency(slice.p99_us) + wide, y: slice.p99_us + 1, look }
+            : { text: isAnswered ? 'too few' : '–', y: null };
         return [dot(slice.p50_us), p99, dot(slice.max_us), plain(slice.answered), plain(slice.failed),
             ...this.hasLoads ? [plain(slice.loads)] : []];
     }
@@ -398,9 +408,7 @@ class Became extends Timeline {
                 `L${this.place((i + 1) * this.step, below[i])}L${this.place((i + 1) * this.step, from)}Z`;
         }).join('')));
     }
-    sliceAt(at) { return clamp(Math.floor(at / this.step), 0, this.result.slices.length - 1); }
-    nearest(at) { return (this.sliceAt(at) + 0.5) * this.step; }
-    text(at) { return rangeText(at, this.span.until, this.step); }
+    total() { return this.kinds.map(kind => count(sum(this.result.slices, slice => slice.became[kind] ?? 0))); }
     values(at) {
         const { became } = this.result.slices[this.sliceAt(at)];
         return this.kinds.map(kind => ({ text: count(became[kind] ?? 0), y: null }));
@@ -465,12 +473,12 @@ class Burst extends Timeline {
     }
     nearest(at) { return clamp(Math.round(at / this.step) * this.step, 0, this.until); }
     text(at) { return timeTic(+at.toFixed(3), this.span.until); }
+    total() { return this.values(this.until).map(value => value.text); }
     /* Of several rounds the least and the most. */
     values(at) {
         return this.counted.map(what => {
             const all = this.result.rounds.map(round => stepsBy(round[what], at));
-            const [least, most] = [Math.min(...all), Math.max(...all)];
-            return { text: least === most ? count(most) : `${count(least)}–${count(most)}`, y: most, look: what === 'answers' ? this.look : what };
+            return { text: rangeOf(all), y: Math.max(...all), look: what === 'answers' ? this.look : what };
         });
     }
 }
@@ -478,9 +486,9 @@ class Burst extends Timeline {
 /* ---- all results in one plot ---- */
 
 class Together extends Drawn {
-    constructor(span, label, unit) {
-        super(span, label, unit, results.map((_, i) =>
-            ({ swatch: stroke(lookOf(i), 'dashed thick'), what: nameOf(i), isName: true })));
+    constructor(span, label, unit, more = []) {
+        super(span, label, unit, [...results.map((_, i) =>
+            ({ swatch: stroke(lookOf(i), 'dashed thick'), what: nameOf(i), isName: true })), ...more]);
     }
     /* Thinner lines on top: two that run together can be told apart. */
     shapes() {
@@ -492,8 +500,14 @@ class Together extends Drawn {
     }
 }
 
+/* The dotted lines: as many as there were expiries, which is what a guard would have made of them. */
 class Queries extends Together {
-    constructor(span) { super(span, 'Queries over time, all results', ''); }
+    constructor(span) {
+        const isKnown = results.some(result => result.expiries > 0);
+        super(span, 'Queries over time, all results', '',
+            isKnown ? [{ swatch: stroke('', 'query'), what: 'needed', isShort: true }] : []);
+        this.isKnown = isKnown;
+    }
 
     /* All are counted in bins of one length, of whole slices: 1, 2, 5, 10, ... ms, fewer than 80 of them in sight. */
     fillBins() {
@@ -504,14 +518,13 @@ class Queries extends Together {
         if (ms === this.step) return;
         this.step = ms;
         this.unit = `queries in each ${timeTic(ms, ms)}`;
-        this.bins = results.map(result => {
-            const bins = isBurst(result) ? [] : new Array(Math.ceil(result.slices.length * result.slice_ms / ms)).fill(0);
-            bins.forEach((_, bin) => {
-                const each = ms / result.slice_ms;
-                bins[bin] = sum(result.slices.slice(bin * each, (bin + 1) * each), slice => slice.loads);
-            });
-            return bins;
-        });
+        this.bins = results.map(result => this.binsOf(result, slice => slice.loads));
+        this.needed = results.map(result => result.expiries > 0 ? this.binsOf(result, slice => slice.needed) : []);
+    }
+    binsOf(result, of) {
+        const { slices, slice_ms } = result, each = this.step / slice_ms;
+        return Array.from({ length: isBurst(result) ? 0 : Math.ceil(slices.length / each) },
+            (_, bin) => sum(slices.slice(bin * each, (bin + 1) * each), of));
     }
     /* One query in a bin is the least there can be; what is called 0 lies below it. */
     range() {
@@ -521,8 +534,11 @@ class Queries extends Together {
         return { from: zero, to, isLog: true, tics: [[zero, '0'], ...tics] };
     }
     tics(most) { return evenTics(this.span.from, this.span.to, most, ms => timeTic(ms, this.span.to)); }
-    points(index) {
-        return this.bins[index].flatMap((loads, i) => [[i * this.step, loads], [(i + 1) * this.step, loads]]);
+    steps(bins) { return bins.flatMap((number, i) => [[i * this.step, number], [(i + 1) * this.step, number]]); }
+    points(index) { return this.steps(this.bins[index]); }
+    shapes() {
+        const places = bins => this.steps(bins).map(([at, value]) => this.place(at, value));
+        return [...super.shapes(), ...this.needed.filter(bins => bins.length > 0).map(bins => lineOf('line query', places(bins)))];
     }
 
     nearest(at) {
@@ -530,11 +546,16 @@ class Queries extends Together {
         return (clamp(Math.floor(at / this.step), 0, most) + 0.5) * this.step;
     }
     text(at) { return rangeText(at, this.span.until, this.step); }
+    total() {
+        return [...results.map(result => isBurst(result) ? '–' : count(result.loads)),
+            rangeOf(results.filter(result => result.expiries > 0).map(result => result.expiries))];
+    }
     values(at) {
-        return this.bins.map((bins, i) => {
-            const loads = bins[Math.floor(at / this.step)];
+        const bin = Math.floor(at / this.step), needed = this.needed.map(bins => bins[bin] ?? []).flat();
+        return [...this.bins.map((bins, i) => {
+            const loads = bins[bin];
             return loads === undefined ? { text: '–', y: null } : { text: count(loads), y: loads, look: lookOf(i) };
-        });
+        }), ...!this.isKnown ? [] : [{ text: rangeOf(needed), y: null }]];
     }
 }
 
@@ -567,6 +588,7 @@ class Curve extends Together {
     points(index) { return this.curves[index]; }
     nearest(at) { return at; }
     text(at) { return `${(100 - 100 * 10 ** -at).toFixed(clamp(Math.floor(at), 1, 6))} %`; }
+    total() { return results.map(result => `to ${latency(result.latency.max_us)}`); }
     values(at) {
         return this.curves.map((curve, i) => {
             const point = curve.find(([end]) => end >= at - 1e-9);

@@ -367,6 +367,15 @@ static void count_keys(const struct grouping *grouping, struct result *out)
     }
 }
 
+static void count_needed(const struct result_source *source, const struct witness_load *first,
+                         struct result *out)
+{
+    if (out->slice_count == 0)
+        return;
+    size_t slice = result_offset_ms(source, first->at_us) / out->slice_ms;
+    out->slices[slice < out->slice_count ? slice : out->slice_count - 1].needed++;
+}
+
 static void count_groups(const struct grouping *grouping, struct result *out)
 {
     static const uint64_t least[RESULT_PER_EXPIRY] = {1, 2, 3, 4, 5, 10, 100, 1000};
@@ -376,6 +385,7 @@ static void count_groups(const struct grouping *grouping, struct result *out)
         while (group->loads < least[class])
             class --;
         out->per_expiry[class]++;
+        count_needed(grouping->source, group->first, out);
         if (group->loads > out->most_per_expiry)
             out->most_per_expiry = group->loads;
         struct result_hot worst = hot_of(grouping, group->first, group->loads);

@@ -13,7 +13,7 @@
 
 _Static_assert(sizeof(struct result_quantiles) == 88, "a new field belongs into fields_of_quantiles[], too");
 _Static_assert(sizeof(struct result_point) == 16, "a new field belongs into point[], too");
-_Static_assert(sizeof(struct result_slice) == 40 + RESULT_BECAME * sizeof(uint64_t),
+_Static_assert(sizeof(struct result_slice) == 48 + RESULT_BECAME * sizeof(uint64_t),
                "a new field belongs into slice[], too");
 _Static_assert(sizeof(struct result_step) == 8, "a new field belongs into step[], too");
 _Static_assert(sizeof(struct result_round) == 8 + 3 * (8 + RESULT_STEPS_MAX * sizeof(struct result_step)),
@@ -121,7 +121,9 @@ static const struct field slice[] = {
     {FIELD(result_slice, p50_us, FIELD_U32)},
     {FIELD(result_slice, p99_us, FIELD_U32)},
     {FIELD(result_slice, max_us, FIELD_U32)},
+    {FIELD(result_slice, p99_slices, FIELD_U32)},
     {FIELD(result_slice, loads, FIELD_U32)},
+    {FIELD(result_slice, needed, FIELD_U32)},
     {FIELD(result_slice, running, FIELD_U32)},
     {FIELD(result_slice, became, FIELD_COUNTS), .most = RESULT_BECAME, .name_of = became_name},
     {.name = NULL},

@@ -249,6 +249,30 @@ static void count_records(const struct series *series)
         slices[i].waiting += slices[i - 1].waiting;
 }
 
+/* p99 where answers are few, as in a fault, is that of several slices from `first` on: enough for it. Returns the one
+ * behind them; *taken: so many answers were theirs. */
+static size_t measure_p99(const struct series *series, uint64_t *keyed, size_t count, size_t first,
+                          size_t *taken)
+{
+    struct result_slice *slices = series->out->slices;
+    size_t end = first;
+    for (*taken = 0; end < series->out->slice_count && !result_supports(*taken, 9900); end++) {
+        while (*taken < count && keyed[*taken] >> 32 == end)
+            (*taken)++;
+    }
+    if (!result_supports(*taken, 9900))
+        return series->out->slice_count;
+    for (size_t i = 0; i < *taken; i++)
+        keyed[i] &= UINT32_MAX;
+    rank_sort(keyed, *taken);
+    uint32_t p99_us = keyed_percentile(keyed, *taken, 9900);
+    for (size_t i = first; i < end; i++) {
+        slices[i].p99_us = p99_us;
+        slices[i].p99_slices = (uint32_t)(end - first);
+    }
+    return end;
+}
+
 static bool measure(const struct series *series)
 {
     const struct records *records = series->source->records;
@@ -260,9 +284,10 @@ static bool measure(const struct series *series)
         struct result_slice *slice = &series->out->slices[keyed[at] >> 32];
         length = keyed_run(keyed + at, count - at);
         slice->p50_us = keyed_percentile(keyed + at, length, 5000);
-        slice->p99_us = keyed_percentile(keyed + at, length, 9900);
         slice->max_us = (uint32_t)keyed[at + length - 1];
     }
+    for (size_t at = 0, first = 0, length; first < series->out->slice_count; at += length)
+        first = measure_p99(series, keyed + at, count - at, first, &length);
     free(keyed);
     return true;
 }

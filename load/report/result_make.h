@@ -14,7 +14,7 @@ bool latency_make(const struct result_source *source, struct result *out);
 /* The bursts, each from its instant on: how many had been answered, had failed, and had been loaded after so many
  * microseconds. A rate has none. */
 bool rounds_make(const struct result_source *source, struct result *out);
-/* The database's and Redis's side: loads, the expiries that asked for them, and their marks. */
+/* The database's and Redis's side: loads, the expiries that asked for them, and their marks. After latency_make(). */
 bool expiries_make(const struct result_source *source, struct result *out);
 /* How long a value lives, by the times of its loads (by key, then by time); 0: they do not show it. */
 bool ttl_seen(const struct result_source *source, const struct witness_load *const *loads, uint32_t *ttl_ms);

@@ -167,7 +167,7 @@ const char *text_each(char out[static TEXT_NUMBER_BYTES], double each)
 
 const char *text_ms(char out[static TEXT_NUMBER_BYTES], uint64_t us)
 {
-    return text_decimal(out, (double)us / 1e3, us < 10000 ? 2 : 1);
+    return text_decimal(out, (double)us / 1e3, us < 10000 ? 2 : us < 100000);
 }
 
 const char *text_mb(char out[static TEXT_NUMBER_BYTES], double bytes)

@@ -26,7 +26,7 @@ size_t text_fit(const char *text, size_t columns);
 
 /* "12 345" */
 const char *text_count(char out[static TEXT_NUMBER_BYTES], uint64_t count);
-/* Milliseconds, without the unit: "0.27", "109.8", "12 345.6". */
+/* Milliseconds, without the unit: "0.27", "10.9", "12 346". */
 const char *text_ms(char out[static TEXT_NUMBER_BYTES], uint64_t us);
 /* Megabytes, without the unit. */
 const char *text_mb(char out[static TEXT_NUMBER_BYTES], double bytes);

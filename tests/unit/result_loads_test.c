@@ -64,6 +64,11 @@ TEST(loads_of_a_key_within_its_life_are_one_expiry)
     assert_string_equal(run->result->marks[1].text, "key 9: 1 load");
     assert_int_equal(run->result->marks[2].at_ms, 1000);
     assert_int_equal(run->result->marks[2].kind, RESULT_EXPIRY);
+    uint32_t needed = 0;
+    for (size_t i = 0; i < run->result->slice_count; i++)
+        needed += run->result->slices[i].needed;
+    assert_int_equal(needed, 4);
+    assert_int_equal(run->result->slices[0].needed, 1 + (run->result->slice_ms > 5));
 }
 
 TEST(jitter_lets_a_value_expire_earlier)

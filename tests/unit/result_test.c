@@ -210,7 +210,31 @@ TEST(one_request_is_its_own_distribution)
     assert_int_equal(run->result->duration_ms, 1235);
     assert_int_equal(run->result->curve_count, 1);
     assert_near(run->result->curve[0].percent, 100);
-    assert_int_equal(run->result->slices[0].p99_us, 1234567);
+    assert_int_equal(run->result->slices[0].p99_slices, 0);
+}
+
+/* 1 000 a second, but two in 100 while a fault lasts, and these slow. */
+TEST(p99_of_few_answers_is_that_of_a_longer_span)
+{
+    struct made_run *run = made_run_begin(WORK_RATE, 10000);
+    for (size_t i = 0; i < run->count; i++) {
+        run->at[i].due_us = MADE_BEGIN_US + i * 1000;
+        bool is_fault = i >= 4000 && i < 6000;
+        run->at[i].end_us = is_fault ? 70000 : 1000;
+        if (is_fault && i % 100 > 1)
+            run->at[i].outcome = RECORD_TIMEOUT;
+    }
+    made_run_finish(run);
+    const struct result *result = run->result;
+    size_t first = 4000 / result->slice_ms, last = first;
+    assert_int_equal(result->slices[first - 1].p99_slices, 1);
+    assert_int_equal(result->slices[first - 1].p99_us, 1000);
+    assert_true(result->slices[first].p99_slices > 1);
+    assert_int_equal(result->slices[first].p99_us, 70000);
+    while (result->slices[last + 1].p99_slices == result->slices[first].p99_slices)
+        last++;
+    assert_int_equal(last - first + 1, result->slices[first].p99_slices);
+    assert_int_equal(result->slices[8000 / result->slice_ms].p99_us, 1000);
 }
 
 TEST(an_interrupted_rate_offered_what_it_did_until_then)
