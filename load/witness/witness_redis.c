@@ -24,6 +24,8 @@ enum {
     OPEN_LIMIT_MS = 3000,
     READ_EVERY_MS = 250,
     READ_LIMIT_MS = 450,
+    LOOKS = 8, /* at keys, after each reading */
+    LOOK_LIMIT_MS = 100,
     SILENT_LIMIT_MS = 3000, /* then another connection is tried */
     STARTED_SLACK_MS = 1000 /* Redis tells its age in whole seconds */
 };
@@ -48,6 +50,13 @@ struct witness_redis {
     uint64_t ran_before_reading; /* ... before that of the reading before */
     uint32_t restart_count, move_count, reset_count;
     bool is_missing; /* the last reading failed */
+
+    struct witness_kept kept[WITNESS_KEPT_MAX];
+    size_t kept_count;
+    bool cannot_look;       /* it may not run what that takes */
+    bool is_selected;       /* the database of the URL, over this connection */
+    uint64_t looks, looked; /* pairs of RANDOMKEY and PTTL: since the last reading; in the sum, too */
+    uint64_t selects;
 };
 
 /* ---- the connection ---- */
@@ -165,6 +174,7 @@ static bool connect_until(struct witness_redis *redis, uint64_t end_us)
         return hang_up(redis, "it does not accept a connection in time");
     int error = net_connect_error(redis->context->fd);
     redis->ran_at_connect = redis->ran;
+    redis->is_selected = false;
     return error == 0 ? log_in(redis, end_us) : hang_up(redis, strerror(error));
 }
 
@@ -235,6 +245,7 @@ static void add_to_sum(struct witness_redis *redis, const struct server *server,
     bool is_younger = server->age_us < now_us - redis->read_us + (uint64_t)STARTED_SLACK_MS * 1000;
     if (is_same) {
         redis->infos += redis->ran_at_reading - redis->ran_before_reading;
+        redis->looked += redis->looks;
         redis->reset_count += witness_tally_advance(&redis->sum, &redis->before, &redis->now);
     } else if (is_younger) {
         redis->infos += redis->ran_at_reading - redis->ran_at_connect;
@@ -258,14 +269,76 @@ static bool take_reading(struct witness_redis *redis, uint32_t limit_ms)
     memcpy(redis->run_id, server.run_id, sizeof redis->run_id);
     redis->before = redis->now;
     redis->ran_before_reading = redis->ran_at_reading;
+    redis->looks = 0;
     redis->read_us = begin_us;
     return true;
 }
 
+/* ---- for how long keys are kept ---- */
+
+static void note_kept(struct witness_redis *redis, const char *key, long long left_ms)
+{
+    size_t at = 0;
+    while (at < redis->kept_count && strncmp(redis->kept[at].key, key, WITNESS_KEY_BYTES - 1) != 0)
+        at++;
+    if (left_ms <= 0 || left_ms > UINT32_MAX || at == WITNESS_KEPT_MAX)
+        return;
+    struct witness_kept *kept = &redis->kept[at];
+    redis->kept_count += at == redis->kept_count;
+    snprintf(kept->key, sizeof kept->key, "%s", key);
+    kept->most_ms = (uint32_t)left_ms > kept->most_ms ? (uint32_t)left_ms : kept->most_ms;
+}
+
+/* Any key of those that are there; each time another one, or the same one a little later. */
+static bool look_at_one(struct witness_redis *redis, uint64_t end_us)
+{
+    const char *words_of_key[] = {"RANDOMKEY"}, *words_of_life[] = {"PTTL", ""};
+    redisReply *key = ask(redis, 1, words_of_key, end_us), *left = NULL;
+    redis->cannot_look = redis->cannot_look || (key != NULL && key->type == REDIS_REPLY_ERROR);
+    if (key != NULL && key->type == REDIS_REPLY_STRING)
+        words_of_life[1] = key->str;
+    if (key != NULL && !redis->cannot_look)
+        left = ask(redis, 2, words_of_life, end_us);
+    redis->looks += left != NULL && left->type == REDIS_REPLY_INTEGER;
+    if (left != NULL && left->type == REDIS_REPLY_INTEGER)
+        note_kept(redis, words_of_life[1], left->integer);
+    if (left == NULL && !redis->cannot_look)
+        hang_up(redis, "no answer in time"); /* whatever it still says would be taken for another answer */
+    bool good = left != NULL;
+    freeReplyObject(key);
+    freeReplyObject(left);
+    return good;
+}
+
+static bool select_database(struct witness_redis *redis, uint64_t end_us)
+{
+    char number[16];
+    const char *words[] = {"SELECT", number};
+    snprintf(number, sizeof number, "%" PRIu32, redis->url.database);
+    if (redis->is_selected || redis->url.database == 0)
+        return true;
+    redisReply *reply = ask(redis, 2, words, end_us);
+    if (reply == NULL)
+        return hang_up(redis, "no answer in time");
+    redis->is_selected = reply->type != REDIS_REPLY_ERROR;
+    redis->selects += redis->is_selected;
+    freeReplyObject(reply);
+    return redis->is_selected;
+}
+
+static void look_at_keys(struct witness_redis *redis)
+{
+    uint64_t end_us = clock_us() + (uint64_t)LOOK_LIMIT_MS * 1000;
+    if (!redis->is_shared || redis->cannot_look || redis->outstanding > 0 || !select_database(redis, end_us))
+        return;
+    for (int i = 0; i < LOOKS && clock_us() < end_us && look_at_one(redis, end_us);)
+        i++;
+}
+
 static void tick(void *context, bool is_last)
 {
-    (void)is_last;
-    take_reading(context, READ_LIMIT_MS);
+    if (take_reading(context, READ_LIMIT_MS) && !is_last)
+        look_at_keys(context);
 }
 
 /* hiredis writes with write(): who hangs up on us sends a signal, which must not end the program. */
@@ -326,7 +399,9 @@ bool witness_redis_begin(struct witness_redis *redis, char why[static WITNESS_WH
     redis->restart_count = redis->move_count = redis->reset_count = 0;
     redis->begin_us = clock_us();
     bool good = take_reading_here(redis);
-    redis->infos = redis->auths = 0;
+    redis->infos = redis->auths = redis->looks = redis->looked = redis->selects = 0;
+    redis->kept_count = 0;
+    memset(redis->kept, 0, sizeof redis->kept);
     memset(&redis->sum, 0, sizeof redis->sum);
     if (good && !ticker_start(&redis->ticker, READ_EVERY_MS, tick, redis))
         good = fail(redis, strerror(errno));
@@ -376,6 +451,11 @@ void witness_redis_finish(struct witness_redis *redis, struct witness_view *view
     ticker_join(&redis->ticker);
     witness_tally_subtract(&redis->sum, "info", redis->infos);
     witness_tally_subtract(&redis->sum, "auth", redis->auths);
+    witness_tally_subtract(&redis->sum, "randomkey", redis->looked);
+    witness_tally_subtract(&redis->sum, "pttl", redis->looked);
+    witness_tally_subtract(&redis->sum, "select", redis->selects);
+    memcpy(view->kept, redis->kept, sizeof view->kept);
+    view->kept_count = redis->kept_count;
     witness_tally_show(&redis->sum, view);
     view->has_redis = true;
     view->misses_commands =

@@ -7,6 +7,8 @@
  * one ran is counted. Behind an address that leads to another server now, counting goes on from what that one had
  * counted by then. Commands that scripts run are commands, and EVALSHA is one, too.
  *
+ * Of one that others use, a few keys are looked at after each reading, at random, and for how long they are kept.
+ *
  * Redis counts for all clients together. Where others than the service may use it, those that used it meanwhile and are
  * still there at the end are named in the caveat, if they are of several kinds (witness_clients_text()).
  *

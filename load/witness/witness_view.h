@@ -14,7 +14,8 @@ enum {
     WITNESS_SAMPLE_EVERY_MS = 20,
     WITNESS_COMMANDS_MAX = 48,
     WITNESS_KEY_BYTES = 64,
-    WITNESS_PATH_BYTES = 384
+    WITNESS_PATH_BYTES = 384,
+    WITNESS_KEPT_MAX = 64
 };
 
 enum witness_way { WITNESS_NONE = 0, WITNESS_LOG, WITNESS_STATEMENTS, WITNESS_SQL };
@@ -62,6 +63,12 @@ struct witness_command {
     uint64_t calls;
 };
 
+/* The longest PTTL that was seen of it: about for how long it is kept. */
+struct witness_kept {
+    char key[WITNESS_KEY_BYTES];
+    uint32_t most_ms;
+};
+
 /* All owned. */
 struct witness_view {
     enum witness_way way; /* NONE also if the loads could not be counted after all */
@@ -76,6 +83,8 @@ struct witness_view {
     size_t command_count;
     uint64_t command_sum;
     bool has_redis;
+    struct witness_kept kept[WITNESS_KEPT_MAX]; /* keys of a Redis that others use, some at random */
+    size_t kept_count;
     uint32_t gaps; /* samples that could not be taken: the server was away */
 
     /* What `caveat` says in words. Nobody may take a count for less than it could be because of these. */

@@ -928,6 +928,52 @@ TEST(commands_of_redis_are_those_of_others_to_the_last_one)
     }
 }
 
+static redisContext *client_called(const char *name)
+{
+    redisContext *context = redisConnect("127.0.0.1", redis.port);
+    assert_non_null(context);
+    assert_int_equal(context->err, 0);
+    if (name != NULL)
+        freeReplyObject(redisCommand(context, "CLIENT SETNAME %s", name));
+    return context;
+}
+
+static redisContext *clients[1];
+
+static void run_by_one_client(void)
+{
+    freeReplyObject(redisCommand(clients[0], "GET x"));
+}
+
+static void look_at_keys(void)
+{
+    run_by_one_client();
+    await_looks(looks, 3);
+}
+
+/* Looking at them is in no count either. */
+TEST(for_how_long_keys_are_kept_is_seen_where_redis_is_shared)
+{
+    char url[64];
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/3", (unsigned)redis.port);
+    struct witness_options options = {.redis_url = url, .shares_redis = true};
+    clients[0] = client_called("shop");
+    freeReplyObject(redisCommand(clients[0], "SELECT 3"));
+    freeReplyObject(redisCommand(clients[0], "SET item:7 x PX 9000"));
+    freeReplyObject(redisCommand(clients[0], "SET for-ever x"));
+    open_witness(&options);
+    looks = monitor(&redis);
+    watch(look_at_keys);
+    redisFree(looks);
+    assert_commands(1, 0, 1);
+    assert_int_equal(view.kept_count, 1);
+    assert_string_equal(view.kept[0].key, "item:7");
+    assert_in_range(view.kept[0].most_ms, 1000, 9000);
+    freeReplyObject(redisCommand(clients[0], "FLUSHDB"));
+    witness_close(&witness);
+    redisFree(clients[0]);
+}
+
 static struct stack_redis closed;
 
 static void run_logged_in(void)

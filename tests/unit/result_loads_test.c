@@ -153,6 +153,29 @@ TEST(a_life_that_is_not_the_one_that_was_told_is_named)
     assert_doubt(run->result, "lives 0.1 s by what was said (--ttl), and 1.0 s by what was seen");
 }
 
+TEST(redis_knows_for_how_long_a_value_is_kept)
+{
+    static const struct load_at loads[] = {{"7, x", 0}, {"7, x", 1010}, {"8", 5}, {"8", 900}};
+    struct made_run *run = begin();
+    run->view.kept[0] = (struct witness_kept){"item:7:v", 990};
+    run->view.kept[1] = (struct witness_kept){"lock:9", 50};
+    run->view.kept[2] = (struct witness_kept){"session", 60000};
+    run->view.kept_count = 3;
+    MAKE_LOADS(run, loads, 0, 0);
+    assert_int_equal(run->result->ttl_seen_ms, 990);
+    assert_int_equal(run->result->expiries, 4);
+    run = begin();
+    run->view.kept[0] = (struct witness_kept){"item:7:v", 990};
+    run->view.kept_count = 1;
+    MAKE_LOADS(run, loads, 5000, 0);
+    assert_doubt(run->result, "lives 5 s by what was said (--ttl), and 0.99 s by what was seen");
+    run = begin();
+    run->view.kept[0] = (struct witness_kept){"item:7:v", 60000}; /* it is kept stale, too */
+    run->view.kept_count = 1;
+    MAKE_LOADS(run, loads, 800, 0);
+    assert_string_equal(run->result->ttl_doubt, "");
+}
+
 TEST(a_service_that_keeps_nothing_shows_no_life)
 {
     static struct load_at loads[20];
