@@ -290,7 +290,7 @@ static void doubt_ttl(struct result *out, uint32_t seen_ms)
     static const char unsaid[] = "how long a value lives was not said (--ttl)";
     char seen[TEXT_NUMBER_BYTES];
     text_decimal(seen, seen_ms / 1e3, seen_ms < 1000 ? 2 : seen_ms < 10000);
-    if (out->ttl_ms > 0)
+    if (out->ttl_ms > 0 && seen_ms > 0)
         snprintf(
             out->ttl_doubt, sizeof out->ttl_doubt,
             "a value lives %g s by what was said (--ttl), and %s s by what was seen: one of them is wrong",
@@ -381,16 +381,17 @@ static void count_groups(const struct grouping *grouping, struct result *out)
     static const uint64_t least[RESULT_PER_EXPIRY] = {1, 2, 3, 4, 5, 10, 100, 1000};
     for (size_t i = 0; i < grouping->group_count; i++) {
         const struct group *group = &grouping->groups[i];
-        size_t class = RESULT_PER_EXPIRY - 1;
-        while (group->loads < least[class])
-            class --;
-        out->per_expiry[class]++;
+        size_t kind = RESULT_PER_EXPIRY - 1;
+        while (group->loads < least[kind])
+            kind--;
+        out->per_expiry[kind]++;
         count_needed(grouping->source, group->first, out);
         if (group->loads > out->most_per_expiry)
             out->most_per_expiry = group->loads;
+        if (group->loads == 1)
+            continue;
         struct result_hot worst = hot_of(grouping, group->first, group->loads);
-        if (group->loads > 1)
-            keep_most(out->worst, &out->worst_count, RESULT_WORST_MAX, &worst);
+        keep_most(out->worst, &out->worst_count, RESULT_WORST_MAX, &worst);
     }
     out->expiries = grouping->group_count;
 }

@@ -72,13 +72,25 @@ static bool is_loaded(const struct witness_view *view, uint64_t number)
     return false;
 }
 
+/* A lock, say, has the number of the key, too: of keys with one number the one that is kept longest counts. */
+static bool is_longest(const struct witness_view *view, size_t index, uint64_t number)
+{
+    uint64_t other;
+    for (size_t i = 0; i < view->kept_count; i++) {
+        if (number_in(view->kept[i].key, &other) && other == number &&
+            view->kept[i].most_ms > view->kept[index].most_ms)
+            return false;
+    }
+    return true;
+}
+
 /* The middle one of those that are about loaded keys; 0: none is. */
 static uint32_t kept_ms(const struct witness_view *view)
 {
     uint64_t all_ms[WITNESS_KEPT_MAX], number;
     size_t count = 0;
     for (size_t i = 0; i < view->kept_count; i++) {
-        if (number_in(view->kept[i].key, &number) && is_loaded(view, number))
+        if (number_in(view->kept[i].key, &number) && is_longest(view, i, number) && is_loaded(view, number))
             all_ms[count++] = view->kept[i].most_ms;
     }
     rank_sort(all_ms, count);

@@ -121,6 +121,22 @@ TEST(one_load_too_many_is_worse_where_there_was_none)
     }
 }
 
+/* The mean of 5 000 expiries does not show it. */
+TEST(a_stampede_of_one_expiry_is_worse)
+{
+    static const struct {
+        uint64_t now, earlier;
+        const char *verdict;
+    } cases[] = {{1, 1, "same"}, {2, 1, "WORSE"}, {1, 12, "better"}, {12, 13, "noise"}, {300, 20, "WORSE"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        take(with_loads(5012, 5000), with_loads(5012, 5000));
+        now->most_per_expiry = cases[i].now;
+        earlier->most_per_expiry = cases[i].earlier;
+        assert_int_equal(compare(now, earlier), strcmp(cases[i].verdict, "WORSE") != 0);
+        assert_verdict("most loads per expiry", cases[i].verdict);
+    }
+}
+
 TEST(loads_are_compared_per_expiry_however_long_the_runs_were)
 {
     take(with_loads(300, 300), with_loads(100, 100));

@@ -158,9 +158,10 @@ TEST(redis_knows_for_how_long_a_value_is_kept)
     static const struct load_at loads[] = {{"7, x", 0}, {"7, x", 1010}, {"8", 5}, {"8", 900}};
     struct made_run *run = begin();
     run->view.kept[0] = (struct witness_kept){"item:7:v", 990};
-    run->view.kept[1] = (struct witness_kept){"lock:9", 50};
-    run->view.kept[2] = (struct witness_kept){"session", 60000};
-    run->view.kept_count = 3;
+    run->view.kept[1] = (struct witness_kept){"lock:7", 300};
+    run->view.kept[2] = (struct witness_kept){"item:9", 50};
+    run->view.kept[3] = (struct witness_kept){"session", 60000};
+    run->view.kept_count = 4;
     MAKE_LOADS(run, loads, 0, 0);
     assert_int_equal(run->result->ttl_seen_ms, 990);
     assert_int_equal(run->result->expiries, 4);
