@@ -111,7 +111,9 @@ static void say_latency(struct headline *headline, const struct result *result)
 
 static void say_recovery(struct headline *headline, const struct result *result)
 {
-    if (result->has_recovered)
+    if (result->has_recovered && result->recovery_ms == 0)
+        say(headline, " As soon as the fault was over p99 was what it had been.");
+    else if (result->has_recovered)
         say(headline, " %.2f s after the fault p99 was what it had been.", result->recovery_ms / 1e3);
     else if (result->has_recovery)
         say(headline, " After the fault p99 never was what it had been.");

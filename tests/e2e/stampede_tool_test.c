@@ -338,6 +338,28 @@ TEST(a_log_is_asked_again)
     expect_said("both.scenario: either burst or rate or replay");
 }
 
+/* Sixty requests a second, of a rate and of a log; what is done is a command of the user's. It may take any time to
+ * recover, or for ever, on a busy machine; but that is known. */
+TEST(recovery_is_known_of_any_fault_at_a_low_rate_and_of_a_log)
+{
+    char log[360 * 80];
+    const char *target = urls[HERD_SERVER_HTTP] + strlen("http://");
+    size_t used = 0;
+    for (int i = 0; i < 360; i++)
+        used +=
+            (size_t)snprintf(log + used, sizeof log - used,
+                             "- - - [10/Oct/2000:20:55:%02d +0000] \"GET /key/7 HTTP/1.1\" 200 1\n", i / 60);
+    const char *path = write_file("steady.log", log);
+    expect_status(TOOL("--target", target, "--replay", path, "--at", "2s run \"sleep 0.5\"", "--expect",
+                       "recovery >= 0ms"),
+                  HELD);
+    expect_said("recovery >= 0ms: ");
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "60", "--for", "6s", "--at",
+                       "2s run \"sleep 0.5\"", "--expect", "recovery >= 0ms"),
+                  HELD);
+    expect_said("recovery >= 0ms: ");
+}
+
 TEST(secrets_of_the_command_line_are_in_no_report)
 {
     static const char never[] = "20s sql \"SELECT 1\""; /* so that the database is named for something */

@@ -158,6 +158,13 @@ TEST(the_headline_says_how_often_the_database_was_asked_and_what_changes_that)
     show();
     assert_non_null(strstr(
         table, "\n! Nothing was served: 0 answers are redirects, 2000 are 4xx, and none is a 2xx or 304\n"));
+    result->has_recovery = true;
+    show();
+    assert_non_null(strstr(table, " After the fault p99 never was what it"));
+    result->has_recovered = true;
+    result->recovery_ms = 1250;
+    show();
+    assert_non_null(strstr(table, " 1.25 s after the fault p99 was"));
     result->check_count = 1;
     snprintf(result->checks[0].text, sizeof result->checks[0].text, "status 404 = 100%%");
     result->checks[0].held = true;
