@@ -88,8 +88,10 @@ static void add_one(_Atomic uint64_t *counter)
 
 static void count_answer(struct generator *generator, uint32_t took_us)
 {
-    add_one(&generator->post->answered);
-    atomic_fetch_add_explicit(&generator->post->latencies[rank_bucket(took_us)], 1, memory_order_relaxed);
+    struct herd_post *post = generator->post;
+    uint64_t number = atomic_load_explicit(&post->answered, memory_order_relaxed);
+    atomic_store_explicit(&post->recent[number % HERD_RECENT], took_us, memory_order_relaxed);
+    atomic_store_explicit(&post->answered, number + 1, memory_order_release);
 }
 
 /* 0 means never, so the least is 1. */

@@ -260,13 +260,20 @@ void herd_watch(struct herd *herd, struct herd_progress *out)
     }
 }
 
-void herd_latencies(const struct herd *herd, uint64_t counts[static RANK_BUCKETS])
+size_t herd_recent(const struct herd *herd, uint64_t seen[static WORK_GENERATORS_MAX], uint64_t *latencies_us,
+                   size_t room)
 {
-    memset(counts, 0, RANK_BUCKETS * sizeof *counts);
+    size_t count = 0;
     for (uint32_t i = 0; i < herd->work.generator_count; i++) {
-        for (size_t j = 0; j < RANK_BUCKETS; j++)
-            counts[j] += atomic_load_explicit(&herd->shared->posts[i].latencies[j], memory_order_relaxed);
+        const struct herd_post *post = &herd->shared->posts[i];
+        uint64_t until = atomic_load(&post->answered);
+        uint64_t number = until - seen[i] > HERD_RECENT ? until - HERD_RECENT : seen[i];
+        for (; number < until && count < room; number++)
+            latencies_us[count++] =
+                atomic_load_explicit(&post->recent[number % HERD_RECENT], memory_order_relaxed);
+        seen[i] = until;
     }
+    return count;
 }
 
 bool herd_release(struct herd *herd, uint64_t *begin_us, char why[static WORK_WHY_BYTES])

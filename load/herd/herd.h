@@ -21,7 +21,6 @@
 #ifndef LOAD_HERD_HERD_H
 #define LOAD_HERD_HERD_H
 
-#include "load/base/rank.h"
 #include "load/herd/record.h"
 #include "load/herd/strain.h"
 #include "load/herd/work.h"
@@ -61,8 +60,12 @@ uint64_t herd_due_us(struct herd *herd);
 void herd_next(struct herd *herd, uint64_t instant_us);
 
 void herd_watch(struct herd *herd, struct herd_progress *out);
-/* How many answers took how long, from the instants at which they were due, by rank_bucket(). */
-void herd_latencies(const struct herd *herd, uint64_t counts[static RANK_BUCKETS]);
+/*
+ * What the answers since the last look took, from the instants at which they were due: the latest HERD_RECENT of each
+ * generator, and as many as there is room for. How many. `seen` begins with zeros.
+ */
+size_t herd_recent(const struct herd *herd, uint64_t seen[static WORK_GENERATORS_MAX], uint64_t *latencies_us,
+                   size_t room);
 void herd_abort(struct herd *herd);
 
 /*

@@ -14,7 +14,6 @@
 #ifndef LOAD_HERD_HERD_SHARED_H
 #define LOAD_HERD_HERD_SHARED_H
 
-#include "load/base/rank.h"
 #include "load/herd/record.h"
 #include "load/herd/work.h"
 
@@ -23,6 +22,7 @@
 #include <stdint.h>
 
 enum {
+    HERD_RECENT = 4096,        /* so many latencies are kept until somebody looks */
     HERD_AHEAD_US = 20000,     /* so far in the future a barrier is: time for everybody to hear of it */
     HERD_HOLD_LIMIT_MS = 60000 /* the longest that a round may be held */
 };
@@ -42,7 +42,7 @@ struct herd_post {
     _Atomic uint32_t open_connections;
     _Atomic uint64_t waited_count;
     _Atomic uint64_t active_us, cpu_us, starved_us; /* over the rounds that are done */
-    _Atomic uint32_t latencies[RANK_BUCKETS];       /* answers, by rank_bucket() */
+    _Atomic uint32_t recent[HERD_RECENT];           /* what the last answers took: a ring by their number */
     char error[WORK_WHY_BYTES];                     /* why it could not work; "" */
 };
 
@@ -61,7 +61,8 @@ struct herd_job {
     uint32_t slot_count;
     struct record *records;         /* slot_count, by due time; due_us 0: not yet due */
     struct record_samples *samples; /* NULL: none are kept */
-    uint32_t *late_us; /* slot_count: 1 + how late a request left, or how long it waited in vain; 0: neither */
+    uint32_t
+        *late_us; /* slot_count: 1 + how late a request left, or how long it waited in vain; 0: neither */
 };
 
 /* When the round after the one at done_us may begin; 0: not all generators are ready for it. */

@@ -17,7 +17,8 @@
 
 enum {
     LIVE_TICK_MS = 100,
-    LIVE_WINDOW = 10, /* ticks that rate and latency are of */
+    LIVE_WINDOW = 10,      /* ticks that rate and latency are of */
+    LIVE_LATENCIES = 8192, /* ... or so many answers */
     LIVE_TEXT_BYTES = 256
 };
 
@@ -26,19 +27,22 @@ struct live_sample {
     uint64_t at_us; /* since the barrier */
     struct herd_progress progress;
     uint64_t loads;
-    const uint64_t *latencies; /* RANK_BUCKETS, lent */
 };
 
 struct live {
-    bool counts_loads;
+    bool counts_loads, is_burst;
     struct live_sample last;
-    size_t tick_count;                                 /* since the barrier */
-    uint64_t latencies[LIVE_WINDOW + 1][RANK_BUCKETS]; /* a ring by tick, like the next ones */
-    uint64_t at_us[LIVE_WINDOW + 1], answered[LIVE_WINDOW + 1];
+    size_t tick_count; /* since the barrier */
+    uint64_t at_us[LIVE_WINDOW + 1], answered[LIVE_WINDOW + 1], taken[LIVE_WINDOW + 1]; /* a ring by tick */
+    uint64_t latencies_us[LIVE_LATENCIES];                                              /* a ring by number */
+    uint64_t taken_count, from, until; /* numbers: of all, and of the window */
+    uint64_t seen[WORK_GENERATORS_MAX];
 };
 
-void live_begin(struct live *live, bool counts_loads);
-void live_add(struct live *live, const struct live_sample *sample);
+/* Between the rounds of a burst the latencies of the last one stay. */
+void live_begin(struct live *live, bool counts_loads, bool is_burst);
+void live_add(struct live *live, const struct live_sample *sample, const uint64_t *latencies_us,
+              size_t count);
 void live_text(const struct live *live, char text[static LIVE_TEXT_BYTES]);
 
 /* `now_us` since the barrier. */

@@ -259,7 +259,7 @@ static void watch(struct run *run)
 {
     struct herd_progress progress = {.finished = false};
     uint64_t show_at_us = 0, give_up_us = UINT64_MAX, loads = 0;
-    live_begin(run->live, run->counts_loads);
+    live_begin(run->live, run->counts_loads, run->work->shape == WORK_BURST);
     while (!progress.finished && clock_us() < give_up_us) {
         uint64_t now_us = clock_us();
         herd_watch(run->herd, &progress);
