@@ -49,15 +49,15 @@ __attribute__((format(printf, 2, 3))) static void say(struct list *list, const c
 /* What was said so far; a digest stands for the rest of a long text, so that another text is another setting. */
 static void end(struct list *list, const char *name)
 {
-    struct result_setting *setting = &list->at[list->count];
+    struct result_setting *setting = &list->at[list->count++];
     uint32_t digest = 2166136261u;
     for (const char *at = list->text; *at != '\0'; at++)
         digest = (digest ^ (unsigned char)*at) * 16777619u;
     snprintf(setting->name, sizeof setting->name, "%s", name);
-    text_clean(setting->value, sizeof setting->value, list->text, SIZE_MAX, false);
+    text_clean(setting->value, sizeof setting->value, list->text[0] != '\0' ? list->text : "none", SIZE_MAX,
+               false);
     if (strlen(list->text) >= sizeof setting->value)
         snprintf(setting->value + sizeof setting->value - 10, 10, "~%08" PRIx32, digest);
-    list->count += list->text[0] != '\0';
     list->text[0] = '\0';
 }
 
@@ -83,18 +83,15 @@ static void list_requests(struct list *list, const struct scenario *scenario, co
     say(list, "%s", what);
     if (work->every_ms > 0 || work->pause_ms > 0)
         say(list, ", every %" PRIu32 " ms, pause %" PRIu32 " ms", work->every_ms, work->pause_ms);
-    end(list, "requests");
     if (work->shape == WORK_RATE)
-        say(list, "at most %" PRIu32, work->connection_count);
-    end(list, "connections");
-    if (scenario->script != NULL)
-        say(list, "%s", scenario->replay_note);
-    for (size_t i = 0; scenario->script == NULL && i < work->url_count; i++)
-        say(list, "%s%s weight %" PRIu32, i > 0 ? ", " : "", work->urls[i].path, work->urls[i].weight);
-    end(list, "asked for");
+        say(list, ", at most %" PRIu32 " connections", work->connection_count);
     if (work->leave_percent > 0)
-        say(list, "%" PRIu32 " %% after %" PRIu32 " ms", work->leave_percent, work->leave_ms);
-    end(list, "clients leave");
+        say(list, ", %" PRIu32 " %% leave after %" PRIu32 " ms", work->leave_percent, work->leave_ms);
+    end(list, "requests");
+    say(list, "%s", scenario->script != NULL ? scenario->replay_note : work->method);
+    for (size_t i = 0; scenario->script == NULL && i < work->url_count; i++)
+        say(list, "%s %s weight %" PRIu32, i > 0 ? "," : "", work->urls[i].path, work->urls[i].weight);
+    end(list, "asked for");
 }
 
 static void list_events(struct list *list, const struct scenario *scenario)
@@ -117,16 +114,14 @@ static void list_events(struct list *list, const struct scenario *scenario)
 static void list_counting(struct list *list, const struct scenario *scenario)
 {
     static const char *const ways[] = {[WITNESS_NONE] = "",
-                                       [WITNESS_LOG] = "the log",
-                                       [WITNESS_STATEMENTS] = "pg_stat_statements",
-                                       [WITNESS_SQL] = ""};
-    say(list, "%s%s", ways[scenario->way], scenario->way == WITNESS_SQL ? scenario->counter_sql : "");
-    if (scenario->way != WITNESS_NONE && scenario->statement[0] != '\0')
-        say(list, ": %s", scenario->statement);
-    end(list, "loads are in");
+                                       [WITNESS_LOG] = "the log: ",
+                                       [WITNESS_STATEMENTS] = "pg_stat_statements: ",
+                                       [WITNESS_SQL] = "a query: "};
+    bool is_sql = scenario->way == WITNESS_SQL;
+    say(list, "%s%s", ways[scenario->way], is_sql ? scenario->counter_sql : scenario->statement);
     if (scenario->has_ttl)
-        say(list, "%" PRIu32 " ms, jitter %" PRIu32 " %%", scenario->ttl_ms, scenario->jitter_percent);
-    end(list, "ttl");
+        say(list, ", ttl %" PRIu32 " ms, jitter %" PRIu32 " %%", scenario->ttl_ms, scenario->jitter_percent);
+    end(list, "loads");
 }
 
 size_t settings_list(const struct scenario *scenario, const struct work *work,

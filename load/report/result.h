@@ -44,7 +44,7 @@ enum {
     RESULT_CURVE_MAX = 256, /* points of the distribution */
     RESULT_MARKS_MAX = 512,
     RESULT_CHECKS_MAX = 64,
-    RESULT_SETTINGS_MAX = 10,
+    RESULT_SETTINGS_MAX = 6,
     RESULT_HOT_MAX = 10,
     RESULT_WORST_MAX = 5,
     RESULT_LIFE_LEAST_MS = 250, /* no cache keeps a value for less */

@@ -281,34 +281,16 @@ static void compare_checks(struct comparison *comparison)
 
 /* ---- settings ---- */
 
-static const char *setting_named(const struct result *result, const char *name)
-{
-    for (size_t i = 0; i < result->setting_count; i++) {
-        if (strcmp(result->settings[i].name, name) == 0)
-            return result->settings[i].value;
-    }
-    return "none";
-}
-
-static size_t print_difference(const struct result *now, const struct result *earlier, const char *name,
-                               FILE *out)
-{
-    const char *mine = setting_named(now, name), *theirs = setting_named(earlier, name);
-    if (strcmp(mine, theirs) == 0)
-        return 0;
-    fprintf(out, "  %s: %s -> %s\n", name, theirs, mine);
-    return 1;
-}
-
+/* Each has its place in both, with or without a value. */
 size_t report_print_differences(const struct result *now, const struct result *earlier, FILE *out)
 {
     size_t count = 0;
-    for (size_t i = 0; i < now->setting_count; i++)
-        count += print_difference(now, earlier, now->settings[i].name, out);
-    for (size_t i = 0; i < earlier->setting_count; i++) {
-        const char *name = earlier->settings[i].name;
-        count +=
-            strcmp(setting_named(now, name), "none") == 0 && print_difference(now, earlier, name, out) > 0;
+    for (size_t i = 0; i < RESULT_SETTINGS_MAX; i++) {
+        const struct result_setting *mine = &now->settings[i], *theirs = &earlier->settings[i];
+        if (strcmp(mine->value, theirs->value) == 0)
+            continue;
+        fprintf(out, "  %s: %s -> %s\n", mine->name, theirs->value, mine->value);
+        count++;
     }
     return count;
 }

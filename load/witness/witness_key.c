@@ -280,56 +280,39 @@ void witness_key_read(const char *text, size_t bytes, struct witness_key *out)
 
 /* ---- the literals that are the key ---- */
 
-enum { VALUES_MAX = 16 };
-
-struct values {
-    const char *at[VALUES_MAX];
-    size_t bytes[VALUES_MAX], count; /* count SIZE_MAX: too many, or the key was cut */
-};
-
-static void split(const char *key, struct values *values)
+static size_t least(size_t a, size_t b)
 {
-    *values = (struct values){.count = strlen(key) + 1 == WITNESS_KEY_BYTES ? SIZE_MAX : 0};
-    for (const char *end; values->count < VALUES_MAX; key = end + 2) {
-        end = strstr(key, ", ");
-        values->at[values->count] = key;
-        values->bytes[values->count++] = end != NULL ? (size_t)(end - key) : strlen(key);
-        if (end == NULL)
-            return;
-    }
-    values->count = SIZE_MAX;
+    return a < b ? a : b;
 }
 
-static void keep_varying(struct witness_load *load, const bool *varies)
+/* How many bytes of the key are of whole values that this one begins, or ends, with too. */
+static void look_alike(const char *key, const char *other, size_t *head, size_t *tail)
 {
-    char key[WITNESS_KEY_BYTES] = "";
-    struct values values;
-    size_t used = 0;
-    split(load->key, &values);
-    for (size_t i = 0; i < values.count; i++) {
-        if (varies[i])
-            used += (size_t)snprintf(key + used, sizeof key - used, "%s%.*s", used > 0 ? ", " : "",
-                                     (int)values.bytes[i], values.at[i]);
-    }
-    memcpy(load->key, key, sizeof key);
+    size_t bytes = strlen(key), other_bytes = strlen(other), same = 0;
+    while (same < least(*head, other_bytes) && key[same] == other[same])
+        same++;
+    *head = same;
+    for (same = 0;
+         same < least(*tail, other_bytes) && key[bytes - same - 1] == other[other_bytes - same - 1];)
+        same++;
+    *tail = same;
 }
 
 void witness_key_trim(struct witness_load *loads, size_t count)
 {
-    bool varies[VALUES_MAX] = {false}, any = false;
-    struct values first, values;
-    if (count > 0)
-        split(loads[0].key, &first);
+    const char *key = count > 0 ? loads[0].key : "";
+    size_t bytes = strlen(key), head = bytes, tail = bytes, shortest = bytes;
     for (size_t i = 1; i < count; i++) {
-        split(loads[i].key, &values);
-        if (values.count != first.count || values.count == SIZE_MAX)
-            return;
-        for (size_t j = 0; j < first.count; j++) {
-            varies[j] = varies[j] || values.bytes[j] != first.bytes[j] ||
-                        memcmp(values.at[j], first.at[j], first.bytes[j]) != 0;
-            any = any || varies[j];
-        }
+        look_alike(key, loads[i].key, &head, &tail);
+        shortest = least(shortest, strlen(loads[i].key));
     }
-    for (size_t i = 0; any && i < count; i++)
-        keep_varying(&loads[i], varies);
+    while (head > 0 && (head < 2 || memcmp(key + head - 2, ", ", 2) != 0))
+        head--;
+    while (tail > 0 && memcmp(key + bytes - tail, ", ", least(tail, 2)) != 0)
+        tail--;
+    for (size_t i = 0; head + tail < shortest && i < count; i++) {
+        size_t left = strlen(loads[i].key) - head - tail;
+        memmove(loads[i].key, loads[i].key + head, left);
+        loads[i].key[left] = '\0';
+    }
 }

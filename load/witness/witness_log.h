@@ -54,8 +54,8 @@
  * FALSE and NULL where a value can stand ("= NULL", not "IS NULL"). No values are comments, names ("x7", "\"id 7\"")
  * and the numbers of parameters ("$1").
  *
- * Nobody knows which of the values is the key. Literals that are the same in each load are none of it, and are dropped in
- * the end; one that is another each time (an instant) makes each statement a key of its own, which result.h notices.
+ * Nobody knows which of the values is the key. The first and last literals that are the same in each load are none of it,
+ * and are dropped in the end; one that is another each time (an instant) makes each statement a key of its own, which result.h notices.
  *
  * Pure; bytes of any kind are taken.
  */
@@ -70,7 +70,7 @@ struct witness_key {
 
 void witness_key_read(const char *text, size_t bytes, struct witness_key *out);
 
-/* Drops the values that are the same in all; nothing where all are, or where some loads have more of them. */
+/* Drops the first and the last values that are the same in all. */
 void witness_key_trim(struct witness_load *loads, size_t count);
 
 /* ---- a line: witness_line.c ---- */

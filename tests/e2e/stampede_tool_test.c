@@ -415,8 +415,8 @@ TEST(a_baseline_of_other_settings_is_refused_before_anybody_is_asked)
     expect_status(TOOL("--url", url, "--rate", "100", "--for", "600ms", "--json", json), HELD);
     herd_server_forget(&server);
     expect_status(TOOL("--url", url, "--rate", "100", "--for", "500ms", "--baseline", json), BAD_USAGE);
-    expect_said(
-        "  requests: 100 requests a second for 0.6 s, 1 target -> 100 requests a second for 0.5 s, 1 target");
+    expect_said("  requests: 100 requests a second for 0.6 s, 1 target, at most 1000 connections -> "
+                "100 requests a second for 0.5 s, 1 target, at most 1000 connections\n");
     expect_said("six.json: not comparable: it had other settings; --allow-different compares all the same");
     assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 0);
     expect_status(TOOL("--url", url, "--rate", "100", "--for", "500ms", "--json", now), HELD);

@@ -341,11 +341,13 @@ TEST(runs_of_other_settings_are_not_comparable_unless_that_is_allowed)
     take(with_loads(175, 100), with_loads(30000, 100));
     set(now, "requests", "100 a second for 5 s");
     set(earlier, "requests", "100 a second for 6 s");
-    set(now, "ttl", "1000 ms");
-    set(earlier, "asked for", "/");
+    set(now, "asked for", "GET /");
+    set(earlier, "asked for", "GET /");
+    set(now, "loads", "none");
+    set(earlier, "loads", "the log: FROM items");
     assert_int_equal(judge(now, earlier), REPORT_NOT_COMPARABLE);
     assert_non_null(strstr(text, "  requests: 100 a second for 6 s -> 100 a second for 5 s\n"
-                                 "  ttl: none -> 1000 ms\n  asked for: / -> none\n"));
+                                 "  loads: the log: FROM items -> none\n"));
     assert_non_null(
         strstr(text, "verdict: not comparable: these runs had other settings; --allow-different"));
     assert_null(strstr(text, "loads per expiry"));
