@@ -176,7 +176,7 @@ SUPPORT_OBJECTS := $(call objects,$(wildcard tests/support/*.c) $(FUZZ_SOURCES) 
 CHAOS_OBJECTS := $(call objects,$(filter-out %_test.c %_main.c %_shim.c,$(wildcard tests/chaos/*.c)))
 CHAOS := $(BUILD)/tests/chaos/chaos
 CHAOS_SHIM := $(BUILD)/tests/chaos/clock_shim.so
-LIBRARIES = $(LIBS_libmicrohttpd) $(LIBS_libsystemd) $(LIBS_jansson) $(LIBS_libpq) $(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS) $(LIBS_hiredis) $(LIBS_libuv) -lm -pthread $(LDLIBS)
+LIBRARIES = $(LIBS_libmicrohttpd) $(LIBS_libsystemd) $(LIBS_jansson) $(LIBS_libpq) $(GUARD_LOCKS_LIBS) -Wl,--push-state,--as-needed -lssl -lcrypto -Wl,--pop-state $(LIBS_hiredis) $(LIBS_libuv) -lm -pthread $(LDLIBS)
 
 CATALOGD := $(if $(wildcard app/main.c),$(BUILD)/catalogd)
 STAMPEDE := $(BUILD)/stampede

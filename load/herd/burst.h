@@ -45,8 +45,11 @@ struct burst_event {
 
 /* What it points to is lent until burst_close(); the targets only until burst_open() returns. */
 struct burst_options {
-    const struct burst_target *targets; /* connections are dealt to them in turn */
-    size_t target_count;                /* at most WORK_TARGETS_MAX */
+    const struct burst_target *targets;  /* connections are dealt to them in turn */
+    size_t target_count;                 /* at most WORK_TARGETS_MAX */
+    const struct work_target *const *as; /* whose name and TLS each target has; NULL: no TLS */
+    const char *ca_file;                 /* of TLS, as struct work has it */
+    bool is_insecure;
     uint32_t connection_count;
     uint32_t connect_limit_ms; /* for all of them together */
     uint32_t request_limit_ms; /* for each, from the round's begin */

@@ -3,6 +3,7 @@
 #include "load/herd/generator.h"
 
 #include "load/base/clock.h"
+#include "load/herd/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -251,6 +252,7 @@ static bool hear_bell(const struct generator *generator)
 bool generator_init(struct generator *generator, const struct herd_job *job)
 {
     const struct work *work = job->work;
+    char why[WORK_WHY_BYTES];
     generator->job = job;
     generator->work = work;
     generator->post = &job->shared->posts[job->index];
@@ -263,7 +265,8 @@ bool generator_init(struct generator *generator, const struct herd_job *job)
     if (generator->links == NULL || generator->places == NULL || generator->buffer == NULL)
         return false;
     lists_init(generator);
-    if (generator->epoll == -1 || !hear_bell(generator) || !ask_init(generator))
+    if (generator->epoll == -1 || !hear_bell(generator) || !ask_init(generator) ||
+        !tls_open(work, &generator->tls, why))
         return false;
     work_chooser_init(&generator->chooser, work, job->index, work->generator_count);
     return true;
@@ -273,12 +276,14 @@ bool generator_init(struct generator *generator, const struct herd_job *job)
 void generator_clear(struct generator *generator)
 {
     for (uint32_t i = 0; generator->links != NULL && i < generator->link_count; i++) {
+        tls_end(&generator->links[i].tls);
         if (generator->links[i].fd > 0)
             close(generator->links[i].fd);
         http_parse_clear(&generator->links[i].parse);
     }
     for (size_t i = 0; i < WORK_TARGETS_MAX; i++)
         free(generator->endings[i].text);
+    tls_close(&generator->tls);
     if (generator->epoll > 0)
         close(generator->epoll);
     if (generator->schedstat > 0)

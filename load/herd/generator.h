@@ -90,13 +90,17 @@ static const uint32_t SLOT_NONE = UINT32_MAX, SLOT_OVER = UINT32_MAX - 1;
 
 enum link_state { LINK_NONE = 0, LINK_CONNECTING, LINK_IDLE, LINK_ASKED };
 
+struct ssl_ctx_st;
+struct ssl_st;
+
 struct link {
     TAILQ_ENTRY(link) entry;
     struct link_list *list; /* the one it is in, or NULL */
     enum link_state state;
-    int fd;          /* owned; -1 in LINK_NONE */
-    uint32_t serial; /* of its connections: tells events of an earlier one */
-    uint32_t slot;   /* of the request it has, or is opened for; or SLOT_NONE */
+    int fd;             /* owned; -1 in LINK_NONE */
+    struct ssl_st *tls; /* owned; NULL: none, or not yet */
+    uint32_t serial;    /* of its connections: tells events of an earlier one */
+    uint32_t slot;      /* of the request it has, or is opened for; or SLOT_NONE */
     uint8_t target;
     uint8_t tries;   /* burst: connections opened in vain, one after the other */
     uint8_t failure; /* burst: enum record_outcome of the last of them */
@@ -145,10 +149,11 @@ struct generator {
     const struct work *work;
     struct herd_post *post; /* its own */
     const struct generator_shape *shape;
-    int epoll;         /* owned, like all below that is a pointer or a descriptor */
-    int schedstat;     /* a herd's only; or -1 */
-    int connect_error; /* burst: errno of the last connection that could not be opened */
-    int error;         /* errno of what failed last; 0: the other side ended a connection in order */
+    struct ssl_ctx_st *tls; /* owned; NULL: no target speaks it */
+    int epoll;              /* owned, like all below that is a pointer or a descriptor */
+    int schedstat;          /* a herd's only; or -1 */
+    int connect_error;      /* burst: errno of the last connection that could not be opened */
+    int error;              /* errno of what failed last; 0: the other side ended a connection in order */
 
     struct link *links;
     uint32_t link_count;
@@ -212,7 +217,7 @@ void link_move_first(struct link *link, struct link_list *list);
 bool link_open(struct generator *generator, struct link *link, uint8_t target, uint32_t slot);
 /* Hangs up. The slot is not touched. */
 void link_drop(struct generator *generator, struct link *link);
-/* A CONNECTING link is writable. */
+/* A CONNECTING link is writable or, while it shakes hands, readable. */
 void link_connected(struct generator *generator, struct link *link);
 
 /* ---- generator_ask.c ---- */

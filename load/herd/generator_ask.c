@@ -3,6 +3,7 @@
 #include "load/base/clock.h"
 #include "load/herd/cache_status.h"
 #include "load/herd/generator.h"
+#include "load/herd/tls.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -247,7 +248,7 @@ void link_ask(struct generator *generator, struct link *link)
     record->outcome = RECORD_CUT; /* if nothing more happens */
     add_one(&generator->post->sent);
     /* A request is far smaller than a socket's buffer, so it goes out whole or the connection is gone. */
-    ssize_t sent = send(link->fd, generator->request, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t sent = tls_send(link->tls, link->fd, generator->request, count);
     if (sent == (ssize_t)count)
         return;
     generator->error = sent == -1 ? errno : 0;
@@ -321,9 +322,9 @@ static void link_closed(struct generator *generator, struct link *link, bool is_
     link_fail(generator, link, RECORD_RESET);
 }
 
-void link_read(struct generator *generator, struct link *link)
+static void read_some(struct generator *generator, struct link *link)
 {
-    ssize_t count = recv(link->fd, generator->buffer, GENERATOR_READ_BYTES, MSG_DONTWAIT);
+    ssize_t count = tls_receive(link->tls, link->fd, generator->buffer, GENERATOR_READ_BYTES);
     if (count == -1 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return;
     generator->error = count == -1 ? errno : 0;
@@ -335,4 +336,12 @@ void link_read(struct generator *generator, struct link *link)
     } else {
         link_closed(generator, link, count == 0);
     }
+}
+
+void link_read(struct generator *generator, struct link *link)
+{
+    uint32_t serial = link->serial;
+    do
+        read_some(generator, link);
+    while (link->serial == serial && link->state != LINK_NONE && tls_has_more(link->tls));
 }

@@ -3,6 +3,7 @@
 #include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/herd/generator.h"
+#include "load/herd/tls.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -90,6 +91,7 @@ bool link_open(struct generator *generator, struct link *link, uint8_t target, u
 
 void link_drop(struct generator *generator, struct link *link)
 {
+    tls_end(&link->tls);
     close(link->fd); /* also leaves the epoll set */
     link->fd = -1;
     link->state = LINK_NONE;
@@ -98,12 +100,31 @@ void link_drop(struct generator *generator, struct link *link)
     count_open(generator, link, false);
 }
 
+/* TLS_DONE: it is there, also where it needs no TLS. */
+static enum tls_step connect_on(struct generator *generator, struct link *link, int *error)
+{
+    const struct work_target *target = &generator->work->targets[link->target];
+    if (link->tls == NULL) {
+        *error = net_connect_error(link->fd);
+        if (*error != 0 || !target->is_tls)
+            return *error != 0 ? TLS_FAILED : TLS_DONE;
+        link->tls = tls_begin(generator->tls, target, link->fd);
+    }
+    enum tls_step step = link->tls != NULL ? tls_shake(link->tls) : TLS_FAILED;
+    *error = step == TLS_FAILED ? EPROTO : 0;
+    return step;
+}
+
 void link_connected(struct generator *generator, struct link *link)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = event_data(generator, link)};
-    int error = net_connect_error(link->fd);
+    int error = 0;
+    enum tls_step step = connect_on(generator, link, &error);
+    struct epoll_event event = {.events = step == TLS_WRITES ? EPOLLOUT : EPOLLIN,
+                                .data.u64 = event_data(generator, link)};
     if (error == 0 && epoll_ctl(generator->epoll, EPOLL_CTL_MOD, link->fd, &event) == -1)
         error = errno;
+    if (error == 0 && step != TLS_DONE)
+        return;
     if (error != 0) {
         generator->connect_error = generator->error = error;
         link_drop(generator, link);

@@ -261,7 +261,7 @@ static bool refuse_bytes(const struct probe_call *call, const char *bytes, size_
         used += (size_t)snprintf(shown + used, 5, isprint((unsigned char)bytes[i]) ? "%c" : "\\x%02x",
                                  (unsigned)(unsigned char)bytes[i]);
     if (bytes[0] == 0x15 && count > 1 && bytes[1] == 0x03)
-        snprintf(shown + used, sizeof shown - used, " (it speaks TLS; name its plain HTTP port)");
+        snprintf(shown + used, sizeof shown - used, " (it speaks TLS: write https://)");
     return refuse(call, "answers, but not in HTTP: ", shown, why);
 }
 
@@ -289,7 +289,10 @@ static bool ask_all(struct probe_call *calls, const struct work *work, char *why
             continue;
         if (!call_connect(&calls[i], connect_end_us, why))
             return false;
-        call_ask(&calls[i]);
+        if (work->targets[i].is_tls) /* its handshake was looked at, and shows a server */
+            net_shut(&calls[i].fd);
+        else
+            call_ask(&calls[i]);
     }
     uint64_t hear_end_us = clock_after_ms(SILENCE_LIMIT_MS);
     for (size_t i = 0; i < work->target_count; i++) {

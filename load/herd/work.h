@@ -47,6 +47,7 @@ enum {
 struct work_target {
     char name[128]; /* host:port as given, for reports and the Host header */
     struct net_address address;
+    bool is_tls;
 };
 
 enum work_keys { WORK_NO_KEY = 0, WORK_UNIFORM, WORK_ZIPF, WORK_EACH, WORK_RANDOM, WORK_SCRIPT };
@@ -109,7 +110,10 @@ struct work {
 
     const char *method;  /* "GET"; lent */
     const char *headers; /* further lines, each with "\r\n"; ""; lent. A Host among them replaces ours */
-    bool keeps_alive;    /* otherwise every request has a connection of its own */
+    const char
+        *ca_file;     /* of TLS: whom to trust instead of the system's authorities; "" or NULL: those; lent */
+    bool is_insecure; /* of TLS: any certificate will do */
+    bool keeps_alive; /* otherwise every request has a connection of its own */
     uint32_t connect_limit_ms;        /* of one connection; burst: of all before a round */
     uint32_t request_limit_ms;        /* from the instant at which the request was due */
     uint32_t leave_percent, leave_ms; /* so many clients hang up so long after their request */
@@ -123,11 +127,11 @@ struct work {
 /* Defaults: one burst of 1 000, keep-alive, limits of 10 s and 30 s. */
 void work_init(struct work *work);
 
-/* "host:port" or "[v6]:port"; without a port it is 80. "http://" before it is accepted, "https://" is not. */
+/* "host:port" or "[v6]:port"; without a port it is 80, with "https://" before it 443. "http://" may stand there, too. */
 bool work_target_parse(const char *text, struct work_target *out, char why[static WORK_WHY_BYTES]);
 
 /*
- * "/path", or "http://host:port/path", which adds the target if it is new (without a path it is "/"); "weight N"
+ * "/path", or "http://host:port/path", or https, which adds the target if it is new (without a path it is "/"); "weight N"
  * may follow after a space.
  */
 bool work_url_add(struct work *work, const char *text, char why[static WORK_WHY_BYTES]);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WEIGHT_MAX = 1000000, DEFAULT_PORT = 80, QUOTED_MAX = 100, PATH_SPARE_BYTES = 17 };
+enum { WEIGHT_MAX = 1000000, DEFAULT_PORT = 80, TLS_PORT = 443, QUOTED_MAX = 100, PATH_SPARE_BYTES = 17 };
 static const double DEFAULT_EXPONENT = 0.99, EXPONENT_MAX = 20;
 
 __attribute__((format(printf, 2, 3))) static bool wrong(char *why, const char *format, ...)
@@ -43,10 +43,10 @@ static bool split_host(const char *text, size_t count, struct host_port *out)
     return out->is_v6 || strspn(out->host, allowed) == count;
 }
 
-static bool split_target(const char *text, size_t count, struct host_port *out)
+static bool split_target(const char *text, size_t count, bool is_tls, struct host_port *out)
 {
     size_t host_bytes = count > 0 && text[0] == '[' ? strcspn(text, "]") + 1 : strcspn(text, ":");
-    out->port = DEFAULT_PORT;
+    out->port = is_tls ? TLS_PORT : DEFAULT_PORT;
     if (host_bytes >= count)
         return split_host(text, count, out);
     const char *rest = text + host_bytes + 1;
@@ -89,25 +89,24 @@ static const char *behind_login(const char *text, size_t count)
     return at != NULL ? at + 1 : text;
 }
 
-static bool strip_scheme(const char **text, char *why)
+/* True: https. */
+static bool strip_scheme(const char **text)
 {
-    if (strncasecmp(*text, "https://", 8) == 0)
-        return wrong(why, "\"%.*s\": no TLS here; name the plain HTTP port behind it", QUOTED_MAX,
-                     behind_login(*text, strlen(*text)));
-    if (strncasecmp(*text, "http://", 7) == 0)
-        *text += 7;
-    return true;
+    bool is_tls = strncasecmp(*text, "https://", 8) == 0;
+    if (is_tls || strncasecmp(*text, "http://", 7) == 0)
+        *text += is_tls ? 8 : 7;
+    return is_tls;
 }
 
-static bool target_parse(const char *text, size_t count, struct work_target *out, char *why)
+static bool target_parse(const char *text, size_t count, bool is_tls, struct work_target *out, char *why)
 {
     struct host_port from;
-    struct work_target target = {.name = ""};
+    struct work_target target = {.is_tls = is_tls};
     const char *shown = behind_login(text, count);
     if (shown != text)
         return wrong(why, "no user or password is sent: name \"%.*s\" alone", (int)(text + count - shown),
                      shown);
-    if (!split_target(text, count, &from))
+    if (!split_target(text, count, is_tls, &from))
         return wrong(why, "\"%.*s\" is not host:port, such as 127.0.0.1:8080 or [::1]:8080",
                      count < QUOTED_MAX ? (int)count : QUOTED_MAX, text);
     if (!look_up(&from, &target.address, why))
@@ -120,12 +119,11 @@ static bool target_parse(const char *text, size_t count, struct work_target *out
 
 bool work_target_parse(const char *text, struct work_target *out, char why[static WORK_WHY_BYTES])
 {
-    if (!strip_scheme(&text, why))
-        return false;
+    bool is_tls = strip_scheme(&text);
     size_t count = strcspn(text, "/");
     if (text[count] == '/' && text[count + 1] != '\0')
         return wrong(why, "\"%.*s\": a target has no path; the path belongs to the URL", QUOTED_MAX, text);
-    return target_parse(text, count, out, why);
+    return target_parse(text, count, is_tls, out, why);
 }
 
 /* ---- URLs ---- */
@@ -250,13 +248,14 @@ static bool parse_path(const char *text, struct work_url *url, char *why)
     return find_key(url, why) && parse_weight(text + count, url, why);
 }
 
-static bool find_or_add_target(struct work *work, const char *text, size_t count, int *out, char *why)
+static bool find_or_add_target(struct work *work, const char *text, size_t count, bool is_tls, int *out,
+                               char *why)
 {
     struct work_target target;
-    if (!target_parse(text, count, &target, why))
+    if (!target_parse(text, count, is_tls, &target, why))
         return false;
     for (size_t i = 0; i < work->target_count; i++) {
-        if (strcmp(work->targets[i].name, target.name) == 0) {
+        if (strcmp(work->targets[i].name, target.name) == 0 && work->targets[i].is_tls == is_tls) {
             *out = (int)i;
             return true;
         }
@@ -275,13 +274,12 @@ bool work_url_add(struct work *work, const char *text, char why[static WORK_WHY_
     const char *given = text;
     if (work->url_count == WORK_URLS_MAX)
         return wrong(why, "\"%.*s\" is one URL too many: at most %d", QUOTED_MAX, text, WORK_URLS_MAX);
-    if (!strip_scheme(&text, why))
-        return false;
+    bool is_tls = strip_scheme(&text);
     if (text == given && *text != '/')
         return wrong(why, "\"%.*s\" is neither /path nor http://host:port/path", QUOTED_MAX,
                      behind_login(text, strlen(text)));
     size_t host_bytes = strcspn(text, "/ \t");
-    if (text != given && !find_or_add_target(work, text, host_bytes, &url.target, why))
+    if (text != given && !find_or_add_target(work, text, host_bytes, is_tls, &url.target, why))
         return false;
     const char *path = text + host_bytes;
     if (*path == '/' ? !parse_path(path, &url, why)

@@ -7,6 +7,7 @@
 #include "load/base/progress.h"
 #include "load/herd/burst.h"
 #include "load/herd/herd.h"
+#include "load/herd/tls.h"
 #include "load/play/cold.h"
 #include "load/play/live.h"
 #include "load/play/settings.h"
@@ -81,9 +82,11 @@ static bool open_witness(struct run *run)
 enum { BATCH = 500, WARM_CONNECT_MS = 10000, WARM_REQUEST_MS = 60000, HOST_BYTES = 64 };
 
 struct warming {
+    const struct work *work;
     const struct work_url *url;
     uint32_t first; /* key of the batch's first request */
     struct burst_target targets[WORK_TARGETS_MAX];
+    const struct work_target *as[WORK_TARGETS_MAX];
     char hosts[WORK_TARGETS_MAX][HOST_BYTES];
     size_t target_count;
 };
@@ -101,6 +104,7 @@ static bool add_target(struct warming *warming, const struct work_target *target
     if (getnameinfo((const struct sockaddr *)&target->address.storage, target->address.bytes, host,
                     HOST_BYTES, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         return false;
+    warming->as[warming->target_count] = target;
     warming->targets[warming->target_count++] =
         (struct burst_target){.host = host, .port = (uint16_t)strtoul(port, NULL, 10)};
     return true;
@@ -112,6 +116,9 @@ static bool ask_batch(struct warming *warming, uint32_t count, char *why)
     struct burst_summary summary;
     const struct burst_options options = {.targets = warming->targets,
                                           .target_count = warming->target_count,
+                                          .as = warming->as,
+                                          .ca_file = warming->work->ca_file,
+                                          .is_insecure = warming->work->is_insecure,
                                           .connection_count = count,
                                           .connect_limit_ms = WARM_CONNECT_MS,
                                           .request_limit_ms = WARM_REQUEST_MS,
@@ -135,10 +142,11 @@ static bool ask_batch(struct warming *warming, uint32_t count, char *why)
     return false;
 }
 
-static bool warm_url(const struct work_url *url, const struct work_target *targets, size_t target_count,
-                     char *why)
+static bool warm_url(const struct work_url *url, const struct work *work, const struct work *owner, char *why)
 {
-    struct warming warming = {.url = url};
+    struct warming warming = {.work = work, .url = url};
+    const struct work_target *targets = owner->targets;
+    size_t target_count = owner->target_count;
     uint64_t count = url->keys == WORK_EACH ? (uint64_t)url->last - url->first + 1 : 1;
     for (size_t i = 0; i < target_count; i++) {
         if ((url->target < 0 || (size_t)url->target == i) && !add_target(&warming, &targets[i])) {
@@ -160,7 +168,7 @@ static bool warm_up(const struct work *warm, const struct work *work, char why[s
     for (size_t i = 0; i < warm->url_count; i++) {
         bool is_absolute = warm->urls[i].target >= 0; /* then it has targets of its own */
         const struct work *owner = is_absolute ? warm : work;
-        if (!warm_url(&warm->urls[i], owner->targets, owner->target_count, why))
+        if (!warm_url(&warm->urls[i], work, owner, why))
             return false;
     }
     return true;
@@ -188,8 +196,6 @@ static void wait_connected(const struct run *run)
 /* All clients are connected before anything that expires is warmed up: a TTL does not wait. */
 static bool prepare(struct run *run)
 {
-    *run->work = run->scenario->work;
-    servers_name_targets(run->servers, run->work);
     backlog_look(run->work, &run->backlog);
     if (!open_witness(run) || !herd_start(run->work, &run->herd, run->why))
         return false;
@@ -455,6 +461,10 @@ static void clear(struct run *run)
 
 static enum run_end carry_out(struct run *run, struct result **out)
 {
+    *run->work = run->scenario->work;
+    servers_name_targets(run->servers, run->work);
+    if (!tls_check(run->work, run->why))
+        return RUN_REFUSED;
     if (!prepare(run) || interrupt_seen())
         return interrupt_seen() ? RUN_INTERRUPTED : RUN_FAILED;
     if (!release(run))

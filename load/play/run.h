@@ -16,6 +16,7 @@
 
 enum run_end {
     RUN_OVER,        /* to its end */
+    RUN_REFUSED,     /* what was asked for cannot be right, the reason in `why`; *out is NULL */
     RUN_INTERRUPTED, /* *out is what there was until then, is_partial, without checks; or NULL */
     RUN_FAILED       /* could not be run, the reason in `why`; *out is NULL, or what there was, is_partial */
 };

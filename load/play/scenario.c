@@ -22,6 +22,7 @@ struct scenario *scenario_new(void)
     work_init(&scenario->warm);
     scenario->work.method = scenario->method;
     scenario->work.headers = scenario->headers;
+    scenario->work.ca_file = scenario->ca_file;
     scenario->work.version_after = scenario->version_after;
     return scenario;
 }

@@ -149,7 +149,7 @@ struct scenario {
     unsigned replay_line;
     struct work_script *script; /* owned; of a replay, `work` follows it; NULL: none */
     char replay_note[WORK_WHY_BYTES];
-    char method[16], headers[2048], version_after[64];
+    char method[16], headers[2048], version_after[64], ca_file[SCENARIO_TEXT_BYTES];
 
     struct scenario_event events[SCENARIO_EVENTS_MAX];
     size_t event_count;

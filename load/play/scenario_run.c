@@ -52,8 +52,10 @@ static enum scenario_end run_variant(struct servers *servers, const char *varian
         servers_machine(servers, report->machine, sizeof report->machine);
     enum run_end end = run_once(servers, variant, name, &result, why);
     servers_stop_variant(servers);
-    if (end == RUN_FAILED)
+    if (end == RUN_FAILED || end == RUN_REFUSED)
         fprintf(stderr, "stampede: %s\n", why);
+    if (end == RUN_REFUSED)
+        return SCENARIO_BAD_USAGE;
     if (!add_result(report, result) || end == RUN_FAILED)
         return SCENARIO_NOT_RUN;
     return end == RUN_INTERRUPTED ? SCENARIO_ENDED_EARLY : SCENARIO_HELD;

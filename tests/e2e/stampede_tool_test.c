@@ -9,9 +9,11 @@
 #include "load/base/net.h"
 #include "load/base/proc.h"
 #include "load/report/result.h"
+#include "load/stack/rival.h"
 #include "tests/support/files.h"
 #include "tests/support/fleet.h"
 #include "tests/support/herd_server.h"
+#include "tests/support/stack_certificates.h"
 #include "tests/support/test.h"
 
 #include <hiredis/hiredis.h>
@@ -952,6 +954,110 @@ TEST(what_cannot_be_done_before_a_round_is_refused, P102)
     expect_status(TOOL("--url", url, "--burst", "9", "--before-round", "GET ftp://x"), BAD_USAGE);
     expect_said("a URL is /path or http://host:port/path, not \"ftp://x\"");
     expect_status(TOOL("--url", url, "--rate", "10", "--before-round", "GET /"), BAD_USAGE);
+}
+
+/* ---- TLS ---- */
+
+static struct stack_certificates certificates;
+static struct rival front; /* an nginx that ends TLS before the server */
+
+static const char front_configuration[] =
+    "daemon off;\npid nginx.pid;\nworker_processes 1;\nevents { worker_connections 1024; }\n"
+    "http {\n"
+    "  access_log off;\n  client_body_temp_path body;\n  proxy_temp_path temp;\n  fastcgi_temp_path temp;\n"
+    "  uwsgi_temp_path temp;\n  scgi_temp_path temp;\n"
+    "  server { listen 127.0.0.1:{port} ssl default_server;\n" /* whoever names nobody */
+    "    ssl_certificate %s/other.pem; ssl_certificate_key %s/other.key; }\n"
+    "  server {\n"
+    "    listen 127.0.0.1:{port} ssl;\n    server_name localhost;\n"
+    "    ssl_certificate %s/shop.pem;\n    ssl_certificate_key %s/shop.key;\n"
+    "    location / { proxy_pass http://127.0.0.1:%u; proxy_http_version 1.1; }\n"
+    "  }\n"
+    "}\n";
+
+static bool takes_connections(void *rival)
+{
+    struct net_address address;
+    const struct rival *nginx = rival;
+    int fd = net_address_init(&address, "127.0.0.1", nginx->port) ? net_connect_start(&address) : -1;
+    bool is_up = fd != -1 && net_wait(fd, POLLOUT, clock_after_ms(1000)) && net_connect_error(fd) == 0;
+    net_shut(&fd);
+    return is_up;
+}
+
+static void front_up(void)
+{
+    char text[RIVAL_FILE_BYTES];
+    const char *const arguments[] = {access("/usr/sbin/nginx", X_OK) == 0 ? "/usr/sbin/nginx" : "nginx",
+                                     "-p",
+                                     "{folder}",
+                                     "-e",
+                                     "errors",
+                                     "-c",
+                                     "nginx",
+                                     NULL};
+    const struct rival_plan plan = {.name = "nginx",
+                                    .arguments = arguments,
+                                    .file_text = text,
+                                    .user = proc_plain_user(),
+                                    .is_up = takes_connections};
+    assert_true(stack_certificates_start(&certificates));
+    assert_true(stack_certificates_issue(&certificates, "shop", "DNS:localhost", -1, 1));
+    assert_true(stack_certificates_issue(&certificates, "other", "DNS:elsewhere.example", -1, 1));
+    snprintf(text, sizeof text, front_configuration, certificates.folder, certificates.folder,
+             certificates.folder, certificates.folder, (unsigned)server.ports[HERD_SERVER_HTTP]);
+    assert_true(rival_start(&front, &plan));
+}
+
+static bool front_down(void)
+{
+    rival_stop(&front);
+    stack_certificates_stop(&certificates);
+    return true;
+}
+
+TEST(a_service_behind_tls_is_asked_by_its_name, P106)
+{
+    char url[96], large[96];
+    front_up();
+    snprintf(url, sizeof url, "https://localhost:%u/key/{1-9}", (unsigned)front.port);
+    snprintf(large, sizeof large, "https://localhost:%u/bytes/300000", (unsigned)front.port);
+    herd_server_forget(&server);
+    expect_status(TOOL("--url", url, "--cacert", certificates.ca, "--burst", "50", "--rounds", "3", "--warm",
+                       large, "--expect", "status 200 = 150"),
+                  HELD);
+    assert_int_equal(server.seen->requests[HERD_SERVER_HTTP], 151);
+    expect_status(TOOL("--url", url, "--insecure", "--rate", "100", "--for", "1s", "--close", "--expect",
+                       "status 200 = 100"),
+                  HELD);
+    expect_status(TOOL("--url", large, "--cacert", certificates.ca, "--burst", "10", "--rounds", "2",
+                       "--expect", "status 200 = 20", "--expect", "failed = 0"),
+                  HELD);
+    expect_said("received, MB                                  6.0");
+    front_down();
+}
+
+TEST(a_certificate_that_is_not_trusted_is_refused_by_name, P106)
+{
+    char localhost[64], address[64], plain[64], folder_path[CERTIFICATES_PATH_BYTES];
+    front_up();
+    snprintf(localhost, sizeof localhost, "https://localhost:%u/", (unsigned)front.port);
+    snprintf(address, sizeof address, "https://127.0.0.1:%u/", (unsigned)front.port);
+    snprintf(plain, sizeof plain, "https://127.0.0.1:%u/", (unsigned)server.ports[HERD_SERVER_HTTP]);
+    expect_status(TOOL("--url", localhost), BAD_USAGE);
+    expect_said("its certificate is not trusted: ");
+    expect_said("name its authority with --cacert FILE, or do without with --insecure");
+    expect_status(TOOL("--url", address, "--cacert", certificates.ca), BAD_USAGE);
+    expect_said("its certificate is not trusted: IP address mismatch");
+    expect_status(TOOL("--url", plain, "--insecure"), BAD_USAGE);
+    expect_said("is that a port for http://?");
+    expect_status(TOOL("--url", localhost, "--cacert", "/no/such/file"), BAD_USAGE);
+    expect_said("cacert /no/such/file: ");
+    expect_status(
+        TOOL("--url", localhost, "--cacert", stack_certificates_path(&certificates, "shop.key", folder_path)),
+        BAD_USAGE);
+    expect_said("cacert ");
+    front_down();
 }
 
 TEST_GROUP(.up = services_up, .down = services_down, .after = fleet_end);
