@@ -78,6 +78,12 @@ static void hear(int fd, const char *text)
     assert_string_equal(got, text);
 }
 
+static void passes(int from, int to, const char *text)
+{
+    socket_say(from, text);
+    hear(to, text);
+}
+
 static void hear_nothing(int fd)
 {
     assert_false(net_wait(fd, POLLIN, end_us(QUIET_MS)));
@@ -112,10 +118,8 @@ static void set(enum proxy_fault fault, uint32_t amount_ms)
 
 TEST(bytes_pass_in_both_directions)
 {
-    socket_say(rig.client, "PING\r\n");
-    hear(rig.server, "PING\r\n");
-    socket_say(rig.server, "+PONG\r\n");
-    hear(rig.client, "+PONG\r\n");
+    passes(rig.client, rig.server, "PING\r\n");
+    passes(rig.server, rig.client, "+PONG\r\n");
 }
 
 TEST(a_megabyte_arrives_as_it_was_although_nobody_reads_for_a_while)
@@ -166,11 +170,9 @@ TEST(delayed_bytes_arrive_after_their_time)
 {
     set(PROXY_DELAY, 50);
     uint64_t begin_us = clock_us();
-    socket_say(rig.client, "one");
-    hear(rig.server, "one");
+    passes(rig.client, rig.server, "one");
     assert_true(clock_us() - begin_us >= 50000);
-    socket_say(rig.server, "two");
-    hear(rig.client, "two");
+    passes(rig.server, rig.client, "two");
     assert_true(clock_us() - begin_us >= 100000);
     assert_int_equal(proxy_hits(rig.proxy, PROXY_DELAY), 1);
 }
@@ -254,8 +256,7 @@ TEST(frozen_requests_wait_while_replies_flow)
 {
     set(PROXY_FREEZE_REQUESTS, 0);
     socket_say(rig.client, "ask");
-    socket_say(rig.server, "told");
-    hear(rig.client, "told");
+    passes(rig.server, rig.client, "told");
     hear_nothing(rig.server);
     set(PROXY_NONE, 0);
     hear(rig.server, "ask");
@@ -265,8 +266,7 @@ TEST(frozen_replies_wait_while_requests_flow)
 {
     set(PROXY_FREEZE_REPLIES, 0);
     socket_say(rig.server, "told");
-    socket_say(rig.client, "ask");
-    hear(rig.server, "ask");
+    passes(rig.client, rig.server, "ask");
     hear_nothing(rig.client);
     set(PROXY_NONE, 0);
     hear(rig.client, "told");
@@ -284,12 +284,10 @@ TEST(a_mute_server_hears_everything_and_its_connection_lives_on)
     set(PROXY_MUTE, 0);
     socket_say(rig.server, "lost");
     hear_nothing(rig.client);
-    socket_say(rig.client, "ask");
-    hear(rig.server, "ask");
+    passes(rig.client, rig.server, "ask");
     assert_int_equal(proxy_hits(rig.proxy, PROXY_MUTE), 1);
     set(PROXY_NONE, 0);
-    socket_say(rig.server, "told");
-    hear(rig.client, "told");
+    passes(rig.server, rig.client, "told");
 }
 
 /* ---- only connections that say something ---- */
@@ -307,8 +305,7 @@ static bool is_marked(uint32_t limit_ms)
 TEST(a_request_with_the_text_waits_with_all_that_follow)
 {
     mark("EVAL", PROXY_FREEZE_REQUESTS);
-    socket_say(rig.client, "GET");
-    hear(rig.server, "GET");
+    passes(rig.client, rig.server, "GET");
     assert_false(is_marked(0));
     socket_say(rig.client, "EVAL");
     assert_true(is_marked(LIMIT_MS));
@@ -321,10 +318,8 @@ TEST(a_request_with_the_text_waits_with_all_that_follow)
 TEST(replies_wait_from_the_request_with_the_text_on)
 {
     mark("EVAL", PROXY_FREEZE_REPLIES);
-    socket_say(rig.server, "before");
-    hear(rig.client, "before");
-    socket_say(rig.client, "EVAL");
-    hear(rig.server, "EVAL");
+    passes(rig.server, rig.client, "before");
+    passes(rig.client, rig.server, "EVAL");
     assert_true(is_marked(LIMIT_MS));
     socket_say(rig.server, "after");
     hear_nothing(rig.client);
@@ -375,8 +370,7 @@ TEST(a_kept_request_of_a_client_that_stayed_goes_on_when_the_fault_ends)
     hear_nothing(rig.server);
     set(PROXY_NONE, 0);
     hear(rig.server, "kept");
-    socket_say(rig.server, "+OK");
-    hear(rig.client, "+OK");
+    passes(rig.server, rig.client, "+OK");
     assert_int_equal(proxy_hits(rig.proxy, PROXY_LATE), 0);
 }
 
@@ -385,8 +379,7 @@ TEST(a_kept_request_of_a_client_that_stayed_goes_on_when_the_fault_ends)
 TEST(after_a_failover_old_connections_are_reset_and_new_ones_reach_the_other_server)
 {
     uint16_t port;
-    socket_say(rig.client, "hello");
-    hear(rig.server, "hello");
+    passes(rig.client, rig.server, "hello");
     close(rig.listener);
     rig.listener = socket_listen(0, 16, &port);
     proxy_retarget(rig.proxy, rig.route, port);
