@@ -12,15 +12,30 @@ enum { NOW_US = 1000000, LATER_US = 2000000, FAR_US = 9000000, MIB = 1 << 20 };
 
 static const uint8_t hash_key[16] = {7};
 
-static struct near *subscribed(size_t max_bytes)
+static struct near *near;
+
+/* Another one, with so much room. */
+static void subscribe_with(size_t max_bytes)
 {
-    struct near *near = near_new(max_bytes, hash_key);
+    near_free(&near);
+    near = near_new(max_bytes, hash_key);
     assert_non_null(near);
     near_subscribed(near, true);
-    return near;
 }
 
-static void put_body(struct near *near, const char *key, uint64_t token, uint64_t until_us, const char *body)
+static bool subscribe(void)
+{
+    subscribe_with(MIB);
+    return true;
+}
+
+static bool unsubscribe(void)
+{
+    near_free(&near);
+    return near == NULL;
+}
+
+static void put_body(const char *key, uint64_t token, uint64_t until_us, const char *body)
 {
     struct near_entry entry = {
         .value = value_new(body, strlen(body), "", 0, NULL, 0), .born_us = NOW_US, .fresh_until_us = FAR_US};
@@ -28,13 +43,13 @@ static void put_body(struct near *near, const char *key, uint64_t token, uint64_
     value_unref(&entry.value);
 }
 
-static void put(struct near *near, const char *key, uint64_t until_us, const char *body)
+static void put(const char *key, uint64_t until_us, const char *body)
 {
-    put_body(near, key, near_token(near, key, strlen(key)), until_us, body);
+    put_body(key, near_token(near, key, strlen(key)), until_us, body);
 }
 
 /* What a get finds: its body, "absent", or NULL. */
-static const char *got(struct near *near, const char *key, uint64_t now_us)
+static const char *got(const char *key, uint64_t now_us)
 {
     static char text[64];
     struct near_entry entry;
@@ -49,52 +64,42 @@ static const char *got(struct near *near, const char *key, uint64_t now_us)
 
 TEST(what_was_put_is_found_until_its_time_is_up)
 {
-    struct near *near = subscribed(MIB);
-    put(near, "k", LATER_US, "v1");
-    assert_string_equal(got(near, "k", NOW_US), "v1");
-    assert_string_equal(got(near, "k", LATER_US - 1), "v1");
-    assert_null(got(near, "k", LATER_US));
-    assert_null(got(near, "other", NOW_US));
-    near_free(&near);
-    assert_null(near);
+    put("k", LATER_US, "v1");
+    assert_string_equal(got("k", NOW_US), "v1");
+    assert_string_equal(got("k", LATER_US - 1), "v1");
+    assert_null(got("k", LATER_US));
+    assert_null(got("other", NOW_US));
 }
 
 TEST(an_entry_never_outlives_its_freshness)
 {
-    struct near *near = subscribed(MIB);
     struct near_entry entry = {
         .value = value_new("v", 1, "", 0, NULL, 0), .born_us = NOW_US, .fresh_until_us = LATER_US};
     near_put(near, "k", 1, near_token(near, "k", 1), FAR_US, &entry);
     value_unref(&entry.value);
-    assert_non_null(got(near, "k", LATER_US - 1));
-    assert_null(got(near, "k", LATER_US));
-    near_free(&near);
+    assert_non_null(got("k", LATER_US - 1));
+    assert_null(got("k", LATER_US));
 }
 
 TEST(an_absent_row_is_an_entry_too)
 {
-    struct near *near = subscribed(MIB);
     struct near_entry entry = {.value = NULL, .born_us = NOW_US, .fresh_until_us = FAR_US};
     near_put(near, "k", 1, near_token(near, "k", 1), LATER_US, &entry);
-    assert_string_equal(got(near, "k", NOW_US), "absent");
-    near_free(&near);
+    assert_string_equal(got("k", NOW_US), "absent");
 }
 
 /* Another thread may put it in after the asker has looked at the clock. */
 TEST(an_entry_is_never_younger_than_nothing)
 {
-    struct near *near = subscribed(MIB);
     struct near_entry entry;
-    put(near, "k", LATER_US, "v");
+    put("k", LATER_US, "v");
     assert_true(near_get(near, "k", 1, 0, NOW_US - 1, &entry));
     assert_int_equal(entry.born_us, NOW_US - 1);
     value_unref(&entry.value);
-    near_free(&near);
 }
 
 TEST(of_two_lookups_the_younger_value_stays)
 {
-    struct near *near = subscribed(MIB);
     uint64_t token = near_token(near, "k", 1);
     struct near_entry young = {
         .value = value_new("young", 5, "", 0, NULL, 0), .born_us = NOW_US, .fresh_until_us = FAR_US};
@@ -102,30 +107,27 @@ TEST(of_two_lookups_the_younger_value_stays)
         .value = value_new("old", 3, "", 0, NULL, 0), .born_us = NOW_US - 1, .fresh_until_us = FAR_US};
     near_put(near, "k", 1, token, LATER_US, &young);
     near_put(near, "k", 1, token, LATER_US, &old);
-    assert_string_equal(got(near, "k", NOW_US), "young");
+    assert_string_equal(got("k", NOW_US), "young");
     value_unref(&young.value);
     value_unref(&old.value);
-    near_free(&near);
 }
 
 /* ---- coherence ---- */
 
 TEST(a_dropped_key_is_gone_and_what_was_looked_up_before_stays_out)
 {
-    struct near *near = subscribed(MIB);
-    put(near, "k", LATER_US, "v1");
+    put("k", LATER_US, "v1");
     uint64_t before = near_token(near, "k", 1);
     near_drop(near, "k", 1);
-    assert_null(got(near, "k", NOW_US));
-    put_body(near, "k", before, LATER_US, "v1");
-    assert_null(got(near, "k", NOW_US));
-    put(near, "k", LATER_US, "v2");
-    assert_string_equal(got(near, "k", NOW_US), "v2");
-    near_free(&near);
+    assert_null(got("k", NOW_US));
+    put_body("k", before, LATER_US, "v1");
+    assert_null(got("k", NOW_US));
+    put("k", LATER_US, "v2");
+    assert_string_equal(got("k", NOW_US), "v2");
 }
 
 /* Looked up when near_stamp() was this. */
-static void put_tagged(struct near *near, const char *key, const char *tags, uint64_t stamp)
+static void put_tagged(const char *key, const char *tags, uint64_t stamp)
 {
     struct near_entry entry = {.value = value_new("v", 1, "", 0, NULL, 0),
                                .born_us = NOW_US,
@@ -139,79 +141,73 @@ static void put_tagged(struct near *near, const char *key, const char *tags, uin
 
 TEST(a_dropped_tag_takes_all_that_have_it_and_no_others)
 {
-    struct near *near = subscribed(MIB);
     struct near_counters counters;
-    put_tagged(near, "both", "a b", near_stamp(near));
-    put_tagged(near, "one", "b", near_stamp(near));
-    put_tagged(near, "other", "c", near_stamp(near));
-    put(near, "none", LATER_US, "v");
+    put_tagged("both", "a b", near_stamp(near));
+    put_tagged("one", "b", near_stamp(near));
+    put_tagged("other", "c", near_stamp(near));
+    put("none", LATER_US, "v");
     near_drop_tag(near, "b", 1);
-    assert_null(got(near, "both", NOW_US));
-    assert_null(got(near, "one", NOW_US));
-    assert_string_equal(got(near, "other", NOW_US), "v");
-    assert_string_equal(got(near, "none", NOW_US), "v");
+    assert_null(got("both", NOW_US));
+    assert_null(got("one", NOW_US));
+    assert_string_equal(got("other", NOW_US), "v");
+    assert_string_equal(got("none", NOW_US), "v");
     near_drop_tag(near, "a", 1);
-    assert_string_equal(got(near, "other", NOW_US), "v");
+    assert_string_equal(got("other", NOW_US), "v");
     near_count(near, &counters);
     assert_int_equal(counters.dropped, 2);
     assert_int_equal(counters.entries, 2);
-    near_free(&near);
 }
 
 TEST(what_was_looked_up_before_its_tag_was_dropped_stays_out, P45)
 {
-    struct near *near = subscribed(MIB);
     uint64_t before = near_stamp(near);
     near_drop_tag(near, "a", 1);
-    put_tagged(near, "k", "a", before);
-    assert_null(got(near, "k", NOW_US));
-    put_tagged(near, "k", "a", near_stamp(near));
-    assert_string_equal(got(near, "k", NOW_US), "v");
+    put_tagged("k", "a", before);
+    assert_null(got("k", NOW_US));
+    put_tagged("k", "a", near_stamp(near));
+    assert_string_equal(got("k", NOW_US), "v");
     near_drop_tag(near, "b", 1);
     near_drop_tag(near, "b", 1);
-    assert_string_equal(got(near, "k", NOW_US), "v");
-    near_free(&near);
+    assert_string_equal(got("k", NOW_US), "v");
 }
 
 TEST(without_a_subscription_nothing_is_near_and_when_it_comes_all_goes)
 {
-    struct near *near = near_new(MIB, hash_key);
+    near_free(&near);
+    near = near_new(MIB, hash_key);
     struct near_counters counters;
-    put(near, "k", LATER_US, "v1");
-    assert_null(got(near, "k", NOW_US));
+    put("k", LATER_US, "v1");
+    assert_null(got("k", NOW_US));
     near_subscribed(near, true);
-    assert_null(got(near, "k", NOW_US));
+    assert_null(got("k", NOW_US));
     uint64_t before = near_token(near, "k", 1);
-    put(near, "k", LATER_US, "v1");
+    put("k", LATER_US, "v1");
     near_subscribed(near, false);
-    assert_null(got(near, "k", NOW_US));
+    assert_null(got("k", NOW_US));
     near_subscribed(near, true);
-    put_body(near, "k", before, LATER_US, "v1");
-    assert_null(got(near, "k", NOW_US));
+    put_body("k", before, LATER_US, "v1");
+    assert_null(got("k", NOW_US));
     near_count(near, &counters);
     assert_int_equal(counters.entries, 0);
     assert_int_equal(counters.cleared, 2);
-    near_free(&near);
 }
 
 /* ---- bounds ---- */
 
 TEST(memory_stays_below_its_bound)
 {
-    struct near *near = subscribed(MIB);
     struct near_counters counters;
     char key[32], body[200];
     memset(body, 'x', sizeof body - 1);
     body[sizeof body - 1] = '\0';
     for (int i = 0; i < 20000; i++) {
         snprintf(key, sizeof key, "k%d", i);
-        put(near, key, LATER_US, body);
+        put(key, LATER_US, body);
     }
     near_count(near, &counters);
     assert_true(counters.bytes <= MIB);
     assert_true(counters.bytes > MIB * 9 / 10);
     assert_int_equal(counters.entries + counters.evicted, 20000);
-    near_free(&near);
 }
 
 /* What malloc() itself says; a sanitizer's says nothing, and only glibc's can be asked. */
@@ -231,24 +227,24 @@ TEST(what_malloc_and_the_table_take_is_within_the_bound_too)
     enum { ENTRIES = 100000 };
     char key[32];
     for (size_t body_bytes = 0; body_bytes < 64; body_bytes += 21) {
+        near_free(&near);
         size_t before = heap_bytes();
-        struct near *near = subscribed(8 * MIB);
+        subscribe_with(8 * MIB);
         for (unsigned i = 0; i < ENTRIES; i++) {
             snprintf(key, sizeof key, "product:%u", i);
-            put(near, key, FAR_US,
+            put(key, FAR_US,
                 &"................................................................"[64 - body_bytes]);
         }
         assert_true(heap_bytes() < before + 8 * MIB + MIB / 4);
-        near_free(&near);
     }
 }
 
-static void put_many(struct near *near, unsigned count)
+static void put_many(unsigned count)
 {
     char key[32];
     for (unsigned i = 0; i < count; i++) {
         snprintf(key, sizeof key, "product:%u", i);
-        put(near, key, FAR_US, "a short body");
+        put(key, FAR_US, "a short body");
     }
 }
 
@@ -256,11 +252,11 @@ static void put_many(struct near *near, unsigned count)
 TEST(what_a_new_subscription_lets_go_is_freed_bit_by_bit)
 {
     enum { ENTRIES = 20000, SWEPT_MOST = 256 + 32 };
-    struct near *near = subscribed(8 * MIB);
+    subscribe_with(8 * MIB);
     struct near_counters before, after;
     unsigned sweeps = 0;
     bool more = true;
-    put_many(near, ENTRIES);
+    put_many(ENTRIES);
     near_subscribed(near, false);
     near_count(near, &before);
     near_subscribed(near, true);
@@ -277,39 +273,35 @@ TEST(what_a_new_subscription_lets_go_is_freed_bit_by_bit)
     assert_int_equal(after.bytes, 0);
     assert_in_range(sweeps, ENTRIES / SWEPT_MOST, ENTRIES / 64);
     assert_false(near_sweep(near));
-    near_free(&near);
 }
 
 TEST(memory_stays_below_its_bound_while_that_is_freed)
 {
-    struct near *near = subscribed(MIB);
     struct near_counters counters;
     size_t before = heap_bytes();
     for (int i = 0; i < 5; i++) {
-        put_many(near, 20000);
+        put_many(20000);
         near_subscribed(near, false);
         near_subscribed(near, true);
     }
-    put_many(near, 20000);
+    put_many(20000);
     near_count(near, &counters);
     assert_true(counters.bytes <= MIB && counters.bytes > MIB * 9 / 10);
     assert_true(heap_bytes() < before + MIB + MIB / 4);
-    put(near, "k", LATER_US, "v");
-    assert_string_equal(got(near, "k", NOW_US), "v");
-    near_free(&near);
+    put("k", LATER_US, "v");
+    assert_string_equal(got("k", NOW_US), "v");
 }
 
 TEST(a_value_too_large_for_its_shard_is_not_kept)
 {
-    struct near *near = subscribed(16 * 4096);
+    subscribe_with(16 * 4096);
     char body[2048];
     memset(body, 'x', sizeof body - 1);
     body[sizeof body - 1] = '\0';
-    put(near, "k", LATER_US, body);
-    assert_null(got(near, "k", NOW_US));
-    put(near, "k", LATER_US, "small");
-    assert_string_equal(got(near, "k", NOW_US), "small");
-    near_free(&near);
+    put("k", LATER_US, body);
+    assert_null(got("k", NOW_US));
+    put("k", LATER_US, "small");
+    assert_string_equal(got("k", NOW_US), "small");
 }
 
 /* ---- threads: no get returns what was dropped before it began ---- */
@@ -317,7 +309,6 @@ TEST(a_value_too_large_for_its_shard_is_not_kept)
 enum { KEYS = 4, ROUNDS = 20000, READERS = 3 };
 
 static struct race {
-    struct near *near;
     _Atomic uint32_t source[KEYS];  /* what the database holds */
     _Atomic uint32_t settled[KEYS]; /* its drop has returned */
     atomic_bool over;
@@ -332,7 +323,7 @@ static void *change(void *context)
         unsigned k = i % KEYS;
         snprintf(key, sizeof key, "k%u", k);
         atomic_store(&race.source[k], i);
-        near_drop(race.near, key, strlen(key));
+        near_drop(near, key, strlen(key));
         atomic_store(&race.settled[k], i);
         for (unsigned hits = atomic_load(&race.hits), turns = 0; i % 500 == 0 && turns < 1000000; turns++) {
             if (atomic_load(&race.hits) != hits)
@@ -340,8 +331,8 @@ static void *change(void *context)
             sched_yield(); /* without a change for a while, a thread must have a hit */
         }
         if (i % 1000 == 0) {
-            near_subscribed(race.near, false);
-            near_subscribed(race.near, true);
+            near_subscribed(near, false);
+            near_subscribed(near, true);
         }
     }
     atomic_store(&race.over, true);
@@ -355,17 +346,17 @@ static void read_once(unsigned k)
     uint32_t least = atomic_load(&race.settled[k]);
     const struct near_entry none = {.value = NULL};
     struct near_entry entry = none;
-    if (near_get(race.near, key, strlen(key), 0, NOW_US, &entry)) {
+    if (near_get(near, key, strlen(key), 0, NOW_US, &entry)) {
         atomic_fetch_add(&race.hits, 1);
         if (strtoul(entry.value->public.body, NULL, 10) < least)
             atomic_fetch_add(&race.stale, 1);
         value_unref(&entry.value);
         return;
     }
-    uint64_t token = near_token(race.near, key, strlen(key));
+    uint64_t token = near_token(near, key, strlen(key));
     snprintf(body, sizeof body, "%u", (unsigned)atomic_load(&race.source[k]));
     sched_yield(); /* the drop may come here */
-    put_body(race.near, key, token, LATER_US, body);
+    put_body(key, token, LATER_US, body);
 }
 
 static void *read_on(void *context)
@@ -379,7 +370,6 @@ static void *read_on(void *context)
 TEST(no_thread_gets_what_was_dropped_before_it_asked, P45)
 {
     pthread_t writer, readers[READERS];
-    race.near = subscribed(MIB);
     for (size_t i = 0; i < READERS; i++)
         assert_int_equal(pthread_create(&readers[i], NULL, read_on, NULL), 0);
     assert_int_equal(pthread_create(&writer, NULL, change, NULL), 0);
@@ -388,7 +378,6 @@ TEST(no_thread_gets_what_was_dropped_before_it_asked, P45)
         pthread_join(readers[i], NULL);
     assert_int_equal(race.stale, 0);
     assert_true(race.hits > 0);
-    near_free(&race.near);
 }
 
 /* ---- eviction: SIEVE beside the others, on a trace ---- */
@@ -521,26 +510,23 @@ static double run_s3_fifo(void)
 
 static size_t charged_for_one(void)
 {
-    struct near *near = subscribed(MIB);
     struct near_counters counters;
-    put(near, "1234567", LATER_US, "");
+    put("1234567", LATER_US, "");
     near_count(near, &counters);
-    near_free(&near);
     return (size_t)counters.bytes;
 }
 
 static double run_near(void)
 {
-    struct near *near = subscribed(CAPACITY * charged_for_one());
+    subscribe_with(CAPACITY * charged_for_one());
     struct near_counters counters;
     char key[16];
     for (size_t i = 0; i < TRACE; i++) {
         snprintf(key, sizeof key, "%07u", (unsigned)trace[i]);
-        if (got(near, key, NOW_US) == NULL)
-            put(near, key, LATER_US, "");
+        if (got(key, NOW_US) == NULL)
+            put(key, LATER_US, "");
     }
     near_count(near, &counters);
-    near_free(&near);
     return (double)counters.hit / TRACE;
 }
 
@@ -556,3 +542,5 @@ TEST(on_a_skewed_trace_it_keeps_more_hits_than_lru)
     assert_true(lru > fifo);
     assert_true(sieve > s3_fifo * 0.97);
 }
+
+TEST_GROUP(.before = subscribe, .after = unsubscribe);
