@@ -226,12 +226,6 @@ static struct seen *expect_load(const char *key)
 }
 
 /* The values that they have got. */
-static void drop_values(struct caller *callers, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        guard_value_unref(&callers[i].waiter.result.value);
-}
-
 static const char *const singles[KEYS] = {"s0", "s1", "s2", "s3"};
 
 /* Nor do they wait for the end of a turn, at which no worker would ever be free. */
@@ -249,8 +243,6 @@ TEST(with_one_worker_batches_and_single_loads_take_turns, P95)
         finish_load(load, "v");
         load = expect_load(order[i]);
     }
-    drop_values(&first, 1);
-    drop_values(callers, sizeof callers / sizeof *callers);
 }
 
 /* What began before the others came runs on; then each has half, however long its loads take. */
@@ -281,7 +273,6 @@ TEST(each_share_gets_half_of_the_workers_as_they_become_free, P95)
     expect_load(singles[3]);
     finish_load(single[2], "v"); /* none of them waits any more */
     expect_load(more[1]);
-    drop_values(callers, sizeof callers / sizeof *callers);
 }
 
 TEST(what_batches_hold_refuses_no_single_get, P94)
@@ -357,8 +348,6 @@ TEST(a_queued_key_that_is_asked_for_alone_too_leaves_its_batch, P94)
     finish_load_for(load, "v", &single, GUARD_FROM_FLIGHT);
     answered_value(&callers[1], "v", GUARD_FROM_LOAD);
     answered_value(&last, "v", GUARD_FROM_FLIGHT);
-    drop_values(&first, 1);
-    drop_values(callers, KEYS);
 }
 
 TEST(each_has_as_many_waiters_as_are_allowed, P94)
@@ -399,7 +388,6 @@ TEST(without_a_batch_loader_many_keys_are_many_queries_of_their_own_share)
     line_up_alone("alone", &single);
     finish_load(load, "v");
     expect_load("alone");
-    drop_values(callers, KEYS);
 }
 
 /* ---- what has to wait leaves together ---- */
@@ -442,7 +430,6 @@ TEST(single_gets_that_wait_for_a_worker_are_one_query, P94)
         answered_value(&callers[i], "v", GUARD_FROM_LOAD);
     assert_int_equal(stats_of().load_started, 1 + KEYS);
     assert_int_equal(stats_of().load_queries, 2);
-    drop_values(&first, 1);
 }
 
 TEST(whoever_need_not_wait_is_a_query_of_its_own, P94)
@@ -460,7 +447,6 @@ TEST(whoever_is_alone_in_the_queue_is_no_batch)
     line_up_alone(singles[0], &second);
     finish_load(load, "v");
     assert_int_equal(expect_load(singles[0])->action.batch, 0);
-    drop_values(&first, 1);
 }
 
 TEST(a_query_of_singles_is_no_larger_than_its_policy_says_and_takes_the_oldest)
@@ -472,8 +458,6 @@ TEST(a_query_of_singles_is_no_larger_than_its_policy_says_and_takes_the_oldest)
     expect_query(loads, singles, 3);
     finish_all(loads, 3);
     assert_string_equal(expect_load(singles[3])->key, "s3");
-    drop_values(&first, 1);
-    drop_values(callers, KEYS);
 }
 
 TEST(singles_and_keys_of_many_are_one_query_of_the_share_whose_turn_it_is)
@@ -492,8 +476,6 @@ TEST(singles_and_keys_of_many_are_one_query_of_the_share_whose_turn_it_is)
     finish_all(loads, 4);
     expect_query(loads, (const char *const[]){"s2", "k2"}, 2); /* and now that of the singles */
     finish_all(loads, 2);
-    drop_values(&first, 1);
-    drop_values(callers, 6);
 }
 
 TEST(a_policy_may_keep_them_apart)
@@ -507,8 +489,6 @@ TEST(a_policy_may_keep_them_apart)
         assert_int_equal(load->action.batch, 0);
         sent_nothing();
     }
-    drop_values(&first, 1);
-    drop_values(callers, KEYS);
 }
 
 TEST(without_a_guard_each_request_is_a_query_of_its_own)
@@ -522,7 +502,6 @@ TEST(without_a_guard_each_request_is_a_query_of_its_own)
     finish_load(load, "v");
     expect_load("s0");
     sent_nothing();
-    drop_values(callers, 1);
 }
 
 /* A refresh fills what users leave free, and never takes a user with it. */
@@ -544,8 +523,6 @@ TEST(users_are_one_query_before_refreshes_and_with_them_where_there_is_room, P94
     expect_query(loads, order, 3);
     finish_all(loads, 3);
     expect_query(loads, &refreshes[1], 2);
-    drop_values(&first, 1);
-    drop_values(callers, 2);
 }
 
 TEST(a_query_of_singles_has_one_place_and_one_worker_until_its_last_load_is_over, P94)
@@ -566,8 +543,6 @@ TEST(a_query_of_singles_has_one_place_and_one_worker_until_its_last_load_is_over
     sent_nothing();
     finish_load(loads[KEYS - 1], "v");
     expect_query(loads, more, KEYS);
-    drop_values(&first, 1);
-    drop_values(callers, KEYS);
 }
 
 TEST(what_nobody_waits_for_any_more_is_in_no_query)
@@ -582,8 +557,6 @@ TEST(what_nobody_waits_for_any_more_is_in_no_query)
     finish_load(load, "v");
     expect_query(loads, order, 2);
     finish_all(loads, 2);
-    drop_values(&first, 1);
-    drop_values(callers, KEYS);
 }
 
 /* It holds the worker on, and the others are answered. */
@@ -612,7 +585,6 @@ TEST(one_of_a_query_of_singles_can_be_given_up)
     drain();
     expect(CORE_ACQUIRE); /* again: it says nothing about the row */
     expect_load("later");
-    drop_values(&first, 1);
 }
 
 /* ---- a query that fails as one ---- */
@@ -654,8 +626,6 @@ TEST(a_query_that_fails_as_one_is_halved_until_the_key_stands_alone, P94)
     for (size_t i = 0; i < KEYS; i++)
         if (i != 2)
             answered_value(&callers[i], "v", GUARD_FROM_LOAD);
-    drop_values(&first, 1);
-    drop_values(&newcomer, 1);
 }
 
 /* ---- where the source refuses all, or many ---- */
@@ -751,8 +721,6 @@ static size_t ask_crowd_with(enum core_reply_kind lease, size_t poison, uint32_t
         end_query(&crowd);
     for (size_t i = 0; i < CROWD; i++)
         assert_int_equal(crowd.callers[i].waiter.result.status, i < poison ? GUARD_FAILED : GUARD_OK);
-    drop_values(busy, workers);
-    drop_values(crowd.callers + poison, CROWD - poison);
     return crowd.queries;
 }
 
@@ -825,9 +793,6 @@ TEST(a_half_is_one_query_though_its_keys_need_not_wait)
     assert_int_equal(loads[2]->action.batch, loads[3]->action.batch);
     assert_true(loads[0]->action.batch != loads[2]->action.batch);
     finish_all(loads, KEYS);
-    drop_values(&first, 1);
-    drop_values(&second, 1);
-    drop_values(callers, KEYS);
 }
 
 TEST(a_half_for_which_there_is_no_place_any_more_is_shed_and_its_key_has_not_failed)
@@ -852,7 +817,6 @@ TEST(a_half_for_which_there_is_no_place_any_more_is_shed_and_its_key_has_not_fai
     answered(&callers[1], GUARD_SHED);
     struct seen *release = expect(CORE_RELEASE);
     assert_int_equal(release->action.failure, GUARD_FAILURE_NONE);
-    drop_values(&first, 1);
 }
 
 /* ---- neighbours ---- */
@@ -865,7 +829,6 @@ static void begin_two(struct seen *loads[2], struct caller callers[2])
     for (size_t i = 0; i < 2; i++)
         line_up_alone(singles[i], &callers[i]);
     finish_load(load, "v");
-    drop_values(&first, 1);
     expect_query(loads, singles, 2);
 }
 
@@ -908,7 +871,6 @@ TEST(so_does_one_that_is_needed_further_down)
     assert_true(own->action.lender == load->action.load);
     finish_load_for(own, "own", &nested, GUARD_FROM_FLIGHT);
     finish_load_for(load, "inner", &inner, GUARD_FROM_LOAD);
-    drop_values(&callers[1], 1);
 }
 
 TEST(what_a_load_waits_for_is_in_no_query_of_others)
@@ -931,8 +893,6 @@ TEST(what_a_load_waits_for_is_in_no_query_of_others)
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
     reply_code(expect(CORE_RELEASE), 1);
     expect_query(loads, singles, 2);
-    drop_values(nested, 1);
-    drop_values(&first, 1);
 }
 
 /* One may revalidate beside one that does not, if neither has a lease. */
@@ -952,9 +912,6 @@ TEST(no_key_is_in_a_query_twice)
     loaded(loads[0], "v");
     loaded(loads[1], "v");
     assert_string_equal(expect_load(singles[0])->key, "s0");
-    drop_values(&first, 1);
-    drop_values(callers, 1);
-    drop_values(&callers[2], 1);
 }
 
 TEST_GROUP(.before = set_up, .end = bench_close);

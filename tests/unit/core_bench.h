@@ -13,7 +13,7 @@
 #include "guard/core/core.h"
 #include "tests/support/test.h"
 
-enum { BENCH_ACTIONS = 4096, BENCH_MS = 1000 };
+enum { BENCH_ACTIONS = 4096, BENCH_VALUES = 1 << 16, BENCH_MS = 1000 };
 
 /* An action with its own copy of what it points to. */
 struct seen {
@@ -40,7 +40,11 @@ static struct bench {
     size_t seen_first, seen_count;
     unsigned accepted_count, answered_count; /* gets */
     unsigned invalidated;                    /* answered invalidations */
+    size_t value_count;
 } bench;
+
+static const struct guard_value
+    *bench_values[BENCH_VALUES]; /* of all answers; ours until the bench is closed */
 
 static inline void bench_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
 {
@@ -79,6 +83,8 @@ static inline void drain(void)
         ((struct caller *)waiter)->answers++;
         assert_int_equal(((struct caller *)waiter)->answers, 1);
         bench.answered_count++;
+        assert_true(bench.value_count < BENCH_VALUES);
+        bench_values[bench.value_count++] = waiter->result.value;
     }
     while (core_next_invalidated(bench.core) != NULL)
         bench.invalidated++;
@@ -324,13 +330,11 @@ static inline void answered_from(const struct caller *caller, enum guard_status 
     assert_int_equal(caller->waiter.result.source, source);
 }
 
-/* Answered with this value; the reference is given back. */
-static inline void answered_value(struct caller *caller, const char *body, enum guard_source source)
+static inline void answered_value(const struct caller *caller, const char *body, enum guard_source source)
 {
     answered_from(caller, GUARD_OK, source);
     assert_non_null(caller->waiter.result.value);
     assert_string_equal(caller->waiter.result.value->body, body);
-    guard_value_unref(&caller->waiter.result.value);
 }
 
 static inline struct guard_stats stats_of(void)
@@ -452,6 +456,9 @@ static inline void bench_close(void)
     assert_true(core_next_us(bench.core) == UINT64_MAX);
     core_free(&bench.core);
     assert_null(bench.core);
+    for (size_t i = 0; i < bench.value_count; i++)
+        guard_value_unref(&bench_values[i]);
+    bench.value_count = 0;
 }
 
 /* For another round of the same test. */

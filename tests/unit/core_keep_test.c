@@ -36,7 +36,6 @@ static struct seen *fill_of(const char *body, struct guard_keep keep)
 static void stored(struct seen *fill)
 {
     reply_code(fill, 1);
-    guard_value_unref(&caller_of_fill.waiter.result.value);
 }
 
 static struct caller caller, first, second, before, after, absent;
@@ -333,7 +332,6 @@ TEST(what_is_too_big_or_cannot_be_checked_is_not_shared)
     loaded_kept(load, big, SHARED);
     struct seen *release = expect(CORE_RELEASE);
     assert_true(release->action.too_big && !release->action.shares);
-    guard_value_unref(&caller.waiter.result.value);
     bench_again();
     load = begin_load("k", &caller);
     struct value *tagged = value_new("row", 3, "", 0, "t", 1);

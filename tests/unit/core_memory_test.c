@@ -87,7 +87,6 @@ static void check_answers(struct caller *caller)
         assert_int_equal(caller[i].answers, 1);
         enum guard_status status = caller[i].waiter.result.status;
         assert_true(accepted_or_refused(status));
-        guard_value_unref(&caller[i].waiter.result.value);
     }
     assert_int_equal(bench.answered_count, bench.accepted_count);
     assert_true(core_idle(bench.core));

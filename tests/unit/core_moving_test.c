@@ -106,7 +106,6 @@ TEST(a_fill_waits_for_as_long_as_its_lease_is_renewed_and_no_longer_than_it_may_
         reply_kind(seen, REPLY_MOVING);
         fills++;
     }
-    guard_value_unref(&caller.waiter.result.value);
     assert_in_range(fills, bench.policy.max_hold_ms / 1000, bench.policy.max_hold_ms / 100);
     assert_in_range(renewals, bench.policy.max_hold_ms / bench.policy.lease_ms, UINT32_MAX);
     assert_string_equal(expect(CORE_RELEASE)->token, load->token);
@@ -118,9 +117,7 @@ TEST(no_renewal_goes_beside_a_fill)
 {
     bench.policy.lease_ms = 300;
     loaded(begin_load("k", &caller), "v1");
-    guard_value_unref(&caller.waiter.result.value);
     reply_kind(expect(CORE_FILL), REPLY_MOVING);
-    guard_value_unref(&caller.waiter.result.value);
     pass_to_next();
     struct seen *fill = expect(CORE_FILL);
     pass(200); /* the time for one has come */
@@ -144,7 +141,6 @@ TEST(a_lease_that_is_lost_meanwhile_takes_its_fill_with_it)
     struct seen *fill = expect(CORE_FILL);
     pass(150);
     reply_kind(fill, REPLY_MOVING);
-    guard_value_unref(&caller.waiter.result.value);
     pass_to_renewal(0, 0);
     pass(FOR_LONG_MS);
     sent_nothing();

@@ -122,7 +122,6 @@ static void loads_for(struct core_waiter who)
 {
     go_away();
     loaded(load_alone(&caller), "row");
-    guard_value_unref(&caller.waiter.result.value);
     second = (struct caller){.waiter = who};
     get_as_prepared("k", &second, bench.now_us + UINT64_C(10000000));
     loaded_for(expect(CORE_LOAD), "newer", &second, GUARD_FROM_LOAD);
@@ -152,7 +151,6 @@ TEST(a_nested_get_loads)
 {
     go_away();
     loaded(load_alone(&caller), "row");
-    guard_value_unref(&caller.waiter.result.value);
     get("outer", &caller);
     struct seen *outer = expect(CORE_LOAD);
     get_nested("k", &second, outer, 1000);
@@ -179,7 +177,6 @@ TEST(a_waiter_whose_acquire_was_answered_loads)
 TEST(a_deadline_that_comes_while_redis_says_nothing_is_met_with_what_is_kept)
 {
     finish_load(begin_load("k", &caller), "row");
-    guard_value_unref(&caller.waiter.result.value);
     get_until("k", &second, bench.now_us + 100 * BENCH_MS);
     struct seen *acquire = expect(CORE_ACQUIRE);
     pass(100);
@@ -235,7 +232,6 @@ TEST(its_own_life_bounds_it)
 {
     go_away();
     loaded_kept(load_alone(&caller), "row", (struct guard_keep){.fresh_ms = 300, .stale_ms = 200});
-    guard_value_unref(&caller.waiter.result.value);
     pass(499);
     is_kept("row");
     pass(1);
@@ -279,7 +275,6 @@ TEST(it_is_refreshed_without_a_lease_while_it_goes_on_answering)
 {
     go_away();
     loaded(load_alone(&caller), "row");
-    guard_value_unref(&caller.waiter.result.value);
     pass(SPAN_MS - SPAN_MS / 10);
     refresh_kept();
     struct seen *load = expect(CORE_LOAD);
@@ -297,7 +292,6 @@ TEST(a_refresh_that_fails_leaves_what_is_there)
 {
     go_away();
     loaded(load_alone(&caller), "row");
-    guard_value_unref(&caller.waiter.result.value);
     refresh_kept();
     load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
     is_kept("row");

@@ -153,7 +153,6 @@ TEST(its_time_is_the_policys_failure_ms_and_at_most_the_limit)
         loaded_kept(load, "row", (struct guard_keep){.how = GUARD_PASS, .pass_ms = ROWS[i].pass_ms});
         assert_int_equal(expect(CORE_FILL)->action.fresh_ms, ROWS[i].is_ms);
         assert_int_equal(stats_of().keep_cut, ROWS[i].cut);
-        guard_value_unref(&caller.waiter.result.value);
     }
 }
 

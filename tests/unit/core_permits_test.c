@@ -219,8 +219,6 @@ TEST(a_batch_takes_one_permit_and_keeps_it_to_its_last_load)
     sent_nothing();
     loaded(loads[1], "row");
     assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, asked->token);
-    for (int i = 0; i < 2; i++)
-        guard_value_unref(&callers[i].waiter.result.value);
 }
 
 /* All that wait for it leave together when it comes, and none asks for another one. */
@@ -322,9 +320,6 @@ TEST(the_next_permit_goes_where_the_worker_would, P95)
         assert_non_null(load);
         assert_string_equal(load->key, order[i]);
     }
-    guard_value_unref(&first.waiter.result.value);
-    for (int i = 0; i < 4; i++)
-        guard_value_unref(&callers[i].waiter.result.value);
 }
 
 TEST(a_nested_load_needs_no_permit, P49)
@@ -339,7 +334,6 @@ TEST(a_nested_load_needs_no_permit, P49)
     answered_value(&inner, "row", GUARD_FROM_LOAD);
     loaded(load, "row");
     expect(CORE_PERMIT_RELEASE);
-    guard_value_unref(&outer.waiter.result.value);
 }
 
 /* Whose lease that is may be waiting for the very permit that the outer load holds. */
@@ -365,7 +359,6 @@ TEST(a_nested_load_holds_its_permit_only_briefly_for_another_process)
     loaded_for(next, "row", &inner, GUARD_FROM_LOAD);
     loaded(load, "row");
     expect(CORE_PERMIT_RELEASE);
-    guard_value_unref(&outer.waiter.result.value);
 }
 
 /* ---- beside the lease ---- */
@@ -467,8 +460,6 @@ TEST(a_permit_passes_to_users_of_its_process_for_a_turn, P48)
     assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, token);
     expect(CORE_FILL);
     assert_string_not_equal(expect_users_request()->token, token);
-    for (int i = 0; i <= TURN_QUERIES; i++)
-        guard_value_unref(&callers[i].waiter.result.value);
 }
 
 TEST(a_turn_ends_with_its_time)
@@ -481,7 +472,6 @@ TEST(a_turn_ends_with_its_time)
     end_turns();
     loaded(load, "row");
     expect(CORE_PERMIT_RELEASE);
-    guard_value_unref(&callers[0].waiter.result.value);
 }
 
 TEST(a_refresh_has_no_turn)
@@ -494,7 +484,6 @@ TEST(a_refresh_has_no_turn)
     expect(CORE_PERMIT_RELEASE);
     expect(CORE_FILL);
     expect_refreshs_request();
-    guard_value_unref(&caller.waiter.result.value);
 }
 
 TEST(a_permit_that_was_lost_has_no_turn, P48)
@@ -518,7 +507,6 @@ TEST(a_permit_that_was_lost_has_no_turn, P48)
         if (runs_out == 1)
             expect(CORE_FILL);
         expect(CORE_PERMIT_RELEASE);
-        guard_value_unref(&callers[0].waiter.result.value);
     }
 }
 
@@ -646,7 +634,6 @@ TEST(as_many_are_asked_for_as_there_are_workers_and_the_rest_in_turn)
     expect_load_of("b");         /* the oldest */
     expect(CORE_PERMIT_ACQUIRE); /* the reply said that one more is free */
     sent_nothing();
-    guard_value_unref(&callers[0].waiter.result.value);
 }
 
 /* ---- renewal, loss, unknown outcomes ---- */
@@ -1000,9 +987,6 @@ TEST(a_warm_up_whose_user_has_left_is_a_refresh_again)
     finish_load(load, "row");
     finish_load(expect_load_of("left"), "row");
     answered(&warming[0], GUARD_OK);
-    struct caller *const with_row[] = {&running, &warming[0], &warming[1], &users[1], &user};
-    for (size_t i = 0; i < sizeof with_row / sizeof *with_row; i++)
-        guard_value_unref(&with_row[i]->waiter.result.value);
 }
 
 TEST(a_waiter_answered_with_the_stale_value_promotes_nothing)
@@ -1038,7 +1022,6 @@ TEST(a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed, P157)
     assert_int_equal(stats_of().refresh_yielded, 1);
     finish_load(load, "row");
     expect_load_of("user");
-    guard_value_unref(&callers[0].waiter.result.value);
 }
 
 /* It was queued for a user that has had the stale value since. */
@@ -1065,7 +1048,6 @@ TEST(a_queued_refresh_whose_user_has_left_gives_its_place_to_a_user)
     assert_int_equal(stats_of().refresh_yielded, 1);
     finish_load(load, "row");
     expect_load_of("user");
-    guard_value_unref(&callers[0].waiter.result.value);
 }
 
 /* It would take the place again, for its waiter. */
@@ -1086,7 +1068,6 @@ TEST(a_refresh_with_a_waiter_keeps_its_place)
     still_waits(&callers[2]);
     reply_stale(peek, REFRESH_OTHERS, "old");
     answered_value(&callers[1], "old", GUARD_FROM_STALE);
-    guard_value_unref(&callers[0].waiter.result.value);
 }
 
 TEST(a_user_gives_no_place_to_a_user)

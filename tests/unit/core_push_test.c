@@ -107,7 +107,6 @@ TEST(a_waiter_that_joined_after_the_lookup_was_sent_looks_again, P23)
     still_waits(&during);
     still_waits(&after);
     reply_fresh_for(expect(CORE_ACQUIRE), "newer row", &during, GUARD_FROM_FLEET);
-    guard_value_unref(&after.waiter.result.value);
     assert_int_equal(stats_of().push_answered, 1);
 }
 
@@ -209,7 +208,6 @@ TEST(what_may_be_stale_by_now_is_only_a_wake_up)
         }
         still_waits(&caller);
         reply_fresh(expect(CORE_ACQUIRE), "row");
-        guard_value_unref(&caller.waiter.result.value);
     }
 }
 

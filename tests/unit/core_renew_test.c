@@ -66,7 +66,6 @@ static void live_through(uint64_t end_ms, enum ending ending, uint32_t answer_ms
             reply_code(&bench.seen[i], 1);
     pass(SPAN_MS);
     assert_no_renewal_behind_its_end();
-    guard_value_unref(&caller.waiter.result.value);
 }
 
 TEST(no_renewal_follows_what_ends_the_lease_wherever_the_timer_stands, P3)
