@@ -7,18 +7,32 @@
 
 enum { ROWS_BYTES = 1 << 20 };
 
-static void add_row(struct rows *rows, const char *const *cells)
+static struct rows rows;
+static struct catalog_document document;
+
+static bool begin(void)
 {
-    for (size_t i = 0; i < rows->column_count; i++) {
-        assert_true(rows_add(rows, cells[i], cells[i] != NULL ? strlen(cells[i]) : 0));
+    rows_init(&rows, ROWS_BYTES);
+    return true;
+}
+
+static bool end(void)
+{
+    rows_clear(&rows);
+    return true;
+}
+
+static void add_row(const char *const *cells)
+{
+    for (size_t i = 0; i < rows.column_count; i++) {
+        assert_true(rows_add(&rows, cells[i], cells[i] != NULL ? strlen(cells[i]) : 0));
     }
 }
 
-static void one_row(struct rows *rows, size_t column_count, const char *const *cells)
+static void one_row(size_t column_count, const char *const *cells)
 {
-    rows_init(rows, ROWS_BYTES);
-    rows_reset(rows, column_count);
-    add_row(rows, cells);
+    rows_reset(&rows, column_count);
+    add_row(cells);
 }
 
 enum { PRODUCT_CELLS = 15, CATEGORY_CELLS = 13, TREE_CELLS = 4 };
@@ -29,9 +43,7 @@ static const char *const product[PRODUCT_CELLS] = {
 
 TEST(a_product_has_its_path_and_the_validator_of_its_row)
 {
-    struct rows rows;
-    struct catalog_document document;
-    one_row(&rows, PRODUCT_CELLS, product);
+    one_row(PRODUCT_CELLS, product);
     assert_int_equal(catalog_json_product(&rows, &document), CATALOG_JSON_OK);
     assert_string_equal(document.body,
                         "{\"id\":7,\"category_id\":30,\"path\":[{\"id\":10,\"name\":\"root\"},"
@@ -41,32 +53,26 @@ TEST(a_product_has_its_path_and_the_validator_of_its_row)
     assert_int_equal(document.body_bytes, strlen(document.body));
     assert_string_equal(document.validator, "12-a.b.c.d");
     catalog_document_clear(&document);
-    rows_clear(&rows);
 }
 
 TEST(a_product_is_unchanged_if_nothing_came_but_its_validator)
 {
     static const char *const known[PRODUCT_CELLS] = {[0] = "7", [14] = "12-a.b.c.d"};
     static const char *const absent[PRODUCT_CELLS] = {NULL};
-    struct rows rows;
-    one_row(&rows, PRODUCT_CELLS, known);
+    one_row(PRODUCT_CELLS, known);
     assert_true(catalog_json_product_unchanged(&rows, "12-a.b.c.d"));
     assert_false(catalog_json_product_unchanged(&rows, "12-a.b.c.e"));
     assert_false(catalog_json_product_unchanged(&rows, ""));
-    rows_clear(&rows);
-    one_row(&rows, PRODUCT_CELLS, product); /* a whole row, though its validator is the known one */
+    one_row(PRODUCT_CELLS, product); /* a whole row, though its validator is the known one */
     assert_false(catalog_json_product_unchanged(&rows, "12-a.b.c.d"));
-    rows_clear(&rows);
-    one_row(&rows, PRODUCT_CELLS, absent);
+    one_row(PRODUCT_CELLS, absent);
     assert_false(catalog_json_product_unchanged(&rows, "12-a.b.c.d"));
-    rows_clear(&rows);
     for (size_t column = 1; column < PRODUCT_CELLS; column++) {
         const char *cells[PRODUCT_CELLS];
         memcpy(cells, known, sizeof cells);
         cells[column] = column == 14 ? NULL : "x";
-        one_row(&rows, PRODUCT_CELLS, cells);
+        one_row(PRODUCT_CELLS, cells);
         assert_false(catalog_json_product_unchanged(&rows, "12-a.b.c.d"));
-        rows_clear(&rows);
     }
 }
 
@@ -75,35 +81,27 @@ TEST(the_path_of_a_document_is_every_category_that_it_shows, P77)
     static const char *const middle[CATEGORY_CELLS] = {"20", "mid", "2", "10", "root"};
     static const char *const tree[TREE_CELLS] = {"1", "1", "a", "0"};
     const char *ids[CATALOG_PATH_MAX];
-    struct rows rows;
-    one_row(&rows, PRODUCT_CELLS, product);
+    one_row(PRODUCT_CELLS, product);
     assert_int_equal(catalog_json_path(&rows, 0, ids), 3);
     assert_string_equal(ids[0], "10");
     assert_string_equal(ids[1], "20");
     assert_string_equal(ids[2], "30");
     assert_int_equal(catalog_json_path(&rows, 1, ids), 0);
-    rows_clear(&rows);
-    one_row(&rows, CATEGORY_CELLS, middle);
+    one_row(CATEGORY_CELLS, middle);
     assert_int_equal(catalog_json_path(&rows, 0, ids), 2);
     assert_string_equal(ids[0], "10");
     assert_string_equal(ids[1], "20");
-    rows_clear(&rows);
-    one_row(&rows, TREE_CELLS, tree);
+    one_row(TREE_CELLS, tree);
     assert_int_equal(catalog_json_path(&rows, 0, ids), 0);
-    rows_clear(&rows);
 }
 
 TEST(a_null_id_is_an_absent_row)
 {
     static const char *const nothing[PRODUCT_CELLS] = {NULL};
-    struct rows rows;
-    struct catalog_document document;
-    one_row(&rows, PRODUCT_CELLS, nothing);
+    one_row(PRODUCT_CELLS, nothing);
     assert_int_equal(catalog_json_product(&rows, &document), CATALOG_JSON_ABSENT);
-    rows_clear(&rows);
-    one_row(&rows, CATEGORY_CELLS, nothing);
+    one_row(CATEGORY_CELLS, nothing);
     assert_int_equal(catalog_json_category(&rows, &document), CATALOG_JSON_ABSENT);
-    rows_clear(&rows);
 }
 
 TEST(a_row_that_is_no_document_is_broken_whichever_column_it_is, P63)
@@ -119,47 +117,36 @@ TEST(a_row_that_is_no_document_is_broken_whichever_column_it_is, P63)
                                          : sizeof bad_texts / sizeof bad_texts[0];
         for (size_t i = 0; i < count; i++) {
             const char *cells[PRODUCT_CELLS];
-            struct rows rows;
-            struct catalog_document document;
             memcpy(cells, product, sizeof cells);
             cells[column] = bad[i];
             if (bad[i] == NULL && (column == 0 || column >= 8) && is_number[column]) {
                 continue; /* a NULL id is an answer: absent, or a level that is not there */
             }
-            one_row(&rows, PRODUCT_CELLS, cells);
+            one_row(PRODUCT_CELLS, cells);
             assert_int_equal(catalog_json_product(&rows, &document), CATALOG_JSON_BROKEN);
-            rows_clear(&rows);
         }
     }
 }
 
 TEST(rows_of_another_statement_are_broken)
 {
-    struct rows rows;
-    struct catalog_document document;
-    one_row(&rows, 1, product);
+    one_row(1, product);
     assert_int_equal(catalog_json_product(&rows, &document), CATALOG_JSON_BROKEN);
     assert_int_equal(catalog_json_category(&rows, &document), CATALOG_JSON_BROKEN);
     assert_int_equal(catalog_json_tree(&rows, &document), CATALOG_JSON_BROKEN);
     rows_reset(&rows, PRODUCT_CELLS);
     assert_int_equal(catalog_json_product(&rows, &document), CATALOG_JSON_BROKEN);
-    rows_clear(&rows);
 }
 
 /* ---- the tree ---- */
 
-static enum catalog_json_verdict build_tree(const char *const cells[][TREE_CELLS], size_t count,
-                                            struct catalog_document *document)
+static enum catalog_json_verdict build_tree(const char *const cells[][TREE_CELLS], size_t count)
 {
-    struct rows rows;
-    rows_init(&rows, ROWS_BYTES);
     rows_reset(&rows, TREE_CELLS);
     for (size_t i = 0; i < count; i++) {
-        add_row(&rows, cells[i]);
+        add_row(cells[i]);
     }
-    enum catalog_json_verdict verdict = catalog_json_tree(&rows, document);
-    rows_clear(&rows);
-    return verdict;
+    return catalog_json_tree(&rows, &document);
 }
 
 TEST(the_tree_nests_three_levels_and_counts_upwards)
@@ -168,8 +155,7 @@ TEST(the_tree_nests_three_levels_and_counts_upwards)
         {"1", "1", "a", "0"},   {"3", "2", "aa", "0"}, {"5", "3", "aaa", "4"},
         {"6", "3", "aab", "2"}, {"4", "2", "ab", "0"}, {"2", "1", "b", "0"},
     };
-    struct catalog_document document;
-    assert_int_equal(build_tree(cells, 6, &document), CATALOG_JSON_OK);
+    assert_int_equal(build_tree(cells, 6), CATALOG_JSON_OK);
     assert_string_equal(
         document.body,
         "{\"categories\":[{\"id\":1,\"name\":\"a\",\"product_count\":6,\"children\":["
@@ -185,8 +171,7 @@ TEST(the_tree_nests_three_levels_and_counts_upwards)
 TEST(an_empty_database_has_an_empty_tree)
 {
     static const char *const cells[][TREE_CELLS] = {{NULL, NULL, NULL, "0"}};
-    struct catalog_document document;
-    assert_int_equal(build_tree(cells, 1, &document), CATALOG_JSON_OK);
+    assert_int_equal(build_tree(cells, 1), CATALOG_JSON_OK);
     assert_string_equal(document.body, "{\"categories\":[]}");
     catalog_document_clear(&document);
 }
@@ -199,24 +184,22 @@ TEST(a_node_without_its_parent_breaks_the_tree)
         {{"1", "1", "a", "0"}, {"2", NULL, "b", "0"}}, {{"1", "1", "a", "0"}, {NULL, "2", "b", "0"}},
         {{"1", "11", "a", "0"}, {"2", "1", "b", "0"}},
     };
-    struct catalog_document document;
     for (size_t i = 0; i < sizeof orphans / sizeof orphans[0]; i++) {
-        assert_int_equal(build_tree(orphans[i], 2, &document), CATALOG_JSON_BROKEN);
+        assert_int_equal(build_tree(orphans[i], 2), CATALOG_JSON_BROKEN);
     }
 }
 
 /* ---- a category ---- */
 
-static void category_of(struct rows *rows, size_t product_count)
+static void category_of(size_t product_count)
 {
-    rows_init(rows, ROWS_BYTES);
-    rows_reset(rows, CATEGORY_CELLS);
+    rows_reset(&rows, CATEGORY_CELLS);
     for (size_t i = 0; i < product_count; i++) {
         char id[16];
         snprintf(id, sizeof id, "%zu", 100 + i);
         const char *const cells[CATEGORY_CELLS] = {"30",      "leaf", "3",    "20",  "mid", "10", "root",
                                                    "product", id,     "name", "SKU", "5",   "0"};
-        add_row(rows, cells);
+        add_row(cells);
     }
 }
 
@@ -231,14 +214,11 @@ TEST(a_full_page_names_the_next_one_only_if_there_is_more)
         {CATALOG_PAGE_PRODUCTS + 1, "\"stock\":0}],\"next\":\"/categories/30?after=149\"}"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct rows rows;
-        struct catalog_document document;
-        category_of(&rows, cases[i].product_count);
+        category_of(cases[i].product_count);
         assert_int_equal(catalog_json_category(&rows, &document), CATALOG_JSON_OK);
         assert_string_equal(document.body + document.body_bytes - strlen(cases[i].ends), cases[i].ends);
         assert_null(strstr(document.body, "\"id\":150"));
         catalog_document_clear(&document);
-        rows_clear(&rows);
     }
 }
 
@@ -247,38 +227,32 @@ TEST(a_category_above_has_children_and_one_without_anything_is_no_error)
     static const char *const parent[CATEGORY_CELLS] = {"10",    "root", "1",   NULL, NULL, NULL, NULL,
                                                        "child", "20",   "mid", NULL, NULL, NULL};
     static const char *const empty[CATEGORY_CELLS] = {"30", "leaf", "3", "20", "mid", "10", "root"};
-    struct rows rows;
-    struct catalog_document document;
-    one_row(&rows, CATEGORY_CELLS, parent);
+    one_row(CATEGORY_CELLS, parent);
     assert_int_equal(catalog_json_category(&rows, &document), CATALOG_JSON_OK);
     assert_string_equal(document.body,
                         "{\"id\":10,\"level\":1,\"name\":\"root\",\"path\":[{\"id\":10,\"name\":"
                         "\"root\"}],\"children\":[{\"id\":20,\"name\":\"mid\"}],\"products\":[],"
                         "\"next\":null}");
     catalog_document_clear(&document);
-    rows_clear(&rows);
-
-    one_row(&rows, CATEGORY_CELLS, empty);
+    one_row(CATEGORY_CELLS, empty);
     assert_int_equal(catalog_json_category(&rows, &document), CATALOG_JSON_OK);
     assert_non_null(strstr(document.body, "\"children\":[],\"products\":[],\"next\":null}"));
     catalog_document_clear(&document);
-    rows_clear(&rows);
 }
 
 TEST(the_same_rows_make_the_same_validator_and_others_another)
 {
-    struct rows rows;
     struct catalog_document first, second, other;
-    category_of(&rows, 3);
+    category_of(3);
     assert_int_equal(catalog_json_category(&rows, &first), CATALOG_JSON_OK);
     assert_int_equal(catalog_json_category(&rows, &second), CATALOG_JSON_OK);
-    rows_clear(&rows);
-    category_of(&rows, 4);
+    category_of(4);
     assert_int_equal(catalog_json_category(&rows, &other), CATALOG_JSON_OK);
-    rows_clear(&rows);
     assert_string_equal(first.validator, second.validator);
     assert_string_not_equal(first.validator, other.validator);
     catalog_document_clear(&first);
     catalog_document_clear(&second);
     catalog_document_clear(&other);
 }
+
+TEST_GROUP(.before = begin, .after = end);
