@@ -9,6 +9,7 @@ enum { PERMIT_MS = 3000, TURN_MS = 50, TURN_QUERIES = 8 };
 /* Not opened: the test may change more. */
 static void with_permits(uint32_t permits)
 {
+    bench_again();
     bench.config.permits = permits;
     bench.config.permit_ms = PERMIT_MS;
 }
@@ -20,6 +21,13 @@ static void open_with_permits(void)
     bench.config.load_queue = 10;
     bench.policy.stale_ms = 10000;
     bench_open();
+}
+
+static bool permits_up(void)
+{
+    bench_up();
+    open_with_permits();
+    return true;
 }
 
 /* Granted; `further` ones are free. */
@@ -132,7 +140,6 @@ static struct caller caller, outer, inner, user;
 
 TEST(a_load_starts_once_it_has_lease_and_permit_and_gives_both_back, P49)
 {
-    open_with_permits();
     struct seen *asked = request_one("k", &caller);
     sent_nothing();
     assert_int_equal(stats_of().permits_waiting, 1);
@@ -155,7 +162,6 @@ TEST(a_load_starts_once_it_has_lease_and_permit_and_gives_both_back, P49)
 
 TEST(a_load_that_fails_gives_its_permit_back)
 {
-    open_with_permits();
     struct seen *load = load_with_permit("k", &caller);
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
     assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, load->permit);
@@ -185,7 +191,6 @@ TEST(no_permit_is_asked_for_without_a_fleet_or_a_limit)
 
 TEST(a_permit_that_no_load_needs_any_more_goes_back)
 {
-    open_with_permits();
     struct seen *asked = request_one("k", &caller);
     cancel(&caller);
     reply_code(expect(CORE_RELEASE), 1);
@@ -324,7 +329,6 @@ TEST(the_next_permit_goes_where_the_worker_would, P95)
 
 TEST(a_nested_load_needs_no_permit, P49)
 {
-    open_with_permits();
     struct seen *load = load_with_permit("outer", &outer);
     get_nested("inner", &inner, load, 1000);
     struct seen *nested = lease(expect(CORE_ACQUIRE));
@@ -339,7 +343,6 @@ TEST(a_nested_load_needs_no_permit, P49)
 /* Whose lease that is may be waiting for the very permit that the outer load holds. */
 TEST(a_nested_load_holds_its_permit_only_briefly_for_another_process)
 {
-    open_with_permits();
     struct seen *load = load_with_permit("outer", &outer), *next = NULL;
     const uint64_t began_us = bench.now_us;
     get_nested("inner", &inner, load, 10000);
@@ -365,7 +368,6 @@ TEST(a_nested_load_holds_its_permit_only_briefly_for_another_process)
 
 TEST(a_permit_is_requested_beside_the_lease, P49)
 {
-    open_with_permits();
     get("k", &caller);
     struct seen *acquire = expect(CORE_ACQUIRE), *asked = expect_users_request();
     assert_int_equal(stats_of().permits_waiting, 0); /* no load does */
@@ -378,7 +380,6 @@ TEST(a_permit_is_requested_beside_the_lease, P49)
 /* Over a Cluster. */
 TEST(a_permit_that_comes_before_the_lease_is_kept_for_it)
 {
-    open_with_permits();
     struct seen *acquire = lookup_of("k", &caller);
     grant(expect_users_request(), 0);
     sent_nothing();
@@ -388,7 +389,6 @@ TEST(a_permit_that_comes_before_the_lease_is_kept_for_it)
 
 TEST(a_permit_whose_load_is_anothers_goes_back, P49)
 {
-    open_with_permits();
     static struct caller callers[2];
     get("granted", &callers[0]);
     struct seen *acquire = expect(CORE_ACQUIRE), *asked = expect_users_request();
@@ -404,7 +404,6 @@ TEST(a_permit_whose_load_is_anothers_goes_back, P49)
 
 TEST(who_looks_again_requests_no_permit_before_it_has_the_lease)
 {
-    open_with_permits();
     struct seen *acquire = lookup_of("k", &caller);
     grant(expect_users_request(), 0);
     reply_busy(acquire, 1000);
@@ -418,7 +417,6 @@ TEST(who_looks_again_requests_no_permit_before_it_has_the_lease)
 
 TEST(while_permits_are_short_none_is_requested_before_the_lease)
 {
-    open_with_permits();
     static struct caller callers[2];
     refuse(request_one("a", &callers[0]), PERMIT_MS);
     get("b", &callers[1]);
@@ -490,7 +488,6 @@ TEST(a_permit_that_was_lost_has_no_turn, P48)
 {
     for (int runs_out = 0; runs_out < 2; runs_out++) {
         static struct caller callers[2];
-        bench_again();
         with_permits(1);
         bench.config.permit_ms = 30;
         bench_open();
@@ -514,7 +511,6 @@ TEST(a_permit_that_was_lost_has_no_turn, P48)
 
 TEST(a_refused_process_requests_again_when_a_message_names_it)
 {
-    open_with_permits();
     struct seen *asked = request_one("k", &caller);
     refuse(asked, PERMIT_MS);
     sent_nothing();
@@ -533,7 +529,6 @@ TEST(a_refused_process_requests_again_when_a_message_names_it)
 
 TEST(a_message_that_overtakes_the_refusal_counts)
 {
-    open_with_permits();
     struct seen *asked = request_one("k", &caller);
     freed(asked);
     refuse(asked, PERMIT_MS);
@@ -557,7 +552,6 @@ static struct seen *await_next_ask(void)
 TEST(a_lost_message_costs_a_poll_that_grows_to_half_a_second)
 {
     enum { FIRST_US = 20000, MOST_US = 500000, POLLS = 12 }; /* each half of that more or less */
-    open_with_permits();
     struct seen *asked = request_one("k", &caller);
     for (int poll = 1; poll <= POLLS; poll++) {
         uint64_t since_us = bench.now_us;
@@ -573,7 +567,6 @@ TEST(a_lost_message_costs_a_poll_that_grows_to_half_a_second)
 
 TEST(the_end_of_a_dead_holders_permit_is_not_slept_through)
 {
-    open_with_permits();
     refuse(request_one("k", &caller), 3);
     pass(3 + 5); /* before the shortest poll */
     grant(expect(CORE_PERMIT_ACQUIRE), 1);
@@ -583,7 +576,6 @@ TEST(the_end_of_a_dead_holders_permit_is_not_slept_through)
 
 TEST(a_waiting_load_keeps_its_lease_and_holds_no_worker)
 {
-    open_with_permits();
     refuse(request_one("k", &caller), PERMIT_MS);
     unsigned renewals = 0;
     while (bench.now_us < 1000000 + 4 * (uint64_t)bench.policy.lease_ms * BENCH_MS)
@@ -640,7 +632,6 @@ TEST(as_many_are_asked_for_as_there_are_workers_and_the_rest_in_turn)
 
 TEST(a_permit_is_renewed_at_a_third_while_its_load_runs)
 {
-    open_with_permits();
     bench.policy.load_limit_ms = bench.policy.max_hold_ms;
     struct seen *load = load_with_permit("k", &caller);
     unsigned renewed = 0;
@@ -660,7 +651,6 @@ TEST(a_permit_is_renewed_at_a_third_while_its_load_runs)
 
 TEST(a_lost_permit_is_counted_once_and_its_load_goes_on)
 {
-    open_with_permits();
     bench.policy.lease_ms = bench.policy.max_hold_ms = 60000;
     struct seen *load = load_with_permit("k", &caller);
     pass(PERMIT_MS / 3);
@@ -677,7 +667,6 @@ TEST(a_lost_permit_is_counted_once_and_its_load_goes_on)
 
 TEST(unanswered_renewals_lose_it_at_the_end_of_its_validity)
 {
-    open_with_permits();
     bench.policy.lease_ms = bench.policy.max_hold_ms = 60000;
     struct seen *load = load_with_permit("k", &caller);
     pass(PERMIT_MS / 3);
@@ -694,7 +683,6 @@ TEST(unanswered_renewals_lose_it_at_the_end_of_its_validity)
 
 TEST(a_new_link_renews_what_is_held_at_once)
 {
-    open_with_permits();
     load_with_permit("k", &caller);
     core_link(bench.core, bench.now_us, 0, false);
     core_link(bench.core, bench.now_us, 0, true);
@@ -704,7 +692,6 @@ TEST(a_new_link_renews_what_is_held_at_once)
 
 TEST(an_unanswered_acquire_is_asked_again_with_its_token_then_done_without)
 {
-    open_with_permits();
     struct seen *asked = request_one("k", &caller);
     reply_kind(asked, REPLY_UNKNOWN);
     struct seen *again = expect(CORE_PERMIT_ACQUIRE);
@@ -725,7 +712,6 @@ TEST(an_unanswered_acquire_is_asked_again_with_its_token_then_done_without)
 
 TEST(a_script_that_is_refused_costs_no_load)
 {
-    open_with_permits();
     reply_kind(request_one("k", &caller), REPLY_REFUSED);
     struct seen *load = expect(CORE_LOAD);
     assert_string_equal(load->permit, "");
@@ -749,7 +735,6 @@ TEST(a_grant_that_comes_after_its_time_is_given_back_and_asked_for_again)
 
 TEST(while_the_breaker_is_open_loads_start_without)
 {
-    open_with_permits();
     static struct caller callers[2];
     refuse(request_one("a", &callers[0]), PERMIT_MS);
     sent_nothing();
@@ -769,7 +754,6 @@ TEST(while_the_breaker_is_open_loads_start_without)
 /* We were stopped, and hear of both at once. */
 TEST(a_permit_that_ran_out_is_not_used_when_redis_goes)
 {
-    open_with_permits();
     struct seen *acquire = lookup_of("k", &caller);
     grant(expect_users_request(), 0);
     static struct core_invalidation invalidation = {.key = {"x", 1, "x", 1}, .deadline_us = UINT64_MAX};
@@ -789,7 +773,6 @@ TEST(a_permit_that_ran_out_is_not_used_when_redis_goes)
 
 TEST(closing_gives_back_what_is_held_and_leaves_the_queue)
 {
-    open_with_permits();
     static struct caller callers[2];
     struct seen *load = load_with_permit("a", &callers[0]);
     refuse(request_one("b", &callers[1]), PERMIT_MS);
@@ -818,7 +801,6 @@ TEST(closing_gives_back_what_is_held_and_leaves_the_queue)
 
 TEST(users_start_before_refreshes_that_queued_earlier)
 {
-    open_with_permits();
     queue_refresh("old");
     refuse(expect_refreshs_request(), PERMIT_MS);
     struct seen *asked = request_one("user", &caller); /* not behind refreshes in Redis's queue */
@@ -907,7 +889,6 @@ TEST(nothing_is_asked_for_refreshes_while_a_users_ask_is_under_way)
 /* A user does not wait for the answer to a refresh's ask while there are workers for both. */
 TEST(a_user_asks_beside_a_refresh_that_asks)
 {
-    open_with_permits();
     queue_refresh("r");
     struct seen *refresh = expect(CORE_PERMIT_ACQUIRE);
     struct seen *asked = request_one("user", &user);
@@ -934,7 +915,6 @@ TEST(an_unanswered_request_for_a_refresh_is_repeated_for_the_user_that_came_mean
 
 TEST(a_waiter_that_joins_a_queued_refresh_in_vain_makes_it_a_users)
 {
-    open_with_permits();
     queue_refresh("first");
     struct seen *asked = expect(CORE_PERMIT_ACQUIRE);
     queue_refresh("second");
@@ -950,6 +930,8 @@ TEST(a_waiter_that_joins_a_queued_refresh_in_vain_makes_it_a_users)
     grant(asked, 0);
     expect_load_of("second");
 }
+
+TEST_GROUP(.before = permits_up, .end = bench_close);
 
 /* A warm-up is a get that only refreshes. */
 TEST(a_user_that_joins_a_queued_warm_up_makes_it_a_users, P157)
@@ -1100,7 +1082,6 @@ TEST(a_warm_up_that_queues_for_a_leases_time_gives_its_lease_back_unless_a_user_
 {
     for (int joined = 0; joined < 2; joined++) {
         static struct caller warming;
-        bench_again();
         open_with_permits();
         bench.policy.stale_ms = 0;
         queue_warm_up("k", &warming);

@@ -5,11 +5,13 @@
 
 enum { BEGIN_MS = 1000 };
 
-static struct redis_fence fence_up(void)
+static struct redis_fence fence;
+
+static bool fence_up(void)
 {
-    struct redis_fence fence = {.mode = REDIS_FENCE_WRITE};
+    fence = (struct redis_fence){.mode = REDIS_FENCE_WRITE};
     redis_fence_up(&fence, BEGIN_MS);
-    return fence;
+    return true;
 }
 
 TEST(what_getex_is_answered_decides_how_values_are_read)
@@ -27,7 +29,7 @@ TEST(what_getex_is_answered_decides_how_values_are_read)
         {REDIS_ERROR_OTHER, REDIS_FENCE_WRITE, REDIS_FENCE_WRITE, false, false}, /* WRONGTYPE, of one key */
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct redis_fence fence = fence_up();
+        fence_up();
         redis_fence_refused(&fence, rows[i].class);
         assert_int_equal(fence.mode, rows[i].mode);
         assert_int_equal(fence.no_getex, rows[i].for_good);
@@ -42,14 +44,12 @@ TEST(what_getex_is_answered_decides_how_values_are_read)
 
 TEST(a_role_that_is_only_late_changes_nothing)
 {
-    struct redis_fence fence = fence_up();
     redis_fence_no_role(&fence, REDIS_ERROR_LOADING);
     assert_false(fence.no_role);
 }
 
 TEST(who_is_silent_asks_every_half_second_and_for_the_role_every_tenth_time, P86)
 {
-    struct redis_fence fence = fence_up();
     unsigned write = 0, role = 0;
     for (uint64_t now = BEGIN_MS; now <= BEGIN_MS + 10 * REDIS_ROLE_MS; now++) {
         enum redis_beat beat = redis_fence_beat(&fence, now);
@@ -63,7 +63,6 @@ TEST(who_is_silent_asks_every_half_second_and_for_the_role_every_tenth_time, P86
 
 TEST(who_is_busy_asks_for_the_role_only, P86)
 {
-    struct redis_fence fence = fence_up();
     unsigned role = 0;
     for (uint64_t now = BEGIN_MS; now <= BEGIN_MS + 10 * REDIS_ROLE_MS; now++) {
         if (now % 100 == 0)
@@ -77,7 +76,6 @@ TEST(who_is_busy_asks_for_the_role_only, P86)
 
 TEST(whoever_falls_silent_asks_half_a_second_later)
 {
-    struct redis_fence fence = fence_up();
     fence.sent_ms = BEGIN_MS + REDIS_BEAT_MS - 1;
     assert_int_equal(redis_fence_beat(&fence, BEGIN_MS + REDIS_BEAT_MS), REDIS_BEAT_NONE);
     assert_int_equal(redis_fence_next_ms(&fence), BEGIN_MS + 2 * REDIS_BEAT_MS - 1);
@@ -87,7 +85,6 @@ TEST(whoever_falls_silent_asks_half_a_second_later)
 /* However busy it is: only that opens the fence. */
 TEST(a_shut_fence_is_tried_every_half_second)
 {
-    struct redis_fence fence = fence_up();
     redis_fence_refused(&fence, REDIS_ERROR_FENCED);
     fence.sent_ms = BEGIN_MS + REDIS_BEAT_MS;
     assert_int_equal(redis_fence_beat(&fence, BEGIN_MS + REDIS_BEAT_MS), REDIS_BEAT_WRITE);
@@ -96,7 +93,6 @@ TEST(a_shut_fence_is_tried_every_half_second)
 /* Counted from the heartbeat that finds it so. */
 TEST(a_master_that_stays_without_replicas_is_looked_up_again, P86)
 {
-    struct redis_fence fence = fence_up();
     const uint64_t now = BEGIN_MS + REDIS_BEAT_MS;
     redis_fence_refused(&fence, REDIS_ERROR_FENCED);
     redis_fence_beat(&fence, now);
@@ -108,7 +104,6 @@ TEST(a_master_that_stays_without_replicas_is_looked_up_again, P86)
 
 TEST(what_the_login_may_not_ask_is_done_without)
 {
-    struct redis_fence fence = fence_up();
     redis_fence_refused(&fence, REDIS_ERROR_DENIED);
     fence.sent_ms = BEGIN_MS + REDIS_BEAT_MS; /* its ROLE tells nothing of replicas */
     assert_int_equal(redis_fence_beat(&fence, BEGIN_MS + REDIS_BEAT_MS), REDIS_BEAT_WRITE);
@@ -116,7 +111,7 @@ TEST(what_the_login_may_not_ask_is_done_without)
     assert_int_equal(fence.mode, REDIS_FENCE_SHUT);
     redis_fence_passed(&fence, false);
     assert_int_equal(fence.mode, REDIS_FENCE_ROLE);
-    fence = fence_up();
+    fence_up();
     redis_fence_no_role(&fence, REDIS_ERROR_DENIED);
     for (uint64_t now = BEGIN_MS; now <= BEGIN_MS + 2 * REDIS_ROLE_MS; now++)
         assert_int_not_equal(redis_fence_beat(&fence, now), REDIS_BEAT_ROLE);
@@ -125,7 +120,6 @@ TEST(what_the_login_may_not_ask_is_done_without)
 /* Between half a minute and half of that, by chance. */
 TEST(what_an_acl_has_refused_is_asked_for_again)
 {
-    struct redis_fence fence = fence_up();
     uint64_t now = BEGIN_MS + REDIS_BEAT_MS, asked = 0;
     fence.sooner_ms = 5000;
     redis_fence_refused(&fence, REDIS_ERROR_DENIED);
@@ -148,9 +142,10 @@ TEST(what_an_acl_has_refused_is_asked_for_again)
 
 TEST(a_master_without_replicas_is_not_asked_for_what_its_acl_refuses)
 {
-    struct redis_fence fence = fence_up();
     redis_fence_refused(&fence, REDIS_ERROR_DENIED);
     redis_fence_refused(&fence, REDIS_ERROR_FENCED);
     for (uint64_t now = BEGIN_MS; now < BEGIN_MS + 4 * REDIS_AGAIN_MS; now += REDIS_BEAT_MS)
         assert_int_not_equal(redis_fence_beat(&fence, now), REDIS_BEAT_AGAIN);
 }
+
+TEST_GROUP(.before = fence_up);
