@@ -16,30 +16,35 @@
 
 enum { HEARD_MAX = 32 };
 
-struct ear {
+static struct say teller;
+static struct ear {
     unsigned count;
     char lines[HEARD_MAX][SAY_TEXT_SIZE + 64];
-};
+} ear;
 
 static void hear(void *context, const char *text, bool good)
 {
-    (void)good;
-    struct ear *ear = context;
-    assert_true(ear->count < HEARD_MAX);
-    snprintf(ear->lines[ear->count++], sizeof ear->lines[0], "%s", text);
+    (void)context, (void)good;
+    assert_true(ear.count < HEARD_MAX);
+    snprintf(ear.lines[ear.count++], sizeof ear.lines[0], "%s", text);
 }
 
-static void say_to(struct say *teller, guard_log *log, void *context)
+static void say_to(guard_log *log)
 {
-    memset(teller, 0, sizeof *teller);
-    say_init(teller, "shop", log, context);
+    say_clear(&teller);
+    memset(&teller, 0, sizeof teller);
+    say_init(&teller, "shop", log, NULL);
+}
+
+static bool say_to_the_ear(void)
+{
+    ear.count = 0;
+    say_to(hear);
+    return true;
 }
 
 TEST(of_each_subject_a_burst_passes_and_the_last_of_the_rest_later, P96)
 {
-    static struct say teller;
-    static struct ear ear;
-    say_to(&teller, hear, &ear);
     for (int i = 0; i < 1000; i++)
         say(&teller, SAY_LOADER, SAY_BAD, "line %d", i);
     assert_int_equal(ear.count, SAY_BURST);
@@ -52,14 +57,10 @@ TEST(of_each_subject_a_burst_passes_and_the_last_of_the_rest_later, P96)
     assert_string_equal(ear.lines[SAY_BURST + 1], "line 999 (the last of 995 lines withheld)");
     say_rest(&teller, UINT64_MAX);
     assert_int_equal(ear.count, SAY_BURST + 2);
-    say_clear(&teller);
 }
 
 TEST(no_line_is_said_twice_in_a_row, P96)
 {
-    static struct say teller;
-    static struct ear ear;
-    say_to(&teller, hear, &ear);
     for (int i = 0; i < 100; i++)
         say(&teller, SAY_REDIS, SAY_GOOD, "up");
     say(&teller, SAY_REDIS, SAY_BAD, "down");
@@ -67,7 +68,6 @@ TEST(no_line_is_said_twice_in_a_row, P96)
     assert_int_equal(ear.count, 3);
     say_rest(&teller, UINT64_MAX);
     assert_int_equal(ear.count, 3);
-    say_clear(&teller);
 }
 
 static void hear_tone(void *context, const char *text, bool good)
@@ -79,9 +79,7 @@ static void hear_tone(void *context, const char *text, bool good)
 
 TEST(a_host_with_levels_hears_which_news_are_good)
 {
-    static struct say teller;
-    static struct ear ear;
-    say_to(&teller, hear_tone, &ear);
+    say_to(hear_tone);
     say(&teller, SAY_REDIS, SAY_GOOD, "up");
     for (int i = 0; i < SAY_BURST; i++)
         say(&teller, SAY_REDIS, SAY_BAD, "down %d", i);
@@ -95,14 +93,10 @@ TEST(a_host_with_levels_hears_which_news_are_good)
     say(&teller, SAY_REDIS, SAY_GOOD, "up again");
     say_rest(&teller, UINT64_MAX);
     assert_non_null(strstr(ear.lines[ear.count - 1], "good: up again (the last of"));
-    say_clear(&teller);
 }
 
 TEST(a_key_can_forge_no_line, P96)
 {
-    static struct say teller;
-    static struct ear ear;
-    say_to(&teller, hear, &ear);
     say(&teller, SAY_LOADER, SAY_BAD, "%s", "a\nb\r\x1b[2J\xc3\xa9\\x0a~");
     assert_string_equal(ear.lines[0], "a\\x0ab\\x0d\\x1b[2J\\xc3\\xa9\\x5cx0a~");
     char longest[2000];
@@ -111,7 +105,6 @@ TEST(a_key_can_forge_no_line, P96)
     say(&teller, SAY_LOADER, SAY_BAD, "%s", longest);
     assert_true(strlen(ear.lines[1]) < SAY_TEXT_SIZE);
     assert_int_equal(strlen(ear.lines[1]) % 4, 0); /* no half of an escape */
-    say_clear(&teller);
 }
 
 /* ---- stderr ---- */
@@ -185,44 +178,39 @@ static bool sigpipe_is_pending(void)
 
 TEST(a_reader_that_leaves_at_the_last_instant_kills_nobody)
 {
-    static struct say teller;
     int before;
     signal(SIGPIPE, SIG_DFL);
-    say_to(&teller, NULL, NULL);
+    say_to(NULL);
     leaves = redirect_stderr(&before);
     say(&teller, SAY_REDIS, SAY_BAD, "to somebody who leaves");
     restore_stderr(before);
     assert_int_equal(leaves, -1);
     assert_false(sigpipe_is_pending());
-    say_clear(&teller);
 }
 
 TEST(a_sigpipe_of_the_hosts_stays_pending)
 {
-    static struct say teller;
     sigset_t pipe, unblocked;
     int before;
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &pipe, &unblocked);
     raise(SIGPIPE);
-    say_to(&teller, NULL, NULL);
+    say_to(NULL);
     leaves = redirect_stderr(&before);
     say(&teller, SAY_REDIS, SAY_BAD, "to somebody who leaves");
     restore_stderr(before);
     assert_true(sigpipe_is_pending());
     assert_int_equal(sigtimedwait(&pipe, NULL, &(struct timespec){0, 0}), SIGPIPE);
     pthread_sigmask(SIG_SETMASK, &unblocked, NULL);
-    say_clear(&teller);
 }
 
 /* ---- where it goes ---- */
 
 TEST(stderr_hears_who_speaks_and_good_news_only_after_bad, P96)
 {
-    static struct say teller;
     int before, fd = redirect_stderr(&before);
-    say_to(&teller, NULL, NULL);
+    say_to(NULL);
     say(&teller, SAY_REDIS, SAY_GOOD, "up");
     say(&teller, SAY_REDIS, SAY_BAD, "down");
     say(&teller, SAY_WAKE, SAY_GOOD, "wake up");
@@ -230,14 +218,12 @@ TEST(stderr_hears_who_speaks_and_good_news_only_after_bad, P96)
     restore_stderr(before);
     assert_string_equal(read_all(fd), "stampede-guard shop: down\nstampede-guard shop: up\n");
     close(fd);
-    say_clear(&teller);
 }
 
 TEST(what_was_lost_while_nobody_read_is_counted_and_said_with_the_next_line)
 {
-    static struct say teller;
     int before, fd = redirect_stderr(&before);
-    say_to(&teller, NULL, NULL);
+    say_to(NULL);
     fill_pipe(STDERR_FILENO);
     say(&teller, SAY_REDIS, SAY_BAD, "first");
     say(&teller, SAY_WAKE, SAY_BAD, "second");
@@ -248,7 +234,6 @@ TEST(what_was_lost_while_nobody_read_is_counted_and_said_with_the_next_line)
                                       "stampede-guard shop: fourth\n");
     restore_stderr(before);
     close(fd);
-    say_clear(&teller);
 }
 
 TEST(who_fills_the_pipe_at_the_last_instant_makes_nobody_wait)
@@ -302,24 +287,21 @@ TEST(a_file_that_may_not_grow_kills_nobody)
 
 TEST(it_can_be_switched_off)
 {
-    static struct say teller;
     int before, fd = redirect_stderr(&before);
-    say_to(&teller, guard_log_none, NULL);
+    say_to(guard_log_none);
     say(&teller, SAY_REDIS, SAY_BAD, "down");
     say_in_child(&teller, "in a child");
     restore_stderr(before);
     assert_string_equal(read_all(fd), "");
     close(fd);
-    say_clear(&teller);
 }
 
 /* A test that waits here for ever fails by its limit. */
 TEST(nobody_waits_or_dies_for_a_stderr_that_nobody_reads, P96)
 {
-    static struct say teller;
     int before, fd = redirect_stderr(&before);
     signal(SIGPIPE, SIG_DFL);
-    say_to(&teller, NULL, NULL);
+    say_to(NULL);
     fill_pipe(STDERR_FILENO);
     errno = 7;
     say(&teller, SAY_REDIS, SAY_BAD, "to a full pipe");
@@ -328,5 +310,6 @@ TEST(nobody_waits_or_dies_for_a_stderr_that_nobody_reads, P96)
     say(&teller, SAY_REDIS, SAY_BAD, "to nobody");
     assert_int_equal(errno, 7);
     restore_stderr(before);
-    say_clear(&teller);
 }
+
+TEST_GROUP(.before = say_to_the_ear);
