@@ -14,7 +14,7 @@
  *     SIGPIPE           ignored; SIGXFSZ is no end, either (standard.h)
  *
  * systemd, where it started the process, is told all of this, and hands over the listening sockets that it
- * keeps (given.h). `catalogd check` looks at what the service needs, and starts nothing (check.h).
+ * keeps (listener.h). `catalogd check` looks at what the service needs, and starts nothing (check.h).
  *
  * The rooms, each of which includes only rooms before it: base, pg, catalog (what is read), write (what is changed),
  * http (clients), view (what operators see), ops (operators), check (what the service stands on). Each says at its door
@@ -31,7 +31,7 @@
 #include "app/check/check.h"
 #include "app/common/standard.h"
 #include "app/http/access.h"
-#include "app/http/given.h"
+#include "app/http/listener.h"
 #include "app/http/server.h"
 #include "app/ops/ops.h"
 #include "app/view/running.h"

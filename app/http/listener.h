@@ -7,7 +7,7 @@
  * SO_REUSEPORT, which fails if the port is in use, and joins the others afterwards. A port of 0 is resolved by the
  * first and taken by the rest.
  *
- * Sockets that the process was given (given.h) win over the setting. One of them is shared by all loops, several are
+ * Sockets that the process was given win over the setting. One of them is shared by all loops, several are
  * dealt to them. Sharing costs: every loop that blocks wakes up for each connection and the first one takes it, so
  * connections are spread less evenly than the kernel spreads them over sockets of their own (ReusePort=yes and a
  * ListenStream= for each loop make such). What waits in a given socket is left there at the end: another process
@@ -21,11 +21,45 @@
 #ifndef APP_LISTENER_H
 #define APP_LISTENER_H
 
-#include "app/http/given.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+
+/* ---- sockets that were given ---- */
+
+/*
+ * Listening sockets that the process was started with (socket activation, sd_listen_fds(3)).
+ *
+ * They win over LISTEN and OPS_LISTEN. Their names say what for: "http" (any number of them) and "ops" (one). If none
+ * has such a name, the first is for http and the second for ops. What keeps them keeps the connections that wait
+ * there: they are neither refused when this process ends nor lost until the next one starts.
+ *
+ * Each must be a listening stream socket, of TCP or Unix; it is made non-blocking, for everything that shares it.
+ */
+
+enum { GIVEN_MAX = 16 };
+
+enum given_use { GIVEN_HTTP, GIVEN_OPS, GIVEN_USES };
+
+/* All zeros: none. The descriptors stay open as long as the process. */
+struct given {
+    struct given_socket {
+        int fd;
+        enum given_use use;
+    } sockets[GIVEN_MAX];
+    size_t count;
+};
+
+/* Once, before there are threads: it clears the environment of them. False: the reason was logged. */
+bool given_read(struct given *out);
+
+/* Returns how many there are for this use; their descriptors go into fds. `given` may be NULL: none. */
+size_t given_for(const struct given *given, enum given_use use, int fds[static GIVEN_MAX]);
+
+/* Only this machine reaches it: a Unix socket, or one of a loopback address. */
+bool given_is_local(int fd);
+
+/* ---- listening ---- */
 
 enum { LISTENER_NAME_SIZE = 128, LISTENER_BACKLOG = 4096 };
 

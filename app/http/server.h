@@ -9,7 +9,7 @@
  * nothing is shared between loops but counters. Reading order: route (what is asked for), client (the life of a
  * request), answer and reply (what goes out), loop and server (turns, phases, threads). Beside these: head (is it one
  * HTTP request?), selection (/products?ids=), upload (requests that write), revalidate (may it ask past
- * the cache?), listener and given (sockets); access, access_line and account (the access log).
+ * the cache?), listener (sockets); access, access_line and account (the access log).
  *
  * Threads: open, stop and close on one thread; the rest on any.
  */
@@ -17,7 +17,7 @@
 #define APP_SERVER_H
 
 #include "app/http/client.h"
-#include "app/http/given.h"
+#include "app/http/listener.h"
 #include "app/write/writer.h"
 #include "guard/guard.h"
 

@@ -102,8 +102,8 @@ enum { OPS_CONNECTIONS = PLACES_SOCKETS };
 
 struct ops;
 
-/* Everything is lent until ops_close() returns. A socket that was given for it (given.h; NULL: none) wins over the
- * setting. False: the reason was logged. *out is NULL for "off". */
+/* Everything is lent until ops_close() returns. A socket that was given for it (NULL: none) wins over the setting.
+ * False: the reason was logged. *out is NULL for "off". */
 bool ops_open(const struct settings *settings, const struct given *given, const struct ops_service *service,
               struct ops **out);
 /* The token of OPS_TOKEN_FILE as it is in the file by now. False: the reason was logged, and the old one counts. Accepts

@@ -4,7 +4,6 @@
  *
  * The environment is systemd's: descriptors from 3 on belong to this program while a test runs.
  */
-#include "app/http/given.h"
 
 #include "app/http/listener.h"
 #include "tests/support/test.h"
