@@ -5,7 +5,7 @@
 #include "app/ops/paths.h"
 
 #include "app/base/settings.h"
-#include "app/base/stat_list.h"
+#include "app/view/live.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -92,7 +92,7 @@ static const struct row WRITES[] = {
 
 /*
  * The guard's numbers that have another name here, or are one family together, as a list with the label's values
- * (stat_list.h). A number that is not named here is a family by its own name; so new ones need no line.
+ * (stat_list_next()). A number that is not named here is a family by its own name; so new ones need no line.
  */
 static const struct family {
     const char *name, *label;

@@ -3,12 +3,12 @@
 #include "app/view/live.h"
 
 #include "app/base/settings.h"
-#include "app/base/stat_list.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
-/* The guard's numbers by their names here (stat_list.h). */
+/* The guard's numbers by their names here (stat_list_next()). */
 static const char ANSWERS[] =
     "near:near_hit cache:hit kept stale absent:absent_hit failed_before:failed_hit load:loaded "
     "flight:collapsed_process "
@@ -26,6 +26,21 @@ static const char REDIS[] =
     "commands:redis_commands round_trips:redis_round_trips timeouts:redis_timeouts errors:redis_errors";
 
 static const uint64_t BOUNDS_US[] = GUARD_HISTOGRAM_BOUNDS_US;
+
+bool stat_list_next(const char **list, size_t *number, char name[STAT_NAME_BYTES])
+{
+    char word[2 * STAT_NAME_BYTES];
+    const size_t bytes = strcspn(*list += strspn(*list, " "), " ");
+
+    snprintf(word, sizeof(word), "%.*s", (int)bytes, *list);
+    *list += bytes;
+    const char *colon = strchr(word, ':'), *field = colon != NULL ? colon + 1 : word;
+    snprintf(name, STAT_NAME_BYTES, "%.*s", (int)strcspn(word, ":"), word);
+    *number = 0;
+    while (guard_stat_info(*number) != NULL && strcmp(guard_stat_info(*number)->name, field) != 0)
+        ++*number;
+    return guard_stat_info(*number) != NULL;
+}
 
 static json_t *group_json(const struct guard_stats *stats, const char *list)
 {
