@@ -2,8 +2,8 @@
 /*
  * host.h - the guard on any event loop: the five functions that an adapter writes. See guard.h for all else.
  *
- * adapters/ has libuv, libevent, libev and one for loops of your own: begin with that for another loop. An adapter's
- * struct begins with `struct guard_host`; it sets the five, and attaches it:
+ * adapters/ has libuv, libevent, libev, GLib and one for loops of your own: begin with that for another loop. An
+ * adapter's struct begins with `struct guard_host`; it sets the five, and attaches it:
  *
  *     the guard asks for                       the adapter's       which then calls, on the loop's thread
  *     a descriptor to be watched               watch               the watch's ready(), again and again

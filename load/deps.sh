@@ -90,6 +90,7 @@ wrk     wrk
 hosts_needs='
 libevent-dev    /usr/include/event2/event.h
 libev-dev       /usr/include/ev.h
+libglib2.0-dev  /usr/include/glib-2.0/glib.h
 libcivetweb-dev /usr/include/civetweb.h
 libh2o-dev?     /usr/lib/*/libh2o.so
 g++             g++

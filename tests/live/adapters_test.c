@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * adapters_test.c - what guard/host.h asks of an adapter, of each of the four, one at a time: no guard, no Redis.
+ * adapters_test.c - what guard/host.h asks of an adapter, of each of the five, one at a time: no guard, no Redis.
  *
  * The adapters believe that they attach themselves to a guard; the test takes what they made.
  */

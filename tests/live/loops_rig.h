@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * loops_rig.h - the four loops that the guard has an adapter for, as one kind of loop that a test can drive.
+ * loops_rig.h - the five loops that the guard has an adapter for, as one kind of loop that a test can drive.
  *
  * loops_main() runs all tests of a program on each of them: `rig_kind` is the one at present.
  *
@@ -11,10 +11,12 @@
 #define LOOPS_RIG_H
 
 #include "guard/adapters/epoll.h"
+#include "guard/adapters/glib.h"
 #include "guard/adapters/libev.h"
 #include "guard/adapters/libevent.h"
 #include "guard/adapters/libuv.h"
 #include "tests/support/test.h"
+#include <glib-unix.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +44,11 @@ struct loop_rig {
             int epoll, wake_fd;
             bool leaving;
         } epoll;
+        struct {
+            GMainContext *context;
+            GSource *woken;
+            int wake_fd;
+        } glib;
     };
 };
 
@@ -293,6 +300,78 @@ static inline void epoll_rig_close(struct loop_rig *rig)
     close(rig->epoll.epoll);
 }
 
+/* ---- GLib ---- */
+
+static inline GSource *glib_rig_attach_source(struct loop_rig *rig, GSource *source)
+{
+    g_source_attach(source, rig->glib.context);
+    return source;
+}
+
+static inline gboolean glib_rig_woken(gint fd, GIOCondition what, gpointer context)
+{
+    struct loop_rig *rig = context;
+    eventfd_t count = 0;
+    (void)what;
+    eventfd_read(fd, &count);
+    rig->woken(rig->context);
+    return G_SOURCE_CONTINUE;
+}
+
+static inline void glib_rig_open(struct loop_rig *rig)
+{
+    rig->glib.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    rig->glib.context = g_main_context_new();
+    rig->glib.woken = glib_rig_attach_source(rig, g_unix_fd_source_new(rig->glib.wake_fd, G_IO_IN));
+    g_source_set_callback(rig->glib.woken, G_SOURCE_FUNC(glib_rig_woken), rig, NULL);
+}
+
+static inline enum guard_status glib_rig_attach(struct loop_rig *rig, struct guard *guard,
+                                                struct guard_loop **out, struct guard_error *error)
+{
+    return guard_glib_attach(guard, rig->glib.context, out, error);
+}
+
+static inline void glib_rig_wake(struct loop_rig *rig)
+{
+    eventfd_write(rig->glib.wake_fd, 1);
+}
+
+static inline void glib_rig_turn(struct loop_rig *rig, bool waits)
+{
+    g_main_context_iteration(rig->glib.context, waits);
+}
+
+/* A context numbers its sources from 1: has it any? */
+static inline bool glib_rig_has_sources(struct loop_rig *rig)
+{
+    GSource *probe = glib_rig_attach_source(rig, g_idle_source_new());
+    guint end = g_source_get_id(probe), id = 1;
+    g_source_destroy(probe);
+    g_source_unref(probe);
+    while (id < end && g_main_context_find_source_by_id(rig->glib.context, id) == NULL)
+        id++;
+    return id < end;
+}
+
+static inline void glib_rig_run(struct loop_rig *rig)
+{
+    while (glib_rig_has_sources(rig))
+        glib_rig_turn(rig, true);
+}
+
+static inline void glib_rig_leave(struct loop_rig *rig)
+{
+    g_source_destroy(rig->glib.woken);
+}
+
+static inline void glib_rig_close(struct loop_rig *rig)
+{
+    g_source_unref(rig->glib.woken);
+    g_main_context_unref(rig->glib.context);
+    close(rig->glib.wake_fd);
+}
+
 /* ---- all of them ---- */
 
 static const struct loop_kind loop_kinds[] = {
@@ -302,6 +381,8 @@ static const struct loop_kind loop_kinds[] = {
     {"libev", ev_rig_open, ev_rig_attach, ev_rig_wake, ev_rig_turn, ev_rig_run, ev_rig_leave, ev_rig_close},
     {"epoll", epoll_rig_open, epoll_rig_attach, epoll_rig_wake, epoll_rig_turn, epoll_rig_run,
      epoll_rig_leave, epoll_rig_close},
+    {"GLib", glib_rig_open, glib_rig_attach, glib_rig_wake, glib_rig_turn, glib_rig_run, glib_rig_leave,
+     glib_rig_close},
 };
 static const struct loop_kind *rig_kind;
 
