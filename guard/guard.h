@@ -725,6 +725,9 @@ struct guard_stats {
     uint64_t kept;     /* gets answered in place of Redis with what this process has: in no other outcome */
 };
 
+/* C++: a function may have the name of the struct that it fills, as stat() has. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 GUARD_API void guard_stats(struct guard *guard, struct guard_stats *out);
 /* The same of one kind: those numbers whose guard_stat_info says per_kind; the others are 0. */
 GUARD_API void guard_kind_stats(const struct guard_kind *kind, struct guard_stats *out);
@@ -739,6 +742,7 @@ struct guard_stat_info {
 };
 /* i from 0; NULL: there are no more. */
 GUARD_API const struct guard_stat_info *guard_stat_info(size_t i);
+#pragma GCC diagnostic pop
 /* Of a counter or a gauge; 0 of a histogram. */
 GUARD_API uint64_t guard_stat_value(const struct guard_stats *stats, size_t i);
 /* NULL: not a histogram. */

@@ -257,7 +257,10 @@ struct guard_locks_stats {
     uint64_t waiting, held; /* now */
     bool is_up;             /* the provider answers */
 };
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* C++: the name of the struct that it fills */
 GUARD_API void guard_locks_stats(struct guard_locks *locks, struct guard_locks_stats *stats);
+#pragma GCC diagnostic pop
 
 #ifdef __cplusplus
 }
