@@ -242,7 +242,8 @@ static const char *wrong_change(const struct guard *guard, const struct guard_ch
         return "change->key and change->tag are both set";
     if (change->key == NULL && change->tag == NULL)
         return "change->key and change->tag are both NULL";
-    return change->tag != NULL ? check_tag(change->tag) : check_key(change->key);
+    return change->tag != NULL ? check_tag(change->tag, change->tag_bytes)
+                               : check_key(change->key, change->key_bytes);
 }
 
 /* Told like this. */
@@ -260,7 +261,9 @@ static enum guard_status change_entries(struct guard *guard, const struct guard_
     if (wrong != NULL)
         return request_refuse(guard, telling->function, wrong);
     const char *text = change->tag != NULL ? change->tag : change->key;
-    struct invalidation *invalidation = new_invalidation(text, strlen(text), change->deadline_ms);
+    size_t given = change->tag != NULL ? change->tag_bytes : change->key_bytes;
+    struct invalidation *invalidation =
+        new_invalidation(text, check_length(text, given), change->deadline_ms);
     if (invalidation == NULL)
         return GUARD_NO_MEMORY;
     invalidation->core.of_tag = change->tag != NULL;

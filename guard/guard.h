@@ -181,7 +181,7 @@ typedef void guard_answered(void *context, const struct guard_result *results);
 
 struct guard_request {
     struct guard_kind *kind;
-    const char *key;          /* 1..4096 bytes, NUL-terminated; copied */
+    const char *key;          /* 1..4096 bytes, none of them 0; copied */
     uint32_t deadline_ms;     /* 0: the policy's; for all keys */
     guard_answered *answered; /* not used by the blocking forms */
     void *context;
@@ -194,6 +194,8 @@ struct guard_request {
     void *asker; /* reaches the load that this request starts, guard_load_asker(), and no other */
     void (*asker_ref)(void *asker);   /* both NULL: `asker` outlives request and load by other means; */
     void (*asker_unref)(void *asker); /* else one asker_unref per asker_ref, on any thread */
+    size_t key_bytes;                 /* of `key`; 0: it is NUL-terminated */
+    const size_t *keys_bytes;         /* of each of `keys`; NULL: all are NUL-terminated */
 };
 
 /*
@@ -449,6 +451,8 @@ GUARD_API enum guard_status guard_load_unchanged(struct guard_load *load);
  */
 enum { GUARD_TAGS_MAX = 8, GUARD_TAG_BYTES_MAX = 64 };
 GUARD_API enum guard_status guard_load_tag(struct guard_load *load, const char *tag);
+/* The same; tag_bytes 0: it is NUL-terminated. */
+GUARD_API enum guard_status guard_load_tag_of(struct guard_load *load, const char *tag, size_t tag_bytes);
 
 /* ---- changing ---- */
 
@@ -466,6 +470,7 @@ struct guard_change {
     uint32_t deadline_ms;        /* 0: 1 s */
     guard_invalidate_done *done; /* may be NULL; not used by the blocking forms */
     void *context;
+    size_t key_bytes, tag_bytes; /* 0: it is NUL-terminated */
 };
 
 /*
@@ -517,6 +522,7 @@ struct guard_refresh_request {
     void (*done)(void *context,
                  const struct guard_refreshed *result); /* once, on the guard's thread; may be NULL */
     void *context;
+    const size_t *keys_bytes; /* as in guard_request */
 };
 enum { GUARD_REFRESH_MAX = 10000 };
 

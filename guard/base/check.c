@@ -160,23 +160,49 @@ enum guard_status check_given_policy(const struct guard_policy *given, struct gu
     return status == GUARD_OK ? check_policy(policy, config, error) : status;
 }
 
-const char *check_key(const char *key)
+size_t check_length(const char *text, size_t bytes)
 {
-    if (key == NULL)
-        return "the key is NULL";
-    if (key[0] == '\0')
-        return "the key is empty";
-    _Static_assert(KEY_BYTES_MAX == 4096, "as in the text");
-    return strnlen(key, KEY_BYTES_MAX + 1) > KEY_BYTES_MAX ? "the key is longer than 4096 bytes" : NULL;
+    return bytes != 0 ? bytes : strlen(text);
 }
 
-const char *check_tag(const char *tag)
+/* What is wrong, one of these. */
+struct check_texts {
+    const char *missing, *empty, *nul, *too_long;
+};
+
+static const char *check_text(const char *text, size_t bytes, size_t most, const struct check_texts *wrong)
 {
-    if (tag == NULL)
-        return "the tag is NULL";
-    if (tag[0] == '\0')
-        return "the tag is empty";
+    if (text == NULL)
+        return wrong->missing;
+    if (bytes == 0 && text[0] == '\0')
+        return wrong->empty;
+    if (bytes > most)
+        return wrong->too_long;
+    if (bytes != 0)
+        return memchr(text, '\0', bytes) != NULL ? wrong->nul : NULL;
+    return strnlen(text, most + 1) > most ? wrong->too_long : NULL;
+}
+
+const char *check_key(const char *key, size_t bytes)
+{
+    static const struct check_texts wrong = {
+        .missing = "the key is NULL",
+        .empty = "the key is empty",
+        .nul = "the key has a NUL byte within key_bytes: nothing behind it would reach the loader",
+        .too_long = "the key is longer than 4096 bytes",
+    };
+    _Static_assert(KEY_BYTES_MAX == 4096, "as in the text");
+    return check_text(key, bytes, KEY_BYTES_MAX, &wrong);
+}
+
+const char *check_tag(const char *tag, size_t bytes)
+{
+    static const struct check_texts wrong = {
+        .missing = "the tag is NULL",
+        .empty = "the tag is empty",
+        .nul = "the tag has a NUL byte within tag_bytes",
+        .too_long = "the tag is longer than 64 bytes",
+    };
     _Static_assert(GUARD_TAG_BYTES_MAX == 64, "as in the text");
-    return strnlen(tag, GUARD_TAG_BYTES_MAX + 1) > GUARD_TAG_BYTES_MAX ? "the tag is longer than 64 bytes"
-                                                                       : NULL;
+    return check_text(tag, bytes, GUARD_TAG_BYTES_MAX, &wrong);
 }

@@ -34,8 +34,10 @@ enum guard_status check_given_policy(const struct guard_policy *given, struct gu
 enum guard_status check_config(const struct guard_config *config, struct guard_error *error);
 enum guard_status check_policy(const struct guard_policy *policy, const struct guard_config *config,
                                struct guard_error *error);
-/* What is wrong with it; NULL: nothing. */
-const char *check_key(const char *key);
-const char *check_tag(const char *tag);
+/* What is wrong with it; NULL: nothing. `bytes` 0: it is NUL-terminated. */
+const char *check_key(const char *key, size_t bytes);
+const char *check_tag(const char *tag, size_t bytes);
+/* Of one that is right. */
+size_t check_length(const char *text, size_t bytes);
 
 #endif

@@ -76,13 +76,12 @@ size_t tags_count(const char *text, size_t bytes)
     return count;
 }
 
-bool tags_add(char *text, size_t *bytes, const char *tag)
+bool tags_add(char *text, size_t *bytes, const char *tag, size_t tag_bytes)
 {
     char encoded[KEY_ENCODED_MAX + 1];
-    size_t plain_bytes = strnlen(tag, GUARD_TAG_BYTES_MAX + 1);
-    if (plain_bytes == 0 || plain_bytes > GUARD_TAG_BYTES_MAX)
+    if (tag_bytes == 0 || tag_bytes > GUARD_TAG_BYTES_MAX)
         return false;
-    size_t encoded_bytes = key_encode(tag, plain_bytes, encoded);
+    size_t encoded_bytes = key_encode(tag, tag_bytes, encoded);
     if (tag_known(text, *bytes, encoded, encoded_bytes))
         return true;
     if (tags_count(text, *bytes) == GUARD_TAGS_MAX)

@@ -66,7 +66,7 @@ enum tags_verdict tags_judge(const struct tags_epochs *epochs, size_t tag_count,
 
 /* Appends one to text[0..*bytes), of TAGS_TEXT_MAX + 1; it stays NUL-terminated. One that is there already is not
  * added again. False: it is no tag, or too many. */
-bool tags_add(char *text, size_t *bytes, const char *tag);
+bool tags_add(char *text, size_t *bytes, const char *tag, size_t tag_bytes);
 
 struct tag {
     const char *at; /* encoded; not NUL-terminated */

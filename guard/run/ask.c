@@ -23,9 +23,21 @@ static size_t key_count(const struct guard_request *request)
     return request->count > 0 ? request->count : 1;
 }
 
-static const char *key_of(const struct guard_request *request, size_t i)
+/* As it was given, and checked. */
+struct plain_key {
+    const char *text;
+    size_t bytes;
+};
+
+static struct plain_key key_of(const struct guard_request *request, size_t i)
 {
-    return request->count > 0 ? request->keys[i] : request->key;
+    const char *text = request->key;
+    size_t given = request->key_bytes;
+    if (request->count > 0) {
+        text = request->keys[i];
+        given = request->keys_bytes != NULL ? request->keys_bytes[i] : 0;
+    }
+    return (struct plain_key){text, check_length(text, given)};
 }
 
 static const char *wrong_count(const struct guard_request *request)
@@ -88,11 +100,12 @@ static const char *wrong_request(const struct guard *guard, const struct guard_r
     return wrong_count(request);
 }
 
-const char *ask_check_keys(struct guard *guard, const char *const *keys, size_t count, const char *function)
+const char *ask_check_keys(struct guard *guard, const struct ask_keys *keys, const char *function)
 {
     char text[160];
-    for (size_t i = 0; i < count; i++) {
-        const char *wrong = check_key(keys[i]);
+    for (size_t i = 0; i < keys->count; i++) {
+        const size_t bytes = keys->bytes != NULL ? keys->bytes[i] : 0;
+        const char *wrong = check_key(keys->bytes != NULL && bytes == 0 ? "" : keys->keys[i], bytes);
         if (wrong == NULL)
             continue;
         snprintf(text, sizeof text, "keys[%zu]: %s", i, wrong);
@@ -107,24 +120,25 @@ const char *ask_check(struct guard *guard, const struct guard_request *request, 
 {
     const char *wrong = wrong_request(guard, request, blocks);
     if (wrong == NULL && request->count == 0)
-        wrong = check_key(request->key);
+        wrong = check_key(request->key, request->key_bytes);
     if (wrong != NULL) {
         request_refuse(guard, function, wrong);
         return wrong;
     }
-    return ask_check_keys(guard, request->keys, request->count, function);
+    const struct ask_keys keys = {request->keys, request->keys_bytes, request->count};
+    return ask_check_keys(guard, &keys, function);
 }
 
 /* ---- what this process has itself ---- */
 
-bool ask_near(struct guard *guard, const struct guard_kind *kind, const char *key,
+bool ask_near(struct guard *guard, const struct guard_kind *kind, const char *key, size_t key_bytes,
               struct guard_result *result)
 {
     char encoded[KEY_ENCODED_MAX + 1];
     if (guard->near == NULL || kind_policy(kind)->near_ms == 0)
         return false;
-    return near_answer(guard->near, encoded, key_encode(key, strlen(key), encoded), kind->index,
-                       clock_now_us(), result);
+    return near_answer(guard->near, encoded, key_encode(key, key_bytes, encoded), kind->index, clock_now_us(),
+                       result);
 }
 
 /* Redis cannot be asked, as its loop knows. */
@@ -135,15 +149,15 @@ static bool is_away(const struct guard *guard, const struct guard_request *reque
     return atomic_load_explicit(&guard->away, memory_order_relaxed);
 }
 
-static bool ask_kept(struct guard *guard, const struct guard_request *request, const char *plain,
+static bool ask_kept(struct guard *guard, const struct guard_request *request, const struct plain_key *plain,
                      struct guard_result *result)
 {
     const struct guard_policy *policy = kind_policy(request->kind);
     char encoded[KEY_ENCODED_MAX + 1];
     if (policy->outage_ms == 0)
         return false;
-    struct core_key key = {plain, strlen(plain), encoded, 0};
-    key.encoded_bytes = key_encode(plain, key.plain_bytes, encoded);
+    struct core_key key = {plain->text, plain->bytes, encoded,
+                           key_encode(plain->text, plain->bytes, encoded)};
     enum near_kept kept = near_kept(guard->near, encoded, key.encoded_bytes, policy, clock_now_us(), result);
     if (kept == NEAR_KEPT_NOT)
         return false;
@@ -161,9 +175,10 @@ static size_t look_near(struct guard *guard, const struct guard_request *request
     bool looks = (request->flags & GUARD_REVALIDATE) == 0;
     bool away = looks && guard->near != NULL && is_away(guard, request);
     for (size_t i = 0; i < count; i++) {
-        if (looks && ask_near(guard, request->kind, key_of(request, i), &results[i]))
+        const struct plain_key key = key_of(request, i);
+        if (looks && ask_near(guard, request->kind, key.text, key.bytes, &results[i]))
             continue;
-        if (away && ask_kept(guard, request, key_of(request, i), &results[i]))
+        if (away && ask_kept(guard, request, &key, &results[i]))
             continue;
         results[i] = (struct guard_result){.status = GUARD_MISS};
         missing++;
@@ -190,18 +205,18 @@ static void discard_asking(struct asking *asking)
         many_discard(asking->many);
 }
 
-static struct get *new_get(struct loop *loop, const struct guard_request *request, const char *key)
+static struct get *new_get(struct loop *loop, const struct guard_request *request, struct plain_key key)
 {
     char encoded[KEY_ENCODED_MAX + 1];
-    size_t plain_bytes = strlen(key);
-    size_t encoded_bytes = key_encode(key, plain_bytes, encoded);
-    struct get *get = malloc(sizeof *get + plain_bytes + encoded_bytes + 2);
+    size_t encoded_bytes = key_encode(key.text, key.bytes, encoded);
+    struct get *get = malloc(sizeof *get + key.bytes + encoded_bytes + 2);
     if (get == NULL)
         return NULL;
     memset(get, 0, sizeof *get);
-    memcpy(get->text, key, plain_bytes + 1);
-    memcpy(get->text + plain_bytes + 1, encoded, encoded_bytes + 1);
-    get->plain_bytes = (uint16_t)plain_bytes;
+    memcpy(get->text, key.text, key.bytes);
+    get->text[key.bytes] = '\0';
+    memcpy(get->text + key.bytes + 1, encoded, encoded_bytes + 1);
+    get->plain_bytes = (uint16_t)key.bytes;
     get->encoded_bytes = (uint16_t)encoded_bytes;
     get->kind = request->kind;
     get->policy = kind_policy(request->kind);

@@ -21,8 +21,14 @@
  * for the answer. */
 const char *ask_check(struct guard *guard, const struct guard_request *request, const char *function,
                       bool blocks);
+/* Several keys. */
+struct ask_keys {
+    const char *const *keys;
+    const size_t *bytes; /* NULL: they are NUL-terminated */
+    size_t count;
+};
 /* Likewise of several keys; the log names the one that is wrong. */
-const char *ask_check_keys(struct guard *guard, const char *const *keys, size_t count, const char *function);
+const char *ask_check_keys(struct guard *guard, const struct ask_keys *keys, const char *function);
 
 /* For guard_request.flags, of our own: the load of a revalidation is queued behind those of users. */
 enum { ASK_REFRESHES = 0x100 };
@@ -32,7 +38,7 @@ enum guard_status ask(struct guard *guard, const struct guard_request *request,
                       const struct parent_load *parent, struct guard_result *results, guard_ticket *ticket);
 
 /* A hit of the near cache, whose value is the caller's. The key was checked. */
-bool ask_near(struct guard *guard, const struct guard_kind *kind, const char *key,
+bool ask_near(struct guard *guard, const struct guard_kind *kind, const char *key, size_t key_bytes,
               struct guard_result *result);
 
 #endif

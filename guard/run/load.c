@@ -684,15 +684,15 @@ int guard_load_cancel_fd(const struct guard_load *handle)
 /* ---- what it says beside its verdict ---- */
 
 /* With the mutex held. NULL: its loader has not finished it. */
-static const char *wrong_tag(struct running_load *load, const char *tag)
+static const char *wrong_tag(struct running_load *load, const char *tag, size_t tag_bytes)
 {
     if (load->tags == NULL)
         return "named a tag, but guard_policy.tagged is false; the load fails";
     if (load->verdict != VERDICT_NONE)
         return "named a tag after it had finished the load, which fails";
-    if (check_tag(tag) != NULL)
-        return "named a tag that is not of 1 to 64 bytes; the load fails";
-    if (!tags_add(load->tags, &load->tags_bytes, tag))
+    if (check_tag(tag, tag_bytes) != NULL)
+        return "named a tag that is not of 1 to 64 bytes, none of them 0; the load fails";
+    if (!tags_add(load->tags, &load->tags_bytes, tag, check_length(tag, tag_bytes)))
         return "named more than 8 tags; the load fails";
     return NULL;
 }
@@ -723,10 +723,15 @@ static const char OVER_TEXT[] =
 
 enum guard_status guard_load_tag(struct guard_load *handle, const char *tag)
 {
+    return guard_load_tag_of(handle, tag, 0);
+}
+
+enum guard_status guard_load_tag_of(struct guard_load *handle, const char *tag, size_t tag_bytes)
+{
     enum guard_status status = GUARD_OK;
     desk_lock();
     struct running_load *load = load_of(handle);
-    const char *wrong = load != NULL ? wrong_tag(load, tag) : NULL;
+    const char *wrong = load != NULL ? wrong_tag(load, tag, tag_bytes) : NULL;
     if (wrong != NULL)
         status = doom(load, wrong);
     desk_unlock();

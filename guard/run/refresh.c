@@ -16,6 +16,7 @@
  * Threads   guard_refresh() any; it asks for the first keys, the last that it does. The rest the guard's.
  * Lifetime  a refreshing is freed after `done`.
  */
+#include "../base/check.h"
 #include "../base/clock.h"
 #include "ask.h"
 #include "kind.h"
@@ -216,8 +217,8 @@ static enum guard_status check_refresh(struct guard *guard, const struct guard_r
     const char *wrong = wrong_refresh(guard, request);
     if (wrong != NULL)
         return request_refuse(guard, "guard_refresh", wrong);
-    bool right = ask_check_keys(guard, request->keys, request->count, "guard_refresh") == NULL;
-    return right ? GUARD_OK : GUARD_INVALID;
+    const struct ask_keys keys = {request->keys, request->keys_bytes, request->count};
+    return ask_check_keys(guard, &keys, "guard_refresh") == NULL ? GUARD_OK : GUARD_INVALID;
 }
 
 /* How many keys a turn has. */
@@ -231,20 +232,25 @@ static size_t keys_of_turn(const struct guard *guard, const struct guard_kind *k
     return wanted > 0 ? wanted : 1;
 }
 
+static size_t key_length(const struct guard_refresh_request *request, size_t i)
+{
+    return check_length(request->keys[i], request->keys_bytes != NULL ? request->keys_bytes[i] : 0);
+}
+
 static struct refreshing *new_refreshing(struct guard *guard, const struct guard_refresh_request *request)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < request->count; i++)
-        bytes += strlen(request->keys[i]) + 1;
+        bytes += key_length(request, i) + 1;
     size_t lists = 2 * request->count;
     struct refreshing *refreshing = calloc(1, sizeof *refreshing + lists * sizeof *refreshing->keys + bytes);
     if (refreshing == NULL)
         return NULL;
     char *text = (char *)(refreshing->keys + lists);
     for (size_t i = 0; i < request->count; i++) {
-        size_t key_bytes = strlen(request->keys[i]) + 1;
+        size_t key_bytes = key_length(request, i);
         refreshing->keys[i] = memcpy(text, request->keys[i], key_bytes);
-        text += key_bytes;
+        text += key_bytes + 1; /* its NUL is there: calloc() */
     }
     uint32_t within_ms = request->deadline_ms != 0 ? request->deadline_ms : REFRESH_DEADLINE_MS;
     refreshing->guard = guard;

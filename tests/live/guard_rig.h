@@ -549,7 +549,7 @@ static inline uint64_t canaries_since(uint64_t begun_ms)
 /* Only there. As a get: it is accepted and answered if it is a hit. */
 static inline bool near_of(size_t i, const char *key, struct guard_result *result)
 {
-    bool hit = ask_near(fleet.guards[i], fleet.kinds[i], key, result);
+    bool hit = ask_near(fleet.guards[i], fleet.kinds[i], key, strlen(key), result);
     if (hit) {
         atomic_fetch_add(&fleet.accepted[i], 1);
         atomic_fetch_add(&fleet.answered, 1);

@@ -156,4 +156,36 @@ TEST(arguments_are_copied_where_nothing_else_is_said, P181)
     assert_true(is_cached("copied"));
 }
 
+/* A string that ends where another begins: what comes behind it is never read. */
+TEST(a_key_and_a_tag_need_no_nul_where_their_length_is_said, P181)
+{
+    static const char *const texts[] = {"one, two", "two, three"};
+    static const size_t lengths[] = {3, 3};
+    struct guard_result result, results[2];
+    struct guard_invalidated invalidated;
+    fleet.policy.tagged = true;
+    fleet.source.tag = "tag";
+    fleet_open(1);
+    const struct guard_request single = {.kind = fleet.kinds[0], .key = texts[0], .key_bytes = 3};
+    const struct guard_request many = {
+        .kind = fleet.kinds[0], .keys = texts, .keys_bytes = lengths, .count = 2};
+    assert_int_equal(guard_get_wait(fleet.guards[0], &single, &result), GUARD_OK);
+    assert_string_equal(result.value->body, "one v1");
+    guard_value_unref(&result.value);
+    assert_int_equal(guard_get_wait(fleet.guards[0], &many, results), GUARD_OK);
+    assert_string_equal(results[1].value->body, "two v1");
+    for (size_t i = 0; i < 2; i++)
+        guard_value_unref(&results[i].value);
+    assert_true(is_cached("one") && is_cached("two"));
+
+    const struct guard_change key = {.key = texts[0], .key_bytes = 3}, tag = {.tag = "tags", .tag_bytes = 3};
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], &key, &invalidated), GUARD_OK);
+    assert_true(invalidated.value_dropped && !is_cached("one"));
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], &tag, &invalidated), GUARD_OK);
+    struct guard_request peek = {.kind = fleet.kinds[0], .key = "two", .flags = GUARD_PEEK};
+    assert_int_equal(guard_get_wait(fleet.guards[0], &peek, &result), GUARD_MISS);
+    atomic_fetch_add(&fleet.accepted[0], 4); /* keys, for the rig's own count */
+    atomic_fetch_add(&fleet.answered, 4);
+}
+
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = clock_before, .end = fleet_close);

@@ -299,18 +299,27 @@ TEST(what_is_wrong_with_a_get_is_told, P98, P180)
 {
     static char longest[4098];
     memset(longest, 'k', sizeof longest - 1);
+    static const char nul[] =
+        "the key has a NUL byte within key_bytes: nothing behind it would reach the loader";
     const struct {
-        const char *key, *said;
-    } keys[] = {{NULL, "the key is NULL"},
-                {"", "the key is empty"},
-                {longest, "the key is longer than 4096 bytes"},
-                {"k", "the kind is another guard's"}};
+        const char *key;
+        size_t key_bytes;
+        const char *said;
+    } keys[] = {{NULL, 0, "the key is NULL"},
+                {NULL, 3, "the key is NULL"},
+                {"", 0, "the key is empty"},
+                {"a\0b", 3, nul},
+                {longest, 0, "the key is longer than 4096 bytes"},
+                {"never read as far as this", 4097, "the key is longer than 4096 bytes"},
+                {"k", 0, "the kind is another guard's"}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         wrong_calls_begin();
         bool foreign = strstr(keys[i].said, "another") != NULL;
         fleet_open(foreign ? 2 : 1);
-        struct guard_request request = {
-            .kind = fleet.kinds[foreign], .key = keys[i].key, .answered = never_answered};
+        struct guard_request request = {.kind = fleet.kinds[foreign],
+                                        .key = keys[i].key,
+                                        .key_bytes = keys[i].key_bytes,
+                                        .answered = never_answered};
         get_wrongly(&request, keys[i].said);
         get_wrongly_and_wait(request, keys[i].said);
         fleet_close();
@@ -398,6 +407,9 @@ TEST(what_is_wrong_with_many_or_an_invalidation_is_told, P98)
         .kind = fleet.kinds[0], .keys = keys, .count = 3, .answered = never_answered};
     assert_int_equal(guard_get(calls.guard, &request, NULL, NULL), GUARD_INVALID);
     assert_heard(&calls.ear, "guard_get: keys[2]: the key is empty");
+    request.keys_bytes = (const size_t[]){3, 0, 1};
+    assert_int_equal(guard_get(calls.guard, &request, NULL, NULL), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_get: keys[1]: the key is empty");
     request.count = 0;
     assert_int_equal(guard_get(calls.guard, &request, NULL, NULL), GUARD_INVALID);
     assert_heard(&calls.ear, "guard_get: request->count is 0");
@@ -406,6 +418,9 @@ TEST(what_is_wrong_with_many_or_an_invalidation_is_told, P98)
     assert_heard(&calls.ear, "guard_get_wait: request->count is above GUARD_MANY_MAX");
     assert_int_equal(guard_invalidate(calls.guard, KEY_CHANGE("", 0)), GUARD_INVALID);
     assert_heard(&calls.ear, "guard_invalidate: the key is empty");
+    const struct guard_change nul = {.tag = "t\0g", .tag_bytes = 3};
+    assert_int_equal(guard_invalidate(calls.guard, &nul), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_invalidate: the tag has a NUL byte within tag_bytes");
     assert_int_equal(guard_invalidate(calls.guard, TAG_CHANGE(NULL, 0)), GUARD_INVALID);
     assert_heard(&calls.ear, "guard_invalidate: change->key and change->tag are both NULL");
     fleet_close();

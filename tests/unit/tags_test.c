@@ -70,9 +70,9 @@ TEST(tags_are_encoded_and_each_is_there_once)
     char text[TAGS_TEXT_MAX + 1] = "";
     size_t bytes = 0;
     struct tag tags[GUARD_TAGS_MAX];
-    assert_true(tags_add(text, &bytes, "category:7"));
-    assert_true(tags_add(text, &bytes, "a b{c}"));
-    assert_true(tags_add(text, &bytes, "category:7"));
+    assert_true(tags_add(text, &bytes, "category:7", strlen("category:7")));
+    assert_true(tags_add(text, &bytes, "a b{c}", strlen("a b{c}")));
+    assert_true(tags_add(text, &bytes, "category:7", strlen("category:7")));
     assert_string_equal(text, "category:7 a%20b%7Bc%7D");
     assert_int_equal(bytes, strlen(text));
     assert_int_equal(tags_split(text, bytes, tags), 2);
@@ -89,17 +89,17 @@ TEST(there_is_room_for_the_longest_tags_and_for_no_more)
     struct tag tags[GUARD_TAGS_MAX];
     memset(tag, ' ', sizeof tag);
     tag[GUARD_TAG_BYTES_MAX + 1] = '\0';
-    assert_false(tags_add(text, &bytes, tag));
-    assert_false(tags_add(text, &bytes, ""));
+    assert_false(tags_add(text, &bytes, tag, strlen(tag)));
+    assert_false(tags_add(text, &bytes, "", strlen("")));
     tag[GUARD_TAG_BYTES_MAX] = '\0';
     for (char i = 0; i < GUARD_TAGS_MAX; i++) {
         tag[0] = (char)('\x01' + i);
-        assert_true(tags_add(text, &bytes, tag));
+        assert_true(tags_add(text, &bytes, tag, strlen(tag)));
     }
     assert_int_equal(bytes, TAGS_TEXT_MAX);
     assert_int_equal(tags_split(text, bytes, tags), GUARD_TAGS_MAX);
-    assert_true(tags_add(text, &bytes, tag));
-    assert_false(tags_add(text, &bytes, "one more"));
+    assert_true(tags_add(text, &bytes, tag, strlen(tag)));
+    assert_false(tags_add(text, &bytes, "one more", strlen("one more")));
     assert_int_equal(bytes, TAGS_TEXT_MAX);
 }
 
