@@ -23,7 +23,8 @@ if [ -d "$here/locks" ]; then
     set -- "$@" "$here"/locks/*.c
     [ ! -d "$here/locks/redlock" ] || set -- "$@" "$here"/locks/redlock/*.c
 fi
-[ ! -d "$here/adapters" ] || { mkdir -p "$out/adapters"; cp "$here"/adapters/*.h "$out/adapters"; }
+mkdir -p "$out/adapters"
+cp "$here"/adapters/*.h "$out/adapters"
 version=$(sed -n 's/^#define GUARD_VERSION "\(.*\)"/\1/p' "$here/guard.h")
 awk -v here="$here" -v out="$out" -v version="$version" '
 # A path in this folder, without its "room/../".
