@@ -39,7 +39,7 @@ function is_made(name) {
 }
 
 function is_public(name) {
-    return name ~ /^(guard|advanced|host|locks)\.h$/
+    return name ~ /^(guard|advanced|host|locks|adapters\/epoll)\.h$/
 }
 
 function emit(name,    line, header, path, room) {
@@ -73,7 +73,7 @@ BEGIN {
     while ((getline line < (here "/LICENSE")) > 0)
         print line == "" ? " *" : " * " line
     print " */"
-    print "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE 1\n#endif\n#include \"host.h\""
+    print "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE 1\n#endif\n#include \"adapters/epoll.h\""
     if (ARGV[ARGC - 1] ~ /\/locks\//)
         print "#include \"locks.h\""
     if (ARGV[ARGC - 1] ~ /\/locks\/redlock\//)
