@@ -15,7 +15,7 @@
 #ifndef GUARD_ADAPTER_GLIB_H
 #define GUARD_ADAPTER_GLIB_H
 
-#include "host.h"
+#include "../host.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>

@@ -158,10 +158,19 @@ static void wait_joined_again(const struct site *site)
 
 /* ---- the steady rate ---- */
 
-static void add_counts(uint64_t *sum, const uint64_t *counts)
+/* With the lock. Counts what was answered since the last look. */
+static void take_answers(struct site *site)
 {
-    for (size_t i = 0; i < RANK_BUCKETS; i++)
-        sum[i] += counts[i];
+    uint64_t *latencies_us = site->recent_us;
+    size_t count = 0;
+    site->crowd_waiting = 0;
+    if (site->herd != NULL)
+        count = herd_recent(site->herd, site->rate_seen, latencies_us, SITE_RECENT);
+    if (site->burst != NULL)
+        count += burst_watch(site->burst, &site->crowd_waiting, &site->burst_seen, latencies_us + count,
+                             SITE_RECENT - count);
+    for (size_t i = 0; i < count; i++)
+        site->answers[rank_bucket((uint32_t)latencies_us[i])]++;
 }
 
 static bool rate_work(const struct site *site, struct work *work, char why[static WORK_WHY_BYTES])
@@ -189,14 +198,12 @@ static void stop_rate(struct site *site)
     char why[WORK_WHY_BYTES];
     struct records records;
     struct herd_strain strain;
-    uint64_t counts[RANK_BUCKETS];
     struct herd *herd = site->herd;
     if (herd == NULL)
         return;
     herd_abort(herd);
     pthread_mutex_lock(&site->lock);
-    herd_latencies(herd, counts);
-    add_counts(site->seen, counts);
+    take_answers(site);
     site->herd = NULL;
     site->rate_waiting = 0;
     pthread_mutex_unlock(&site->lock);
@@ -218,6 +225,7 @@ static void start_rate(struct site *site)
         return;
     pthread_mutex_lock(&site->lock);
     site->herd = herd;
+    memset(site->rate_seen, 0, sizeof site->rate_seen);
     pthread_mutex_unlock(&site->lock);
     if (!herd_release(herd, &begin_us, why))
         stop_rate(site);
@@ -517,8 +525,8 @@ static bool do_set(struct site *site, const struct site_order *order)
     pthread_mutex_unlock(&site->lock);
     if (!order->is_quiet)
         story_tell(site->story, STORY_DEED,
-               "Both processes were started again: the guard is %s, and a query takes %u ms.", order->mode,
-               (unsigned)order->delay_ms);
+                   "Both processes were started again: the guard is %s, and a query takes %u ms.",
+                   order->mode, (unsigned)order->delay_ms);
     return true;
 }
 
@@ -667,30 +675,19 @@ void site_look_at(struct site *site, struct site_look *out)
 
 void site_show_burst(struct site *site, const struct burst *burst)
 {
-    uint64_t waiting, counts[RANK_BUCKETS];
     pthread_mutex_lock(&site->lock);
-    if (site->burst != NULL) {
-        burst_watch(site->burst, &waiting, counts);
-        add_counts(site->seen, counts);
-    }
+    take_answers(site);
     site->burst = burst;
+    site->burst_seen = 0;
     pthread_mutex_unlock(&site->lock);
 }
 
 void site_clients(struct site *site, uint64_t *waiting, uint64_t counts[static RANK_BUCKETS])
 {
-    uint64_t part[RANK_BUCKETS], crowd = 0;
     pthread_mutex_lock(&site->lock);
-    memcpy(counts, site->seen, sizeof site->seen);
-    if (site->herd != NULL) {
-        herd_latencies(site->herd, part);
-        add_counts(counts, part);
-    }
-    if (site->burst != NULL) {
-        burst_watch(site->burst, &crowd, part);
-        add_counts(counts, part);
-    }
-    *waiting = crowd + site->rate_waiting;
+    take_answers(site);
+    memcpy(counts, site->answers, sizeof site->answers);
+    *waiting = site->crowd_waiting + site->rate_waiting;
     pthread_mutex_unlock(&site->lock);
 }
 

@@ -17,6 +17,7 @@
 #ifndef LOAD_GROUND_SITE_H
 #define LOAD_GROUND_SITE_H
 
+#include "load/base/rank.h"
 #include "load/herd/burst.h"
 #include "load/herd/herd.h"
 #include "load/play/act.h"
@@ -134,7 +135,13 @@ void shelf_close(struct shelf **shelf);
 
 /* ---- the servers ---- */
 
-enum { SITE_ORDERS_MAX = 32, SITE_MODE_BYTES = 16, SITE_WHY_BYTES = 160, SITE_PRODUCT = 7 };
+enum {
+    SITE_ORDERS_MAX = 32,
+    SITE_MODE_BYTES = 16,
+    SITE_WHY_BYTES = 160,
+    SITE_PRODUCT = 7,
+    SITE_RECENT = 8192 /* answers between two looks whose times are counted */
+};
 
 /* What is ordered. */
 struct site_order {
@@ -191,9 +198,12 @@ struct site {
     struct site_order orders[SITE_ORDERS_MAX];
     uint64_t ordered, done; /* how many ever */
     struct site_look look;
-    uint64_t rate_waiting;       /* of the steady rate: due and not over */
-    const struct burst *burst;   /* lent: the crowd under way; NULL: none */
-    uint64_t seen[RANK_BUCKETS]; /* answers to crowds and rates that are over */
+    uint64_t rate_waiting;          /* of the steady rate: due and not over */
+    const struct burst *burst;      /* lent: the crowd under way; NULL: none */
+    uint64_t crowd_waiting;         /* its requests that are due and not over, at the last look */
+    uint64_t answers[RANK_BUCKETS]; /* of crowds and rates so far, by rank_bucket() */
+    uint64_t burst_seen, rate_seen[WORK_GENERATORS_MAX]; /* of those under way: counted already */
+    uint64_t recent_us[SITE_RECENT];
 };
 
 /* `story` is lent until site_close(). */

@@ -263,14 +263,14 @@ bool burst_run(struct burst *burst)
     return true;
 }
 
-void burst_watch(const struct burst *burst, uint64_t *waiting, uint64_t counts[static RANK_BUCKETS])
+size_t burst_watch(const struct burst *burst, uint64_t *waiting, uint64_t *seen, uint64_t *latencies_us,
+                   size_t room)
 {
     const struct herd_post *post = &burst->shared.posts[0];
     uint64_t over = atomic_load(&post->answered) + atomic_load(&post->failed);
     uint64_t due = atomic_load(&post->due);
     *waiting = due > over ? due - over : 0;
-    for (size_t i = 0; i < RANK_BUCKETS; i++)
-        counts[i] = atomic_load_explicit(&post->latencies[i], memory_order_relaxed);
+    return herd_post_recent(post, seen, latencies_us, room);
 }
 
 /* ---- results ---- */

@@ -264,15 +264,8 @@ size_t herd_recent(const struct herd *herd, uint64_t seen[static WORK_GENERATORS
                    size_t room)
 {
     size_t count = 0;
-    for (uint32_t i = 0; i < herd->work.generator_count; i++) {
-        const struct herd_post *post = &herd->shared->posts[i];
-        uint64_t until = atomic_load(&post->answered);
-        uint64_t number = until - seen[i] > HERD_RECENT ? until - HERD_RECENT : seen[i];
-        for (; number < until && count < room; number++)
-            latencies_us[count++] =
-                atomic_load_explicit(&post->recent[number % HERD_RECENT], memory_order_relaxed);
-        seen[i] = until;
-    }
+    for (uint32_t i = 0; i < herd->work.generator_count; i++)
+        count += herd_post_recent(&herd->shared->posts[i], &seen[i], latencies_us + count, room - count);
     return count;
 }
 

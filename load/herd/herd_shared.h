@@ -61,9 +61,12 @@ struct herd_job {
     uint32_t slot_count;
     struct record *records;         /* slot_count, by due time; due_us 0: not yet due */
     struct record_samples *samples; /* NULL: none are kept */
-    uint32_t
-        *late_us; /* slot_count: 1 + how late a request left, or how long it waited in vain; 0: neither */
+    /* slot_count: 1 + how late a request left, or how long it waited in vain; 0: neither */
+    uint32_t *late_us;
 };
+
+/* What the answers took that came since *seen of them had: the latest HERD_RECENT, and as many as there is room for. */
+size_t herd_post_recent(const struct herd_post *post, uint64_t *seen, uint64_t *latencies_us, size_t room);
 
 /* When the round after the one at done_us may begin; 0: not all generators are ready for it. */
 uint64_t herd_round_due_us(const struct herd_shared *shared, const struct work *work, uint64_t done_us);

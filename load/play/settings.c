@@ -87,6 +87,10 @@ static void list_requests(struct list *list, const struct scenario *scenario, co
         say(list, ", at most %" PRIu32 " connections", work->connection_count);
     if (work->leave_percent > 0)
         say(list, ", %" PRIu32 " %% leave after %" PRIu32 " ms", work->leave_percent, work->leave_ms);
+    for (size_t i = 0; i < scenario->cold_count; i++)
+        say(list, ", before each %s", scenario->colds[i]);
+    if (scenario->expiry_key[0] != '\0')
+        say(list, ", when %s expires", scenario->expiry_key);
     end(list, "requests");
     say(list, "%s", scenario->script != NULL ? scenario->replay_note : work->method);
     for (size_t i = 0; scenario->script == NULL && i < work->url_count; i++)
