@@ -96,40 +96,6 @@ TEST(a_killed_holder_blocks_for_its_lease, P113)
         assert_true(++run < RUNS);
 }
 
-static bool grant_after_dead_heads(struct guard_locks *locks, struct guard_locks *holding, const char *name)
-{
-    enum { DEAD = 3 };
-    struct guard_lock_request request = short_request(GUARD_LOCK_FAIR, &name);
-    struct holder dead[DEAD];
-    struct taking next;
-    request.lease_ms = 10000;
-    struct guard_hold *hold = hold_of(holding, &request);
-    for (uint32_t i = 0; i < DEAD; i++) {
-        holder_start(&dead[i], name, GUARD_LOCK_FAIR, SHORT_LEASE_MS);
-        WAIT_UNTIL(waits(locks, name, i + 1));
-    }
-    take_start(locks, &next, request);
-    WAIT_UNTIL(waits(locks, name, DEAD + 1));
-    uint64_t killed_us = clock_us();
-    for (size_t i = 0; i < DEAD; i++)
-        holder_kill(&dead[i]);
-    assert_given(&hold);
-    take_expect(&next, GUARD_LOCK_OK);
-    uint64_t span_ms = (atomic_load(&next.answered_us) - killed_us) / 1000;
-    assert_given(&next.result.hold);
-    print_message("granted %d ms after %d heads of the queue were killed, place %d ms\n", (int)span_ms, DEAD,
-                  SHORT_PLACE_MS);
-    return span_ms <= SHORT_PLACE_MS + LATE_MS;
-}
-
-TEST(any_number_of_dead_at_the_head_of_the_queue_block_for_one_place, P113)
-{
-    struct guard_locks *locks = locks_open(), *holding = locks_open();
-    int run = 0;
-    while (!grant_after_dead_heads(locks, holding, "catalog"))
-        assert_true(++run < RUNS);
-}
-
 TEST(a_stopped_holder_hears_on_waking_that_it_has_lost, P111)
 {
     const char *name = "catalog";
@@ -192,30 +158,6 @@ TEST(a_stopped_process_reads_what_has_come_before_it_judges_what_is_due, P118)
 
 /* ---- a Redis that is away ---- */
 
-TEST(a_hung_redis_costs_no_lock_that_is_renewed_in_time, P109)
-{
-    const char *name = "catalog";
-    use_proxy();
-    struct guard_locks *locks = locks_open();
-    struct taking held, waiter;
-    struct guard_lock_request request = lock_request(GUARD_LOCK_FAIR, &name);
-    request.lease_ms = 20000;
-    take_start(locks, &held, request);
-    take_expect(&held, GUARD_LOCK_OK);
-    request.lease_ms = SHORT_LEASE_MS;
-    take_start(locks, &waiter, request);
-    WAIT_UNTIL(waits(locks, name, 1));
-    proxy_set(proxy, 0, PROXY_FREEZE_REQUESTS, 0);
-    WAIT_UNTIL(!lock_stats_of(locks).is_up);
-    proxy_set(proxy, 0, PROXY_NONE, 0);
-    WAIT_UNTIL(lock_stats_of(locks).renewals > 0); /* at once when it is back */
-    assert_int_equal(atomic_load(&held.losses), 0);
-    assert_int_equal(atomic_load(&waiter.answers), 0);
-    assert_given(&held.result.hold);
-    take_expect(&waiter, GUARD_LOCK_OK);
-    assert_given(&waiter.result.hold);
-}
-
 TEST(a_holder_without_redis_hears_early_and_once_that_it_loses, P111)
 {
     enum { WARN_MS = 600 };
@@ -242,29 +184,6 @@ TEST(a_holder_without_redis_hears_early_and_once_that_it_loses, P111)
     assert_int_equal(guard_unlock_wait(&held.result.hold), GUARD_LOCK_LOST);
     assert_given(&next);
     assert_int_equal(atomic_load(&held.losses), 1);
-}
-
-TEST(a_holder_without_redis_has_the_time_of_the_warning_left, P111)
-{
-    enum { WARN_MS = 600 };
-    const char *name = "catalog";
-    uint32_t left_ms = 0;
-    use_proxy();
-    locks_rig.config.warn_ms = WARN_MS;
-    struct guard_locks *locks = locks_open();
-    for (int run = 0; run < RUNS && left_ms < WARN_MS - LATE_MS;
-         run++) { /* again if the machine stood still */
-        struct taking held;
-        take_start(locks, &held, short_request(GUARD_LOCK_FAIR, &name));
-        take_expect(&held, GUARD_LOCK_OK);
-        proxy_set(proxy, 0, PROXY_FREEZE_REQUESTS, 0);
-        WAIT_UNTIL(atomic_load(&held.losses) == 1);
-        left_ms = held.left_when_lost_ms;
-        proxy_set(proxy, 0, PROXY_NONE, 0);
-        WAIT_UNTIL(lock_stats_of(locks).is_up);
-        guard_unlock_wait(&held.result.hold);
-    }
-    assert_in_range(left_ms, WARN_MS - LATE_MS, WARN_MS);
 }
 
 TEST(giving_back_without_redis_is_unknown_after_two_limits, P122)
@@ -337,27 +256,6 @@ TEST(a_redis_that_comes_back_empty_is_told_by_the_renewal, P111, P119)
     assert_true(next.fence[0] > held.result.fence[0]); /* by Redis's clock */
     assert_int_equal(guard_unlock_wait(&held.result.hold), GUARD_LOCK_LOST);
     assert_given(&next.hold);
-}
-
-TEST(waiters_outlive_a_redis_that_comes_back_empty, P113)
-{
-    const char *name = "catalog";
-    struct guard_locks *locks = locks_open(), *other = locks_open();
-    struct taking first, second;
-    struct guard_hold *hold = hold_name(locks, name);
-    take_start(other, &first, short_request(GUARD_LOCK_FAIR, &name));
-    take_start(other, &second, short_request(GUARD_LOCK_FAIR, &name));
-    WAIT_UNTIL(waits(locks, name, 2));
-    stack_redis_kill(&rig_redis);
-    assert_true(stack_redis_restart(&rig_redis));
-    WAIT_UNTIL(atomic_load(&first.answers) + atomic_load(&second.answers) == 1);
-    struct taking *one = atomic_load(&first.answers) == 1 ? &first : &second;
-    struct taking *rest = one == &first ? &second : &first;
-    take_expect(one, GUARD_LOCK_OK);
-    assert_given(&one->result.hold);
-    take_expect(rest, GUARD_LOCK_OK);
-    assert_given(&rest->result.hold);
-    guard_unlock_wait(&hold);
 }
 
 /* Its age is in whole seconds. */
@@ -448,50 +346,9 @@ TEST(a_deaf_subscription_costs_a_poll, P112)
     proxy_set(proxy, 0, PROXY_NONE, 0);
 }
 
-/* The acquire runs after its token was given back: the tombstone refuses it. */
-TEST(an_acquire_that_runs_late_takes_nothing, P107)
-{
-    const char *name = "catalog";
-    struct taking taking;
-    use_proxy();
-    struct guard_locks *locks = locks_open();
-    use_redis();
-    struct guard_locks *other = locks_open();
-    proxy_set(proxy, 0, PROXY_LATE, 0);
-    take_start(locks, &taking, lock_request(GUARD_LOCK_FAIR, &name));
-    WAIT_UNTIL(!lock_stats_of(locks).is_up);
-    guard_lock_cancel(locks, taking.ticket);
-    take_expect(&taking, GUARD_LOCK_CANCELLED);
-    proxy_set(proxy, 0, PROXY_NONE, 0);
-    WAIT_UNTIL(lock_stats_of(locks).is_up);
-    WAIT_UNTIL(view_of(other, name).holder_count + view_of(other, name).waiter_count == 0);
-    struct guard_hold *hold = hold_name(other, name);
-    assert_given(&hold);
-}
-
 /* ---- the end ---- */
 
 enum { DRAIN_MS = 300 };
-
-TEST(closing_without_redis_takes_no_longer_than_it_may, P122)
-{
-    const char *name = "catalog";
-    struct taking held, waiter;
-    use_proxy();
-    struct guard_locks *locks = locks_open();
-    take_start(locks, &held, lock_request(GUARD_LOCK_FAIR, &name));
-    take_expect(&held, GUARD_LOCK_OK);
-    take_start(locks, &waiter, lock_request(GUARD_LOCK_FAIR, &name));
-    proxy_set(proxy, 0, PROXY_FREEZE_REQUESTS, 0);
-    struct guard_hold *hold = held.result.hold;
-    guard_unlock(&hold, on_taken_given, &held); /* and this is not confirmed either */
-    assert_int_equal(guard_locks_close(&locks_rig.locks[0], DRAIN_MS), GUARD_LOCK_UNKNOWN);
-    assert_int_equal(atomic_load(&waiter.answers), 1);
-    assert_int_equal(waiter.result.status, GUARD_LOCK_CLOSING);
-    assert_int_equal(atomic_load(&held.losses), 0);
-    assert_int_equal(atomic_load(&held.givens), 1);
-    assert_int_equal(atomic_load(&held.given), GUARD_LOCK_UNKNOWN);
-}
 
 struct second_close {
     struct guard_locks *locks;

@@ -15,11 +15,8 @@
 #include "tests/support/files.h"
 #include "tests/support/sockets.h"
 
-#include <fcntl.h>
 #include <libpq-fe.h>
-#include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -170,27 +167,6 @@ static void assert_contains(const char *text, const char *part)
 }
 
 /* ---- taking and giving ---- */
-
-TEST(a_lone_claim_is_granted_at_once_and_every_grant_has_a_higher_number)
-{
-    struct rig_side *side = open_side(0, server.url);
-    struct rig_claim *claim = claim_of(0, side, GUARD_LOCK_FAIR, "lone");
-    uint64_t last = 0;
-    for (int i = 0; i < 5; i++) {
-        claim_new_token(claim);
-        assert_int_equal(claim_do(claim, LOCK_TAKE), LOCK_GRANTED);
-        assert_true(claim_reply(claim, LOCK_TAKE)->fence[0] > last);
-        last = claim_reply(claim, LOCK_TAKE)->fence[0];
-        assert_int_equal(claim_do(claim, LOCK_RENEW), LOCK_DONE);
-        expect_given(claim);
-        assert_int_equal(claim_do(claim, LOCK_RENEW), LOCK_NOT_HELD);
-        assert_int_equal(claim_do(claim, LOCK_GIVE), LOCK_NOT_HELD);
-    }
-    assert_int_equal(claim->told, 0);
-    assert_int_equal(number_of("SELECT fence FROM lock_fences WHERE name = 'rig:lone'"), last);
-    assert_int_equal(number_of("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'rig:%'"),
-                     1);
-}
 
 /* Whatever it is doing: the take and the give are answered, and the lock is free. */
 TEST(a_claim_is_given_up_after_any_number_of_turns)
@@ -1000,48 +976,6 @@ TEST(more_requests_for_several_names_than_sessions_come_through)
     for (size_t i = 0; i < 12; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     assert_int_equal(guard_locks_close(&locks, 5000), GUARD_LOCK_OK);
-}
-
-TEST(a_program_renews_what_it_holds_and_hears_that_it_is_lost)
-{
-    struct guard_locks *locks = open_locks(server.url, 1000);
-    struct guard_lock_request request = request_for((const char *[]){"renewed"}, 1);
-    struct guard_locks_stats stats = {.renewals = 0};
-    request.lease_ms = 5000;
-    struct guard_lock_result result = must_lock(locks, &request);
-    struct pollfd lost = {.fd = guard_hold_lost_fd(result.hold), .events = POLLIN};
-    while (stats.renewals == 0) {
-        clock_pause_ms(PACE_MS);
-        guard_locks_stats(locks, &stats);
-    }
-    assert_int_equal(poll(&lost, 1, 0), 0);
-    must(end_backends);
-    assert_int_equal(poll(&lost, 1, RIG_WAIT_MS), 1);
-    assert_int_equal(guard_unlock_wait(&result.hold), GUARD_LOCK_LOST);
-    assert_int_equal(guard_locks_close(&locks, 5000), GUARD_LOCK_OK);
-}
-
-static void expect_status(const char *url, enum guard_lock_status status, const char *why)
-{
-    struct guard_locks *locks = open_locks(url, 2000);
-    struct guard_lock_request request = request_for((const char *[]){"refused"}, 1);
-    struct guard_lock_result result;
-    struct guard_error error = {.text = ""};
-    if (status == GUARD_LOCK_UNREACHABLE)
-        request.wait_ms = 500;
-    assert_int_equal(guard_lock_wait(locks, &request, &result, &error), status);
-    assert_contains(error.text, why);
-    assert_int_equal(guard_locks_close(&locks, 5000), GUARD_LOCK_OK);
-    assert_contains(said, why);
-}
-
-TEST(a_program_is_told_why_it_cannot_lock)
-{
-    struct stack_pgbouncer pooler;
-    expect_status("postgresql://127.0.0.1:1/postgres", GUARD_LOCK_UNREACHABLE, "PostgreSQL 127.0.0.1:1: ");
-    assert_true(stack_pgbouncer_start(&pooler, &server, "transaction"));
-    expect_status(pooler.url, GUARD_LOCK_INVALID, "need a direct connection");
-    stack_pgbouncer_stop(&pooler);
 }
 
 TEST_GROUP(.up = server_up, .down = server_down);

@@ -177,18 +177,6 @@ static char *proxy_url(void)
 
 /* ---- granting, waiting, giving back ---- */
 
-TEST(a_lone_request_is_granted_renewed_and_given_back)
-{
-    struct rig_side *one = join_calmly();
-    struct rig_claim *claim = writer_of(one, "lone"), *later = writer_of(one, "lone");
-    uint64_t first = expect_granted(claim);
-    expect(claim, LOCK_RENEW, LOCK_DONE);
-    expect(claim, LOCK_GIVE, LOCK_DONE);
-    expect(claim, LOCK_GIVE, LOCK_NOT_HELD);
-    expect(claim, LOCK_RENEW, LOCK_NOT_HELD);
-    assert_true(expect_granted(later) > first);
-}
-
 TEST(a_grant_that_is_asked_for_again_is_the_same)
 {
     struct rig_side *one = join_calmly();
