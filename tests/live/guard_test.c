@@ -214,64 +214,7 @@ TEST(a_key_may_have_any_bytes_and_4096_of_them)
     assert_int_equal(guard_invalidate(fleet.guards[0], KEY_CHANGE(NULL, 0)), GUARD_INVALID);
 }
 
-TEST(a_request_that_cannot_be_served_is_refused_and_never_answered)
-{
-    static struct ask ask;
-    struct guard_result result = {.status = GUARD_OK};
-    struct guard_invalidated invalidated = {.status = GUARD_OK};
-    fleet_open(2);
-    struct guard_request request = {.key = "k", .answered = ask_answered, .context = &ask};
-    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_INVALID);
-    request.kind = fleet.kinds[1];
-    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_INVALID);
-    request.kind = fleet.kinds[0];
-    request.answered = NULL;
-    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_INVALID);
-    assert_int_equal(guard_get(fleet.guards[0], NULL, NULL, NULL), GUARD_INVALID);
-    assert_int_equal(guard_get_wait(fleet.guards[0], NULL, &result), GUARD_INVALID);
-    assert_int_equal(result.status, GUARD_INVALID);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("", 0), &invalidated), GUARD_INVALID);
-    assert_int_equal(invalidated.status, GUARD_INVALID);
-}
-
 /* ---- loaders ---- */
-
-TEST(a_loader_that_breaks_its_contract_fails_the_load_as_internal, P17)
-{
-    static const enum source_verdict WRONG[] = {SOURCE_NOTHING, SOURCE_EXIT};
-    fleet.config.max_loads = 1; /* the place of a worker that ended is used again */
-    fleet_open(1);
-    for (int i = 0; i < 6; i++) {
-        char key[24];
-        snprintf(key, sizeof key, "w%d", i);
-        fleet.source.verdict = WRONG[i % 2];
-        struct guard_result result = expect(0, key, GUARD_FAILED);
-        assert_int_equal(result.failure, GUARD_FAILURE_INTERNAL);
-    }
-    fleet.source.verdict = SOURCE_ROW;
-    expect_row(0, "good", "good v1");
-    assert_int_equal(stats_of(fleet.guards[0]).load_failed, 6);
-    assert_int_equal(stats_of(fleet.guards[0]).load_ok, 1);
-}
-
-TEST(a_validator_that_is_not_short_printable_ascii_fails_the_load)
-{
-    static char longest[129];
-    const char *wrong[] = {"line\n", "tab\t", "caf\xc3\xa9", "\x7f", longest};
-    fleet_open(1);
-    memset(longest, 'v', 128);
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        char key[24];
-        snprintf(key, sizeof key, "v%zu", i);
-        fleet.source.validator = wrong[i];
-        struct guard_result result = expect(0, key, GUARD_FAILED);
-        assert_int_equal(result.failure, GUARD_FAILURE_INTERNAL);
-    }
-    longest[127] = '\0';
-    struct guard_result result = get_of(0, "ok");
-    assert_string_equal(result.value->validator, longest);
-    guard_value_unref(&result.value);
-}
 
 TEST(a_load_past_its_limit_is_cancelled_and_fails_as_timeout)
 {

@@ -451,38 +451,6 @@ TEST(a_renewal_lengthens_the_lease_and_never_creates_one, P4)
     assert_false(exists(k.lease));
 }
 
-TEST(a_grant_executed_after_all_was_over_can_store_nothing, P6)
-{
-    /* The reply to `late` never came; its command is still on its way. The next attempt loads and fills. */
-    assert_acquire(&k, (struct ask){.token = &b, .prev = &late}, "L");
-    assert_int_equal(fill(&k, &b, "filled"), 1);
-    assert_int_equal(invalidate(&k, "gone"), 1);
-    assert_acquire(&k, (struct ask){.token = &late}, "L"); /* now it arrives */
-    assert_ttl(pttl(k.lease), LEASE_MS);
-    assert_int_equal(fill(&k, &b, "stale"), 0);
-    assert_false(exists(k.value));
-    assert_acquire(&k, (struct ask){.token = &c}, "B");
-    must("DEL %s", k.lease); /* the orphan runs out */
-    assert_acquire(&k, (struct ask){.token = &c}, "L");
-    told("filled, gone");
-}
-
-TEST(two_keys_never_share_a_lease, P21)
-{
-    char long_a[301] = "", long_b[301] = "";
-    memset(long_a, 'k', 300);
-    memset(long_b, 'k', 300);
-    long_b[299] = 'K';
-    const char *const keys[] = {"a",  "b", "a b",  "a%20b", "a:v", "a}",
-                                "{a", "A", long_a, long_b,  "a:l", "test:a"};
-    for (size_t i = 0; i < COUNT(keys); i++) {
-        const struct names names = names_of(keys[i]);
-        const struct token token = token_of(i);
-        assert_acquire(&names, (struct ask){.token = &token}, "L");
-    }
-    assert_int_equal(number(asked("DBSIZE")), COUNT(keys));
-}
-
 /* ---- lookups ---- */
 
 TEST(a_value_is_stale_from_stale_ms_downwards, P37)
@@ -527,29 +495,6 @@ TEST(a_lease_that_lasts_too_long_is_cut_to_its_own_length, P1)
             assert_acquire(&k, (struct ask){.token = &asker, .mode = *mode}, "H");
             assert_ttl(pttl(k.lease), rows[i / 2].expected_ms);
             must("DEL %s", k.value);
-        }
-    }
-}
-
-TEST(a_value_that_lasts_too_long_is_cut_to_what_its_filler_set)
-{
-    const struct text value = envelope_of(&filler);
-    const struct {
-        long long ttl_ms, max_value_ms, expected_ms; /* ttl_ms 0: none */
-    } rows[] = {
-        {0, MAX_VALUE_MS, PX_MS},      {0, PX_MS / 2, PX_MS / 2},     {PX_MS + 3600000, MAX_VALUE_MS, PX_MS},
-        {PX_MS, PX_MS / 2, PX_MS / 2}, {PX_MS / 2, PX_MS, PX_MS / 2},
-    };
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        for (const char *mode = "nxp"; *mode != '\0'; mode++) {
-            put(k.value, &value, rows[i].ttl_ms > 0 ? rows[i].ttl_ms : 1000);
-            if (rows[i].ttl_ms == 0)
-                must("PERSIST %s", k.value);
-            const struct acquired got = acquire(
-                &k, (struct ask){.token = &asker, .mode = *mode, .max_value_ms = rows[i].max_value_ms});
-            assert_string_equal(got.kind, "H");
-            assert_ttl(got.ttl_ms, rows[i].expected_ms);
-            assert_ttl(pttl(k.value), rows[i].expected_ms);
         }
     }
 }
@@ -685,41 +630,6 @@ TEST(keys_of_another_type_count_as_missing_and_are_overwritten)
         assert_ttl(pttl(k.value), PX_MS);
         assert_int_equal(invalidate(&k, "gone"), 1);
     }
-}
-
-/* ---- fills ---- */
-
-TEST(a_fill_stores_releases_and_tells, P31)
-{
-    assert_acquire(&k, (struct ask){.token = &a}, "L");
-    must("SET %s x PX 1000", k.failure);
-    assert_int_equal(fill(&k, &a, "filled"), 1);
-    assert_ttl(pttl(k.value), PX_MS);
-    assert_false(exists(k.lease) || exists(k.failure));
-    told("filled");
-}
-
-/* ---- touch ---- */
-
-/* A stale value of `a`, and the lease for its refresh is b's. */
-static void refresh_begins(void)
-{
-    put_value(&k, &a, STALE_MS / 2);
-    assert_acquire(&k, (struct ask){.token = &b}, "S1");
-}
-
-TEST(a_touched_value_is_what_a_fill_would_have_stored, P72)
-{
-    refresh_begins();
-    assert_int_equal(touch(&k, &b, &a, "touched"), 1);
-    assert_false(exists(k.lease));
-    assert_ttl(pttl(k.value), PX_MS);
-    const struct text expected = envelope_of(&b);
-    redisReply *stored = asked("GET %s", k.value);
-    assert_int_equal(stored->len, expected.size);
-    assert_memory_equal(stored->str, expected.bytes, expected.size);
-    freeReplyObject(stored);
-    told("touched");
 }
 
 /* ---- early ---- */
@@ -874,32 +784,6 @@ TEST(an_invalidation_voids_the_load_that_runs, P43)
     assert_false(exists(k.value));
     assert_int_equal(invalidate(&k, "i4"), 0); /* again, harmless */
     told("i1, i2, filled, i3, i4");
-}
-
-TEST(a_soft_invalidation_makes_the_value_stale_at_once, P154)
-{
-    static const struct {
-        long long ttl_ms; /* 0: none */
-        const char *stale_ms;
-        long long expected_ms;
-    } rows[] = {
-        {PX_MS, "60000", 60000}, {PX_MS, "100000", STALE_MS}, {PX_MS, "86400000", STALE_MS},
-        {20000, "60000", 20000}, {0, "60000", 60000},
-    };
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        put_value(&k, &filler, rows[i].ttl_ms > 0 ? rows[i].ttl_ms : 1000);
-        if (rows[i].ttl_ms == 0)
-            must("PERSIST %s", k.value);
-        must("SET %s %s PX %d", k.lease, a.text, LEASE_MS);
-        assert_int_equal(number(invalidate_raw(&k, "stale", 's', rows[i].stale_ms)), 3);
-        assert_int_equal(number(invalidate_raw(&k, "stale", 's', rows[i].stale_ms)), 1);
-        assert_false(exists(k.lease));
-        assert_ttl(pttl(k.value), rows[i].expected_ms);
-        assert_acquire(&k, (struct ask){.token = &a, .mode = 'p'}, "S0");
-        assert_acquire(&k, (struct ask){.token = &a, .mode = 'x'}, "L");
-        assert_int_equal(release(&k, &a, "released", ""), 1);
-        told("stale, stale, released");
-    }
 }
 
 TEST(a_soft_invalidation_removes_what_has_no_stale_time)
