@@ -68,29 +68,6 @@ TEST(all_requests_are_under_way_before_one_is_answered)
     assert_true(summary.p50_us > 0 && summary.p50_us <= summary.p99_us && summary.p99_us <= summary.max_us);
 }
 
-/* ---- what goes wrong ---- */
-
-struct failure {
-    const char *path;
-    enum record_outcome outcome;
-};
-
-TEST(every_failure_has_its_outcome)
-{
-    static const struct failure failures[] = {{"/hang", RECORD_TIMEOUT},
-                                              {"/reset", RECORD_RESET},
-                                              {"/garbage", RECORD_RUBBISH},
-                                              {"/half", RECORD_RESET}};
-    for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
-        struct burst_options options = options_for(failures[i].path, 20);
-        options.request_limit_ms = failures[i].outcome == RECORD_TIMEOUT ? 100 : LIMIT_MS;
-        struct burst_summary summary = run_once(&options);
-        assert_int_equal(summary.outcomes[failures[i].outcome], 20);
-        assert_int_equal(summary.statuses[200], 0);
-        assert_int_equal(summary.max_us, 0);
-    }
-}
-
 /* ---- events ---- */
 
 static void open_the_gate(void *context)

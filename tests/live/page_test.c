@@ -4,7 +4,7 @@
  *
  * A page is shown in two frames of a page of the test's own, 375 and 1280 pixels wide, whose script, page_test.js,
  * measures what it sees there, acts as a reader would and writes down the result. The browser also takes a picture and
- * reads it. One browser is for all tests but that of the print.
+ * reads it. One browser is for all tests.
  */
 #include "load/base/proc.h"
 #include "load/report/format.h"
@@ -81,41 +81,6 @@ static void browse(const char *path, bool is_dark)
     words = strdup(json_string_value(text));
     json_decref(text);
     assert_non_null(words);
-}
-
-/* What browser.h cannot do: by a browser of its own. */
-static void print_page(const char *path)
-{
-    char profile[PROC_PATH_BYTES], flags[3][PROC_PATH_BYTES + 64];
-    int status = -1;
-    assert_true(proc_folder("browser", NULL, profile));
-    snprintf(flags[0], sizeof flags[0], "--user-data-dir=%s", profile);
-    snprintf(flags[1], sizeof flags[1], "--print-to-pdf=%s", path_of("print.pdf"));
-    snprintf(flags[2], sizeof flags[2], "file://%s", path);
-    const char *const argv[] = {"chromium",
-                                "--headless",
-                                "--no-sandbox",
-                                "--disable-gpu",
-                                "--disable-quic",
-                                "--no-first-run",
-                                "--disable-background-networking",
-                                "--disable-component-update",
-                                "--disable-sync",
-                                "--no-pdf-header-footer",
-                                "--force-dark-mode",
-                                flags[0],
-                                flags[1],
-                                flags[2],
-                                NULL};
-    const struct proc_options options = {.argv = argv, .output_path = path_of("printing")};
-    pid_t pid = proc_start(&options);
-    bool ended = pid != -1 && proc_wait(pid, BROWSER_LIMIT_MS, &status);
-    if (!ended || status != 0) {
-        proc_kill_tree(&pid);
-        proc_show_tail(path_of("printing"));
-        fail_msg("the page could not be printed");
-    }
-    proc_remove(profile);
 }
 
 static void print_attribute(FILE *out, const char *text)
@@ -294,20 +259,6 @@ TEST(a_burst_in_the_dark_is_drawn_in_colours_for_it)
     free(page);
 }
 
-TEST(a_page_is_printed_on_white_with_its_plots)
-{
-    size_t count, pages = 0;
-    sample_rate_report(&report);
-    free(write_page(&report));
-    print_page(path_of("page.html"));
-    char *print = file_read(path_of("print.pdf"), &count);
-    assert_memory_equal(print, "%PDF-", 5);
-    for (size_t i = 0; i + 12 < count; i++)
-        pages += memcmp(print + i, "/Type /Page\n", 12) == 0;
-    assert_in_range(pages, 3, 12);
-    free(print);
-}
-
 TEST(nothing_is_fetched_from_anywhere)
 {
     static const char *const never[] = {"http:", "https:", "<link",       "<img",   "@import", " src=",
@@ -398,39 +349,6 @@ TEST(foreign_text_stays_text)
     free(page);
 }
 
-TEST(sixteen_results_with_endless_words_fit_a_phone)
-{
-    report = (struct report){.title = "x"};
-    size_t mixed = 0; /* of which it is drawn what became of their requests */
-    memset(report.title, 'T', sizeof report.title - 1);
-    memset(report.about, 'a', sizeof report.about - 1);
-    memset(report.command, 'c', sizeof report.command - 1);
-    memset(report.machine, 'm', sizeof report.machine - 1);
-    for (size_t i = 0; i < REPORT_RESULTS_MAX; i++) {
-        struct sample sample = {.name = "n",
-                                .seed = i,
-                                .per_second = 200,
-                                .duration_ms = 1000,
-                                .ttl_ms = 200,
-                                .fault_at_ms = 100,
-                                .fault_until_ms = 500};
-        struct result *result = sample_result(&sample);
-        report_add(&report, result);
-        mixed += result->statuses[503] > 0;
-        memset(result->name, 'n', sizeof result->name - 1);
-        memset(result->hot[0].key, 'k', sizeof result->hot[0].key - 1);
-        for (uint32_t at_ms = 0; at_ms < 60; at_ms++)
-            result_mark(result, RESULT_FAULT, at_ms * 10, at_ms * 10 + 300, report.about);
-        result->check_count = 1;
-        memset(result->checks[0].text, 'c', RESULT_TEXT_BYTES);
-        memset(result->checks[0].measured, 'm', RESULT_TEXT_BYTES);
-    }
-    char *page = write_page(&report);
-    show_in_frames(page, false, NULL);
-    assert_looks_right(REPORT_RESULTS_MAX + 2 + (long)mixed);
-    free(page);
-}
-
 TEST(a_report_with_little_in_it_is_a_page)
 {
     report = (struct report){.title = ""};
@@ -453,20 +371,6 @@ TEST(a_report_with_little_in_it_is_a_page)
     assert_int_equal(said("phone wider"), 0);
     assert_int_equal(said("phone clipped"), 0);
     assert_int_equal(said("phone plots"), 2); /* the one request, and the failures over time */
-    free(page);
-}
-
-TEST(a_page_that_cannot_be_written_leaves_the_earlier_one)
-{
-    sample_burst_report(&report);
-    char *page = write_page(&report);
-    assert_false(page_write(&report, "/nonexistent/page.html", why));
-    assert_non_null(strstr(why, "/nonexistent/page.html: cannot be written"));
-    assert_false(page_write(&report, "/dev/full", why));
-    assert_non_null(strstr(why, "/dev/full: cannot be written"));
-    char *still = file_read(path_of("page.html"), NULL);
-    assert_string_equal(page, still);
-    free(still);
     free(page);
 }
 
@@ -666,15 +570,6 @@ TEST(a_span_is_shown_alone_and_then_the_whole_again)
     free(page);
 }
 
-/* How many of a round's there were after so many microseconds, which is one of its steps. */
-static uint32_t steps_by(const struct result_step *steps, size_t count, uint32_t us)
-{
-    uint32_t most = 0;
-    for (size_t i = 0; i < count; i++)
-        most = steps[i].us <= us ? steps[i].count : most;
-    return most;
-}
-
 static void expect_burst(FILE *probe, size_t plot, const struct result *result)
 {
     const struct result_round *round = &result->rounds[0];
@@ -703,45 +598,6 @@ TEST(a_burst_is_drawn_as_answers_and_queries_from_its_instant_on)
         expect_burst(probe, i, report.results[i]);
     show_in_frames(page, false, probe);
     assert_looks_right(BURST_PLOTS);
-    free(page);
-}
-
-/* The rounds lie over each other: at an instant there is the least and the most of them. */
-TEST(rounds_of_a_burst_are_laid_over_each_other)
-{
-    report = (struct report){.title = "Rounds"};
-    struct sample sample = {.name = "rounds",
-                            .seed = 1,
-                            .guard = SAMPLE_FLEET,
-                            .round_count = 5,
-                            .connection_count = 200,
-                            .ttl_ms = 1000};
-    struct result *result = sample_result(&sample);
-    uint32_t least = UINT32_MAX, most = 0, at_us = result->rounds[0].answers[RESULT_STEPS_MAX / 2].us;
-    report_add(&report, result);
-    assert_int_equal(result->round_count, 5);
-    for (size_t i = 0; i < result->round_count; i++) {
-        const struct result_round *round = &result->rounds[i];
-        uint32_t answered = steps_by(round->answers, round->answer_count, at_us);
-        assert_int_equal(round->at_ms, 2000 * i);
-        assert_int_equal(round->load_count, 1);
-        least = answered < least ? answered : least;
-        most = answered > most ? answered : most;
-    }
-    assert_true(least < most);
-    char *page = write_page(&report);
-    FILE *probe = begin_probe();
-    fprintf(probe,
-            "is('lines', drawn(0, '.line.thin'), 5);\n"
-            "is('queries', drawn(0, '.line.query'), 5);\n"
-            "is('strokes', points(0, '.load').length, 5);\n"
-            "point(0, %u);\n"
-            "const [low, high] = values(0)[1].split('\u2013').map(Number);\n"
-            "is('both', low < high, true); press(0, 'End'); is('all', values(0)[1], '200'); is('queries', "
-            "values(0)[2], '1');\n",
-            at_us);
-    show_in_frames(page, false, probe);
-    assert_looks_right(2);
     free(page);
 }
 

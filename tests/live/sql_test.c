@@ -278,65 +278,6 @@ TEST(a_catalogd_of_the_older_schema_can_do_nothing_with_this_one, P80)
         assert_string_equal(refusal_of(shop, statements[i]), "42703");
 }
 
-static void digest_of(const char *database, char out[64])
-{
-    PGconn *conn = connected(database);
-    execute(conn, "SET timezone = 'Asia/Tokyo'"); /* of no influence */
-    snprintf(out, 64, "%s",
-             value_of(conn, "SELECT md5(string_agg((to_jsonb(t) - 'stamp')::text, E'\\n' ORDER BY t.id)) "
-                            "FROM products AS t"));
-    size_t length = strlen(out);
-    snprintf(out + length, 64 - length, "%.31s",
-             value_of(conn, "SELECT md5(string_agg((to_jsonb(t) - 'stamp')::text, E'\\n' ORDER BY t.id)) "
-                            "FROM categories AS t"));
-    PQfinish(conn);
-}
-
-TEST(the_same_scale_makes_the_same_rows)
-{
-    char first[64], second[64];
-    create_database("once");
-    create_database("again");
-    assert_true(
-        stack_postgres_query(postgres.url, "ALTER DATABASE again SET timezone = 'America/Lima'", NULL, 0));
-    assert_true(stack_postgres_query(postgres.url, "ALTER DATABASE again SET random_page_cost = 1", NULL, 0));
-    assert_true(stack_postgres_load(url_of("once"), 3000));
-    assert_true(stack_postgres_load(url_of("again"), 3000));
-    digest_of("once", first);
-    digest_of("again", second);
-    assert_int_equal(strlen(first), 63);
-    assert_string_equal(first, second);
-}
-
-TEST(the_seed_looks_like_a_shop)
-{
-    assert_int_equal(number_of(shop, "SELECT count(*) FROM products"), SCALE);
-    assert_int_equal(number_of(shop, "SELECT count(*) FROM categories"), SCALE / 50);
-    assert_int_equal(number_of(shop, "SELECT count(DISTINCT level) FROM categories"), 3);
-    assert_in_range(
-        number_of(shop, "SELECT max(n) FROM (SELECT count(*) AS n FROM products GROUP BY category_id) AS s"),
-        SCALE / 20, SCALE / 5);
-    assert_in_range(number_of(shop, "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY n)"
-                                    " FROM (SELECT count(*) AS n FROM products GROUP BY category_id) AS s"),
-                    5, 40);
-    assert_in_range(number_of(shop, "SELECT avg(length(description))::integer FROM products"), 300, 2000);
-    static const char *const scripts[] = {"[а-я]",   "[α-ω]", "[一-龥]", "[ぁ-ん]",
-                                          "[가-힣]", "[ا-ي]", "[अ-ह]",   "[ß-ÿ]"};
-    for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {
-        char text[128];
-        snprintf(text, sizeof text, "SELECT count(*) FROM products WHERE name COLLATE \"C.utf8\" ~ '%s'",
-                 scripts[i]);
-        assert_in_range(number_of(shop, text), SCALE / 40, SCALE);
-    }
-    /* Ids go on where the seed ended. */
-    execute(shop, "BEGIN");
-    assert_int_equal(
-        number_of(shop, "INSERT INTO products (category_id, sku, name, description, price_cents, stock)"
-                        " SELECT category_id, 'NEW', 'n', '', 1, 1 FROM products WHERE id = 1 RETURNING id"),
-        SCALE + 1);
-    execute(shop, "ROLLBACK");
-}
-
 TEST(the_schema_refuses_what_makes_no_sense)
 {
     static const struct {
