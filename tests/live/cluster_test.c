@@ -513,22 +513,6 @@ TEST(a_subscription_hears_what_is_published_at_any_node, P143)
     }
 }
 
-TEST(messages_are_published_at_each_master_in_its_turn)
-{
-    static struct call call;
-
-    start();
-    for (size_t i = 0; i < MASTERS; i++)
-        assert_true(stack_redis_do(&cluster.node[i], "CONFIG RESETSTAT"));
-    for (size_t i = 0; i < MASTERS; i++) {
-        call_send(&call, "PUBLISH", "news", "hello");
-        rig_wait_until(call.answered > 0);
-        assert_int_equal(call.type, REDIS_REPLY_INTEGER);
-    }
-    for (size_t i = 0; i < MASTERS; i++)
-        assert_int_equal(stack_redis_calls(&cluster.node[i], "publish"), 1);
-}
-
 /* ---- failovers ---- */
 
 static const char *url_of_node(size_t node)

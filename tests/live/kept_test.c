@@ -132,16 +132,6 @@ TEST(one_replica_that_stands_still_leaves_it_unknown_and_one_of_two_does_not, P1
     expect_kept();
 }
 
-TEST(without_wait_replicas_nothing_waits)
-{
-    uint64_t waits = stack_redis_calls(&master, "wait");
-    rig_start(master.url);
-    rig_wait_up();
-    expect_kept();
-    assert_int_equal(stack_redis_calls(&master, "wait") - waits, 0);
-    assert_int_equal(atomic_load(&rig.counters.connects), 1);
-}
-
 /* Or twenty of them would take twenty times wait_ms. */
 TEST(scripts_that_come_while_one_waits_share_the_next_wait)
 {
@@ -168,19 +158,6 @@ TEST(a_script_that_redis_had_forgotten_has_a_wait_of_its_own)
     tell(&master, "SCRIPT FLUSH");
     expect_kept();
     assert_int_equal(stack_redis_calls(&master, "wait") - waits, 2);
-}
-
-TEST(a_login_that_may_not_wait_is_told_so)
-{
-    static struct call call;
-    char url[128];
-    tell(&master, "ACL SETUSER narrow reset on >pw ~* &* +@all -wait");
-    snprintf(url, sizeof url, "redis://narrow:pw@127.0.0.1:%u?wait_replicas=1", (unsigned)master.port);
-    rig_start(url);
-    rig_wait_up();
-    invalidate(&call);
-    assert_int_equal(call.outcome, REDIS_REPLIED);
-    assert_memory_equal(call.text, "NOPERM", 6);
 }
 
 TEST(a_master_that_is_lost_before_it_has_waited_leaves_it_unknown, P136)

@@ -95,26 +95,6 @@ TEST(what_was_answered_is_answered_while_redis_is_away_and_not_after)
     assert_int_equal(stats_of_first().near_cleared, 2);
 }
 
-TEST(with_no_span_every_answer_is_a_load_as_it_is_without_memory)
-{
-    for (int i = 0; i < 2; i++) {
-        if (i == 0)
-            fleet.policy.outage_ms = 0;
-        else
-            fleet.config.near_bytes = 0;
-        fleet_open(1);
-        expect_row(0, "k", "k v1");
-        kill_redis();
-        for (unsigned load = 1; load <= 3; load++)
-            assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_LOAD);
-        fleet_close();
-        assert_true(stack_redis_restart(&redis));
-        outage_init();
-        fleet.config.redis_url = redis.url;
-    }
-    fleet_open(1);
-}
-
 static void note_unkept(void *context, const char *text, bool good)
 {
     if (!good && strstr(text, "near_bytes is 0") != NULL)
@@ -134,19 +114,6 @@ TEST(without_memory_for_it_the_log_says_so)
     fleet.policy.outage_ms = 0;
     fleet_add();
     assert_int_equal(said, 1);
-}
-
-TEST(another_span_counts_from_the_next_request_on)
-{
-    struct guard_policy policy;
-    fleet_open(1);
-    kill_redis();
-    expect_row(0, "k", "k v1");
-    expect_kept(0, "k", "k v1");
-    guard_kind_get(fleet.kinds[0], &policy);
-    policy.outage_ms = 0;
-    assert_int_equal(guard_kind_set(fleet.kinds[0], &policy, NULL), GUARD_OK);
-    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_LOAD);
 }
 
 /* ---- hung ---- */

@@ -78,18 +78,6 @@ static void assert_refused(long long answer)
 
 /* ---- permits ---- */
 
-TEST(so_many_are_out_at_a_time_and_no_more)
-{
-    assert_int_equal(acquire("t1", "A", 2), 1);
-    assert_int_equal(acquire("t2", "B", 2), 1);
-    assert_refused(acquire("t3", "C", 2));
-    assert_int_equal(number(asked("ZCARD {t}:p")), 2);
-    assert_int_equal(release("t1", "A", 2), 1);
-    told("p - C");
-    assert_int_equal(acquire("t4", "C", 2), 1);
-    assert_refused(acquire("t5", "A", 2));
-}
-
 TEST(every_key_has_a_ttl, P48)
 {
     assert_int_equal(acquire("t1", "A", 1), 1);

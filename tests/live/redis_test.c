@@ -401,22 +401,6 @@ TEST_WITH(what_a_hung_server_has_not_taken_is_unsent, NULL, resume_server)
     free(value);
 }
 
-TEST(a_killed_server_that_comes_back_is_found_again)
-{
-    static struct call waiting;
-
-    rig_start(server.url);
-    rig_wait_up();
-    stack_redis_kill(&server);
-    rig_wait_until(rig.state_count >= 2);
-    assert_int_equal(rig.states[1], GUARD_REDIS_DOWN);
-    call_send(&waiting, "PING");
-    assert_true(stack_redis_restart(&server));
-    rig_wait_until(waiting.answered > 0);
-    assert_int_equal(waiting.outcome, REDIS_REPLIED); /* it waited for the connection and was sent then */
-    assert_int_equal(rig.counters.connects, 2);
-}
-
 /* ---- the subscriber ---- */
 
 static void publish_until_heard(const char *payload)
@@ -514,35 +498,6 @@ TEST(a_channel_that_the_acl_forbids_is_denied)
     rig_wait_until(rig.state_count > 0);
     assert_int_equal(rig.states[0], GUARD_REDIS_DENIED);
     assert_non_null(strstr(rig.text, "SUBSCRIBE refused: NOPERM"));
-}
-
-TEST(a_permission_taken_away_while_up_shows_as_denied_until_it_is_given_back)
-{
-    static struct call call;
-    char url[96];
-
-    ask_server("ACL SETUSER fickle on >pw ~* &* +@all");
-    snprintf(url, sizeof url, "redis://fickle:pw@127.0.0.1:%u", (unsigned)server.port);
-    rig_start(url);
-    rig_wait_up();
-    ask_server("ACL SETUSER fickle -evalsha -eval");
-    for (int i = 0; i < 3; i++) {
-        call_renew(&call);
-        rig_wait_until(call.answered > 0);
-        assert_int_equal(call.type, REDIS_REPLY_ERROR);
-    }
-    assert_int_equal(rig.state_count, 2); /* told once */
-    assert_int_equal(rig.states[1], GUARD_REDIS_DENIED);
-    assert_non_null(strstr(rig.text, "NOPERM"));
-    assert_true(redis_is_up(rig.redis));
-    rig_expect_pong(); /* another command: it says nothing */
-    assert_int_equal(rig.state_count, 2);
-    ask_server("ACL SETUSER fickle +evalsha +eval");
-    rig_wait_until(rig.state_count > 2); /* nobody has to ask for that */
-    assert_int_equal(rig.states[2], GUARD_REDIS_UP);
-    assert_int_equal(rig.counters.connects, 1);
-    rig_finish();
-    ask_server("ACL DELUSER fickle");
 }
 
 /* A slip of whoever writes the ACL, and its correction: no connection has to end for it. */
@@ -813,20 +768,6 @@ TEST(closing_answers_what_waits_whatever_the_stage)
         assert_int_equal(call.answered, 1);
         rig_finish();
     }
-}
-
-TEST(a_closed_connection_refuses_commands)
-{
-    const char *argv[] = {"PING"};
-    const size_t argv_bytes[] = {4};
-
-    rig_start(server.url);
-    struct redis *redis = rig.redis;
-    redis_close(redis, rig_closed, NULL);
-    rig.redis = NULL;
-    assert_false(
-        redis_send(redis, 1, argv, argv_bytes, call_replied, NULL)); /* it lives until the next turn */
-    assert_false(redis_is_up(redis));
 }
 
 /* ---- slow DNS ---- */

@@ -200,22 +200,6 @@ TEST(with_fence_role_hits_go_on_while_all_writes_pause)
     tell(&server, "CLIENT UNPAUSE");
 }
 
-/* What its price is: ROLE says nothing of replicas that are missing. */
-TEST(with_fence_role_a_master_without_its_replicas_goes_on_answering)
-{
-    char url[96];
-
-    snprintf(url, sizeof url, "redis://127.0.0.1:%u?fence=role", (unsigned)server.port);
-    rig_start(url);
-    rig_wait_up();
-    tell(&server, "CONFIG SET min-replicas-to-write 1");
-    uint64_t roles = stack_redis_calls(&server, "role");
-    rig_wait_until(stack_redis_calls(&server, "role") - roles >= 2);
-    read_as("old");
-    assert_int_equal(rig.state_count, 1);
-    tell(&server, "CONFIG SET min-replicas-to-write 0");
-}
-
 /* ---- logins that may not ask all ---- */
 
 static void start_as(const char *denied, const char *too)
@@ -250,36 +234,6 @@ TEST(a_login_without_getex_notices_that_replicas_leave_and_come_back, P86)
     uint64_t roles = stack_redis_calls(&server, "role");
     read_as("old");
     assert_int_equal(stack_redis_calls(&server, "role") - roles, 1);
-}
-
-TEST(a_getex_that_is_forbidden_while_up_is_done_without)
-{
-    static struct call call;
-    start_as("-wait", "-wait");
-    read_as("old");
-    tell(&server, "ACL SETUSER narrow -getex");
-    read_k(&call);
-    assert_memory_equal(call.text, "NOPERM", 6);
-    read_as("old");
-    assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_UP);
-}
-
-TEST(a_login_without_getex_and_role_reads_nothing)
-{
-    start_as("-getex", "-role");
-    assert_non_null(strstr(rig.text, "GETEX and ROLE are refused"));
-    assert_false(redis_may_look_up(rig.redis, "k", 1));
-    rig_expect_pong();
-}
-
-TEST(a_role_that_is_forbidden_while_up_shuts_the_fence)
-{
-    static struct call call;
-    start_as("-getex", "-wait");
-    tell(&server, "ACL SETUSER narrow -role");
-    read_k(&call);
-    assert_int_equal(call.outcome, REDIS_UNKNOWN);
-    assert_false(redis_may_look_up(rig.redis, "k", 1));
 }
 
 TEST(a_login_without_info_is_told_what_it_lacks)

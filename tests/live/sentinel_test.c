@@ -639,26 +639,4 @@ TEST(a_master_that_was_stopped_and_goes_on_shows_nothing_old, P134)
     end_passage("stopped", &passage, false);
 }
 
-TEST(when_all_sentinels_and_then_the_master_have_died_it_recovers_with_them, P135)
-{
-    size_t master = stack_sentinel_master(&fleet);
-    start_watching(fleet.url);
-    for (size_t i = 0; i < STACK_SENTINELS; i++)
-        stack_redis_kill(&fleet.sentinel[i]);
-    wait_told("up; not confirmed: no Sentinel answers");
-    rig_expect_pong(); /* nothing has happened to it */
-    stack_redis_kill(&fleet.node[master]);
-    rig_wait_until(!redis_is_up(rig.redis));
-    assert_true(stack_redis_restart(&fleet.node[master]));
-    wait_told("not confirmed: no Sentinel answers; 127.0.0.1:");
-    for (size_t i = 0; i < STACK_SENTINELS; i++)
-        assert_true(stack_redis_restart(&fleet.sentinel[i]));
-    rig_wait_until(stack_sentinel_master(&fleet) != STACK_SENTINEL_NOBODY);
-    const uint64_t since_ns = uv_hrtime();
-    rig_wait_up();
-    assert_in_range(elapsed_ms(since_ns), 0, 3000 + STILL_MS);
-    finish_watching();
-    assert_true(is_settled());
-}
-
 TEST_GROUP(.up = start_fleet, .down = stop_fleet, .before = rig_forget, .end = rig_finish);

@@ -229,30 +229,6 @@ TEST(a_tag_that_cannot_be_read_spoils_no_entry_of_the_same_turn_that_does_not_ha
     }
 }
 
-/* They become stale on every master, each at the word of that of the tags. */
-TEST(an_expired_tag_makes_its_entries_on_every_master_stale, P154)
-{
-    char key[KEY_BYTES];
-    struct guard_invalidated result;
-    fleet.policy.stale_ms = 60000;
-    open_tagged();
-    for (unsigned i = 0; i < KEYS; i++) {
-        snprintf(key, sizeof key, "t%u", i);
-        expect_key(0, key, 1, GUARD_FROM_LOAD);
-    }
-    atomic_store(&fleet.source.verdict, SOURCE_FAIL);
-    assert_int_equal(guard_expire_wait(fleet.guards[0], TAG_CHANGE("all", 0), &result), GUARD_OK);
-    for (unsigned i = 0; i < KEYS; i++) {
-        snprintf(key, sizeof key, "t%u", i);
-        expect_key(0, key, 1, GUARD_FROM_STALE);
-    }
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("all", 0), &result), GUARD_OK);
-    for (unsigned i = 0; i < KEYS; i++) {
-        snprintf(key, sizeof key, "t%u", i);
-        expect(0, key, GUARD_FAILED);
-    }
-}
-
 /* ---- one is away ---- */
 
 static bool is_told_away(size_t i)

@@ -160,20 +160,6 @@ static bool is_same(struct tags_clock a, struct tags_clock b)
 
 /* ---- the clock ---- */
 
-TEST(the_clock_begins_with_an_era_and_stands_until_something_is_invalidated)
-{
-    struct tags_clock first = read_clock();
-    assert_int_equal(first.count, 1);
-    assert_true(is_same(read_clock(), first));
-    assert_true(is_same(clock_at(CLOCK), first));
-    assert_int_equal(invalidate(0), 0);
-    struct tags_clock next = read_clock();
-    assert_true(next.era == first.era && next.count > first.count);
-    assert_true(is_same(clock_at(tag_name(0)), next));
-    assert_int_equal(invalidate(0), 1);
-    assert_true(read_clock().count > next.count);
-}
-
 TEST(a_lost_clock_begins_another_era, P75)
 {
     struct tags_clock first = read_clock();
@@ -414,17 +400,6 @@ TEST(without_memory_a_leap_is_another_era)
 
 /* ---- keeping ---- */
 
-TEST(an_entry_is_good_unless_a_tag_was_invalidated_since_it_was_born)
-{
-    struct tags_clock born = read_clock();
-    assert_true(keep(born, TAGS));
-    invalidate(TAGS - 1);
-    assert_false(keep(born, TAGS));
-    assert_true(keep(born, TAGS - 1));
-    assert_true(keep(read_clock(), TAGS));
-    assert_false(keep(born, TAGS));
-}
-
 TEST(a_lost_epoch_is_the_present_clock, P75)
 {
     struct tags_clock born = read_clock();
@@ -469,19 +444,6 @@ TEST(what_was_good_when_its_tag_was_expired_is_stale_since_then_and_what_was_not
     let_pass(PAST_MS);
     assert_in_range(age_of(born, 1), PAST_MS, PAST_MS + SLACK_MS);
     assert_true(keep(read_clock(), 1));
-}
-
-TEST(a_later_invalidation_wins_and_a_later_expiry_begins_anew)
-{
-    struct tags_clock born = read_clock();
-    assert_true(keep(born, 1));
-    expire(0);
-    invalidate(0);
-    assert_int_equal(age_of(born, 1), GONE);
-    struct tags_clock since = read_clock();
-    expire(0);
-    assert_int_equal(age_of(born, 1), GONE);
-    assert_in_range(age_of(since, 1), 0, SLACK_MS);
 }
 
 TEST(of_several_expiries_the_first_counts_that_an_entry_is_older_than)
