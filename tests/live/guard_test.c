@@ -457,15 +457,6 @@ TEST(databases_do_not_see_each_other)
     assert_int_equal(listeners(5), 1);
 }
 
-TEST(the_unix_socket_of_redis_will_do)
-{
-    fleet_add();
-    fleet.config.redis_url = rig_redis.socket_url;
-    fleet_open(2);
-    expect_row(0, "k", "k v1");
-    assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_CACHE);
-}
-
 /* ---- threads ---- */
 
 struct caller {
@@ -720,17 +711,6 @@ TEST(a_wrong_policy_is_refused_by_name)
     assert_non_null(strstr(error.text, "redis_limit_ms"));
     assert_null(kind);
     assert_int_equal(guard_kind_add(fleet.guards[0], NULL, &kind, &error), GUARD_INVALID);
-}
-
-TEST(outcomes_have_names)
-{
-    assert_string_equal(guard_status_name(GUARD_OK), "ok");
-    assert_string_equal(guard_status_name(GUARD_NO_MEMORY), "no_memory");
-    assert_string_equal(guard_source_name(GUARD_FROM_FLEET), "fleet");
-    assert_string_equal(guard_failure_name(GUARD_FAILURE_INTERNAL), "internal");
-    assert_string_equal(guard_status_name((enum guard_status)99), "?");
-    assert_string_equal(guard_source_name((enum guard_source)99), "?");
-    assert_string_equal(guard_failure_name((enum guard_failure)99), "?");
 }
 
 /* ---- calls that block, where nobody may wait ---- */

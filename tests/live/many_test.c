@@ -80,7 +80,7 @@ static void many_answered(void *context, const struct guard_result *results)
     atomic_fetch_add(&ask->answers, 1);
 }
 
-static enum guard_status many_try(size_t i, struct many_ask *ask, const struct keys *keys)
+static void many_start(size_t i, struct many_ask *ask, const struct keys *keys)
 {
     const struct guard_request request = {.kind = fleet.kinds[i],
                                           .keys = keys->list,
@@ -90,17 +90,7 @@ static enum guard_status many_try(size_t i, struct many_ask *ask, const struct k
     memset(ask, 0, sizeof *ask);
     ask->count = keys->count;
     atomic_fetch_add(&fleet.accepted[i], (unsigned)keys->count);
-    enum guard_status status = guard_get(fleet.guards[i], &request, NULL, &ask->ticket);
-    if (status != GUARD_OK)
-        atomic_fetch_sub(&fleet.accepted[i], (unsigned)keys->count);
-    if (status == GUARD_SHED)
-        atomic_fetch_add(&fleet.shed[i], (unsigned)keys->count);
-    return status;
-}
-
-static void many_start(size_t i, struct many_ask *ask, const struct keys *keys)
-{
-    assert_int_equal(many_try(i, ask, keys), GUARD_OK);
+    assert_int_equal(guard_get(fleet.guards[i], &request, NULL, &ask->ticket), GUARD_OK);
     assert_true(ask->ticket != 0);
 }
 
@@ -182,36 +172,6 @@ TEST(fifty_cold_keys_are_one_batch_and_three_round_trips_and_warm_ones_are_one)
 }
 
 /* ---- outcomes by key ---- */
-
-TEST(what_cannot_be_asked_is_refused_whole, P144)
-{
-    struct keys keys;
-    struct many_ask ask;
-    struct guard_policy policy;
-    struct guard_kind *kind = NULL;
-    struct guard_error error = {.text = ""};
-    many_init();
-    fleet.config.max_waiters = 10;
-    fleet_open(1);
-    keys_of(&keys, 0, 10);
-    keys.count = 0;
-    assert_int_equal(many_try(0, &ask, &keys), GUARD_INVALID);
-    keys.count = GUARD_MANY_MAX + 1;
-    assert_int_equal(many_try(0, &ask, &keys), GUARD_INVALID);
-    keys.count = 10;
-    keys.list[9] = "";
-    assert_int_equal(many_try(0, &ask, &keys), GUARD_INVALID);
-    keys.list[9] = keys.text[9];
-    assert_int_equal(guard_get(fleet.guards[0], NULL, NULL, NULL), GUARD_INVALID);
-    assert_int_equal(guard_get_wait(fleet.guards[0], NULL, NULL), GUARD_INVALID);
-    get_rows(0, &keys); /* as many as may wait */
-    keys_of(&keys, 0, 11);
-    assert_int_equal(many_try(0, &ask, &keys), GUARD_SHED);
-    policy = fleet.policy;
-    policy.batch_max = 0;
-    assert_int_equal(guard_kind_add(fleet.guards[0], &policy, &kind, &error), GUARD_INVALID);
-    assert_non_null(strstr(error.text, "batch_max is 0"));
-}
 
 TEST(the_blocking_form_answers_from_near_what_is_near, P144)
 {

@@ -14,8 +14,6 @@ static struct {
     atomic_uint queries, most_keys;
     atomic_bool away;                     /* it cannot be reached */
     const char *poison;                   /* a query with this key is refused; NULL: none */
-    const char *left_out;                 /* this one is not finished */
-    const char *twice;                    /* this one is, two times */
     _Atomic(struct guard_load *) earlier; /* of a load that is over */
     atomic_bool names_earlier;            /* finishes that, too */
 } merged;
@@ -55,15 +53,6 @@ static bool has_key(struct guard_load *const *loads, size_t count, const char *k
     return i < count;
 }
 
-static void answer_one(struct source *source, struct guard_load *load, unsigned version)
-{
-    if (is_key(load, merged.left_out))
-        return;
-    if (is_key(load, merged.twice))
-        guard_load_absent(load);
-    source_row(source, load, version);
-}
-
 static void answer(struct source *source, struct guard_load *const *loads, size_t count)
 {
     bool refused = has_key(loads, count, merged.poison), away = atomic_load(&merged.away);
@@ -74,7 +63,7 @@ static void answer(struct source *source, struct guard_load *const *loads, size_
         if (refused || away)
             guard_load_fail(loads[i], away ? GUARD_FAILURE_UNAVAILABLE : GUARD_FAILURE_REJECTED);
         else
-            answer_one(source, loads[i], version);
+            source_row(source, loads[i], version);
     }
 }
 
@@ -193,21 +182,6 @@ TEST(a_source_that_is_away_is_asked_once_for_all, P94)
     assert_int_equal(let_go(16), 1);
     for (size_t i = 0; i < 16; i++)
         assert_int_equal(asks[i].result.failure, GUARD_FAILURE_UNAVAILABLE);
-}
-
-TEST(a_batch_loader_is_named_with_the_keys_that_it_forgets_or_answers_twice, P94)
-{
-    merged.left_out = keys[3];
-    merged.twice = keys[4];
-    fleet_open(1);
-    queue_up(8);
-    assert_int_equal(let_go(8), 1);
-    assert_int_equal(asks[3].result.failure, GUARD_FAILURE_INTERNAL);
-    assert_int_equal(asks[4].result.status, GUARD_ABSENT);
-    expect_rows(0, 3);
-    expect_rows(5, 8);
-    assert_said("the loader of \"key:3\" returned without finishing the load, which fails");
-    assert_said("the loader of \"key:4\" finished the load a second time; its first verdict stands");
 }
 
 TEST(what_a_batch_loader_answers_that_it_was_not_asked_for_is_told_and_changes_nothing, P94)

@@ -59,35 +59,6 @@ TEST(a_request_is_answered_by_the_call_if_all_its_keys_are_near, P144)
     }
 }
 
-static enum guard_source inner_source;
-
-/* "outer" is made of "k"; that is a row. */
-static void load_outer(struct guard_load *load, void *context)
-{
-    struct guard_result inner;
-    if (strcmp(guard_load_key(load), "outer") != 0) {
-        source_load(load, context);
-        return;
-    }
-    guard_load_get(load, &(struct guard_request){.kind = fleet.kinds[0], .key = "k"}, &inner);
-    atomic_fetch_add(&fleet.accepted[0], 1); /* a get like any other */
-    atomic_fetch_add(&fleet.answered, 1);
-    inner_source = inner.source;
-    guard_load_done(load, inner.value->body, inner.value->body_bytes, NULL);
-    guard_value_unref(&inner.value);
-}
-
-/* What a near value may be too old for would be stored for everybody. */
-TEST(a_loader_is_not_answered_from_near)
-{
-    near_init();
-    fleet.policy.loader = load_outer;
-    fleet_open(1);
-    bring_near(0, "k", "k v1");
-    expect_row(0, "outer", "k v1");
-    assert_int_equal(inner_source, GUARD_FROM_CACHE);
-}
-
 TEST(another_process_hears_of_it, P45)
 {
     struct guard_invalidated invalidated;
@@ -139,16 +110,6 @@ TEST(another_master_empties_it, P85)
     rig_do("REPLICAOF NO ONE");
     stack_redis_stop(&next);
     unlink(name);
-}
-
-TEST(a_draining_guard_does_not_answer_from_it)
-{
-    struct guard_result result;
-    near_init();
-    fleet_open(1);
-    bring_near(0, "k", "k v1");
-    guard_drain(fleet.guards[0]);
-    assert_int_equal(now_of(0, "k", &result), GUARD_CLOSING);
 }
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

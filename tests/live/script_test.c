@@ -499,28 +499,6 @@ TEST(a_lease_that_lasts_too_long_is_cut_to_its_own_length, P1)
     }
 }
 
-TEST(a_failure_that_lasts_too_long_is_cut_to_its_own_length)
-{
-    for (int ours = 0; ours <= 1; ours++) {
-        for (int persists = 0; persists <= 1; persists++) {
-            if (ours)
-                put_failure(&k);
-            else
-                must("SET %s %s", k.failure, "of somebody else");
-            if (persists)
-                must("PERSIST %s", k.failure);
-            else
-                must("PEXPIRE %s 3600000", k.failure);
-            const struct acquired got = acquire(&k, (struct ask){.token = &asker});
-            assert_string_equal(got.kind, "E");
-            assert_string_equal(got.word, ours ? "unavailable" : "of somebody else");
-            assert_ttl(got.ttl_ms, ours ? FAILURE_MS : MAX_LEASE_MS);
-            assert_ttl(pttl(k.failure), ours ? FAILURE_MS : MAX_LEASE_MS);
-            must("DEL %s", k.failure);
-        }
-    }
-}
-
 /* ---- odd data ---- */
 
 TEST(what_is_not_an_envelope_counts_as_missing_and_is_overwritten)
@@ -610,25 +588,6 @@ TEST(no_script_raises_whatever_stands_under_our_keys)
                 fail_msg("%s", reply->str);
             freeReplyObject(reply);
         }
-    }
-}
-
-TEST(keys_of_another_type_count_as_missing_and_are_overwritten)
-{
-    unsigned seed = 1;
-    for (unsigned kind = 0; kind < 5; kind++) {
-        put_odd(k.value, kind, &seed);
-        put_odd(k.lease, kind, &seed);
-        put_odd(k.failure, kind, &seed);
-        assert_acquire(&k, (struct ask){.token = &a}, "L");
-        assert_ttl(pttl(k.lease), LEASE_MS);
-        assert_int_equal(release(&k, &a, "failed", "unavailable"), 1);
-        assert_ttl(pttl(k.failure), FAILURE_MS);
-        must("DEL %s", k.failure);
-        assert_acquire(&k, (struct ask){.token = &a}, "L");
-        assert_int_equal(fill(&k, &a, "filled"), 1);
-        assert_ttl(pttl(k.value), PX_MS);
-        assert_int_equal(invalidate(&k, "gone"), 1);
     }
 }
 
@@ -732,20 +691,6 @@ TEST(acquire_answers_nothing_where_it_may_not_write, P84)
         assert_unchanged(&k, &before);
         must(no_master->ends);
     }
-}
-
-/* Those of another type under a key that the fence looks at are none of its business. */
-TEST(what_stands_under_the_other_keys_does_not_shut_the_fence)
-{
-    put_value(&k, &filler, PX_MS);
-    must("RPUSH %s x", k.lease);
-    must("RPUSH %s x", k.failure);
-    assert_acquire(&k, (struct ask){.token = &asker}, "H");
-    must("DEL %s", k.lease);
-    put_failure(&k);
-    assert_acquire(&k, (struct ask){.token = &asker}, "H");
-    must("SET %s %s PX %d", k.lease, asker.text, LEASE_MS);
-    assert_acquire(&k, (struct ask){.token = &filler}, "H");
 }
 
 TEST(only_the_master_says_that_a_value_is_stored_already, P84)

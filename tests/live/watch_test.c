@@ -218,43 +218,6 @@ TEST(a_kind_keeps_its_numbers_when_its_policy_changes, P160)
     assert_int_equal(answers_of_kind(fleet.kinds[0]), 0);
 }
 
-static atomic_bool asking;
-
-static void *ask_on(void *context)
-{
-    (void)context;
-    for (unsigned i = 0; atomic_load(&asking); i++) {
-        char key[16];
-        snprintf(key, sizeof key, "k%u", i % 100);
-        struct guard_result result = get_of(0, key);
-        guard_value_unref(&result.value);
-    }
-    return NULL;
-}
-
-/* As many as a guard can have; a refused one leaves the others alone. */
-TEST(kinds_may_be_added_while_others_are_asked_for)
-{
-    pthread_t thread;
-    struct guard_error error;
-    struct guard_kind *kind = NULL;
-    watch_init();
-    fleet_open(1);
-    atomic_store(&asking, true);
-    assert_int_equal(pthread_create(&thread, NULL, ask_on, NULL), 0);
-    for (int i = 1; i < GUARD_KINDS_MAX; i++) {
-        char key[16];
-        kind = add_kind(NULL);
-        snprintf(key, sizeof key, "of%d", i);
-        get_of_kind(kind, key);
-    }
-    assert_int_equal(guard_kind_add(fleet.guards[0], &fleet.policy, &kind, &error), GUARD_INVALID);
-    assert_non_null(strstr(error.text, "64 kinds"));
-    atomic_store(&asking, false);
-    pthread_join(thread, NULL);
-    assert_int_equal(answers_of_kind(kind), 1);
-}
-
 /* ---- events ---- */
 
 static struct noted {
