@@ -316,21 +316,6 @@ TEST(a_cancelled_waiter_is_told_so_once_and_leaves_its_place, P118)
     assert_given(&next.result.hold);
 }
 
-TEST(a_request_that_is_cancelled_at_once_is_still_answered_once)
-{
-    struct guard_locks *locks = locks_open();
-    const char *name = "catalog";
-    for (int i = 0; i < 100; i++) {
-        static struct taking taking;
-        take_start(locks, &taking, exclusive(&name));
-        guard_lock_cancel(locks, taking.ticket);
-        WAIT_UNTIL(atomic_load(&taking.answers) == 1);
-        if (taking.result.hold != NULL)
-            assert_given(&taking.result.hold);
-    }
-    WAIT_UNTIL(view_of(locks, name).holder_count + view_of(locks, name).waiter_count == 0);
-}
-
 /* ---- several names ---- */
 
 TEST(several_names_are_granted_all_or_none, P117)
@@ -353,41 +338,6 @@ TEST(several_names_are_granted_all_or_none, P117)
     assert_given(&waiter.result.hold);
     for (size_t i = 0; i < 2; i++)
         WAIT_UNTIL(view_of(one, BOTH[i]).holder_count == 0);
-}
-
-struct mover {
-    struct guard_locks *locks;
-    const char *names[2];
-    unsigned moved;
-};
-
-enum { MOVES = 20 };
-
-static void *move_often(void *context)
-{
-    struct mover *mover = context;
-    struct guard_lock_request request = exclusive(mover->names);
-    request.count = 2;
-    for (int i = 0; i < MOVES; i++) {
-        struct guard_lock_result result;
-        if (guard_lock_wait(mover->locks, &request, &result, NULL) == GUARD_LOCK_OK &&
-            guard_unlock_wait(&result.hold) == GUARD_LOCK_OK)
-            mover->moved++;
-    }
-    return NULL;
-}
-
-/* Were they taken in the order in which they are named, both would soon wait for ever. */
-TEST(names_in_opposite_orders_do_not_block_each_other, P117)
-{
-    struct mover movers[] = {{locks_open(), {"a", "b"}, 0}, {locks_open(), {"b", "a"}, 0}};
-    pthread_t threads[2];
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, move_often, &movers[i]), 0);
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-    assert_int_equal(movers[0].moved, MOVES);
-    assert_int_equal(movers[1].moved, MOVES);
 }
 
 /* ---- contenders ---- */

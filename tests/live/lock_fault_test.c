@@ -225,18 +225,6 @@ TEST(a_request_that_redis_does_not_answer_is_unreachable_not_busy, P118)
     WAIT_UNTIL(view_of(locks, name).holder_count == 0); /* what runs late takes nothing */
 }
 
-TEST(a_look_without_redis_says_why)
-{
-    struct guard_lock_view view;
-    struct guard_error error = {.text = ""};
-    use_proxy();
-    struct guard_locks *locks = locks_open();
-    proxy_set(proxy, 0, PROXY_RESET, 0);
-    WAIT_UNTIL(!lock_stats_of(locks).is_up);
-    assert_int_equal(guard_lock_look(locks, "catalog", &view, &error), GUARD_LOCK_UNREACHABLE);
-    assert_non_null(strstr(error.text, "127.0.0.1"));
-}
-
 TEST(a_redis_that_comes_back_empty_is_told_by_the_renewal, P111, P119)
 {
     const char *name = "catalog";

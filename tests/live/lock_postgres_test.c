@@ -237,20 +237,6 @@ TEST(a_ninth_claim_stands_in_line_in_its_process)
     assert_int_equal(side->downs, 0);
 }
 
-TEST(a_look_works_while_all_sessions_are_in_use)
-{
-    struct rig_side *side = open_side(0, server.url);
-    char name[16];
-    for (size_t i = 0; i < 8; i++) {
-        snprintf(name, sizeof name, "full%zu", i);
-        claim_acquire(claim_of(i, side, GUARD_LOCK_FAIR, name));
-    }
-    assert_true(side_look(side, "full3"));
-    assert_int_equal(side->view.holder_count, 1);
-    assert_true(side_look(side, "full8"));
-    assert_int_equal(side->view.holder_count, 0);
-}
-
 /* ---- who dies, and who stands still ---- */
 
 /* A process that takes a lock, says "line" when it stands in line and "held" when it holds, and renews. */
@@ -291,40 +277,6 @@ TEST(the_lock_of_a_killed_process_is_granted_at_once)
     claim_acquire(next);
     assert_in_range(clock_now_us() - before_us, 0, LONG_MS * 1000 / 2);
     expect_given(next);
-}
-
-/* True: the server saw by itself that the waiter had gone, before anybody gave back. */
-static bool kill_waiter(struct rig_claim *holder, struct rig_claim *next)
-{
-    claim_acquire(holder);
-    struct rig_child dead = start_child("waiter", LONG_MS);
-    child_expect(&dead, "line");
-    wait_for_number(waiting_locks, 1);
-    claim_queue(next);
-    wait_for_number(waiting_locks, 2);
-    child_end(&dead);
-    bool seen = becomes(waiting_locks, 1, LONG_MS / 3, rig_pause_ms);
-    expect_given(holder);
-    claim_acquire(next);
-    expect_given(next);
-    return seen;
-}
-
-/* Once in some hundred runs a busy PostgreSQL does not look whether its client is there (client_connection_check_interval),
- * and sees it when it grants. */
-TEST(a_killed_waiter_blocks_nobody)
-{
-    enum { RUNS = 3 };
-    struct rig_claim *holder = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "waiter");
-    struct rig_claim *next = claim_of(1, open_side(1, server.url), GUARD_LOCK_FAIR, "waiter");
-    unsigned runs = 1;
-    while (!kill_waiter(holder, next)) {
-        print_message("run %u: the server did not see it for %d ms\n", runs, LONG_MS / 3);
-        print_locks();
-        assert_true(runs++ < RUNS);
-        claim_new_token(holder);
-        claim_new_token(next);
-    }
 }
 
 TEST(the_server_ends_the_lease_of_a_stopped_process, P125)
@@ -438,23 +390,6 @@ TEST(a_holder_outlives_a_server_that_hangs_for_less_than_its_lease)
     give_at_last(holder);
 }
 
-TEST(a_lock_that_is_given_back_while_the_server_hangs_is_free_when_it_goes_on)
-{
-    struct rig_side *side = open_prompt_side(0, server.url);
-    struct rig_claim *holder = claim_of(0, side, GUARD_LOCK_FAIR, "doubt");
-    struct rig_claim *waiter = claim_of(1, side, GUARD_LOCK_FAIR, "doubt");
-    claim_acquire(holder);
-    claim_queue(waiter);
-    stack_postgres_pause(&server);
-    assert_int_equal(claim_do(holder, LOCK_RENEW), LOCK_UNANSWERED);
-    assert_int_equal(claim_do(holder, LOCK_GIVE), LOCK_UNANSWERED);
-    assert_contains(claim_why(holder, LOCK_GIVE), "no answer within 200 ms");
-    stack_postgres_resume(&server);
-    rig_wait_until(waiter->told > 0);
-    claim_acquire(waiter);
-    give_at_last(waiter);
-}
-
 /* Nothing of the loop runs meanwhile; then the limit is over, and what the server has answered lies in the socket. */
 static void stand_still_until(const char *statement, uint64_t wanted)
 {
@@ -488,20 +423,6 @@ TEST(what_was_answered_while_the_process_stood_still_is_heard_before_its_limit, 
     assert_int_equal(number_of("SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'rig:%'"),
                      backend);
     assert_int_equal(side->downs, 0);
-}
-
-TEST(nothing_is_granted_while_the_server_hangs)
-{
-    stack_postgres_pause(&server);
-    struct rig_side *side = open_prompt_side(0, server.url);
-    struct rig_claim *claim = claim_of(0, side, GUARD_LOCK_FAIR, "login");
-    assert_int_equal(claim_do(claim, LOCK_TAKE), LOCK_UNSENT);
-    assert_contains(claim_why(claim, LOCK_TAKE), "no login within 1000 ms");
-    assert_false(side->is_up);
-    stack_postgres_resume(&server);
-    rig_wait_until(side->is_up);
-    claim_acquire(claim);
-    give_at_last(claim);
 }
 
 TEST(a_standby_grants_nothing)

@@ -152,7 +152,7 @@ static bool before_each(void)
 {
     side_count = claim_count = 0;
     rig_start();
-    descriptors_of_no_side = rig_count_descriptors();
+    descriptors_of_no_side = count_descriptors();
     return true;
 }
 
@@ -162,7 +162,7 @@ static bool after_each(void)
     for (size_t i = 0; i < rig.side_count; i++)
         side_close(rig.sides[i]);
     for (uint64_t end_us = clock_after_ms(RIG_WAIT_MS);
-         rig_count_descriptors() > descriptors_of_no_side && clock_us() < end_us;)
+         count_descriptors() > descriptors_of_no_side && clock_us() < end_us;)
         clock_pause_ms(1);
     rig_finish();
     return true;
@@ -176,15 +176,6 @@ static char *proxy_url(void)
 }
 
 /* ---- granting, waiting, giving back ---- */
-
-TEST(a_grant_that_is_asked_for_again_is_the_same)
-{
-    struct rig_side *one = join_calmly();
-    struct rig_claim *claim = writer_of(one, "again");
-    uint64_t fence = expect_granted(claim);
-    assert_true(expect_granted(claim) == fence);
-    wait_for_line(one, "again", 1, 0);
-}
 
 TEST(a_turn_that_is_not_taken_up_can_be_given_back)
 {
@@ -490,30 +481,6 @@ TEST(closing_waits_for_no_server)
     claim_send(asked, LOCK_TAKE);
     expect_closed_in_time(one);
     proxy_set(proxy, 0, PROXY_NONE, 0);
-}
-
-/* As if it hung: it is not waited for at all. */
-TEST(what_is_left_of_a_session_ends_by_itself)
-{
-    struct rig_side *one = join_calmly(), *two = join_calmly();
-    struct rig_claim *held = writer_of(one, "left"), *asked = writer_of(one, "left"),
-                     *next = writer_of(two, "left");
-    expect_granted(held);
-    claim_send(asked, LOCK_TAKE);
-    one->config.connect_limit_ms = 0;
-    side_close(one);
-    rig_wait_until(claim_do(next, LOCK_TAKE) != LOCK_REFUSED || next->told > 0);
-    expect_granted(next);
-}
-
-TEST(closing_does_not_wait_until_it_is_up)
-{
-    struct rig_side *one = join_away("127.0.0.1:1", CALM_MS);
-    struct rig_claim *claim = writer_of(one, "nobody");
-    expect(claim, LOCK_TAKE, LOCK_UNSENT);
-    expect(claim, LOCK_GIVE, LOCK_NOT_HELD);
-    assert_false(one->is_up);
-    expect_closed_in_time(one);
 }
 
 /* ---- what cannot be ---- */
