@@ -233,18 +233,6 @@ TEST(a_database_without_the_schema_is_not_ready_until_it_has_it)
     assert_true(becomes_ready(&service, false));
 }
 
-TEST(a_policy_that_the_guard_refuses_is_reported)
-{
-    struct guard_error error = {0};
-    struct catalog *catalog = NULL;
-    open_service(&service, "postgres", defaults);
-    struct settings wrong = service.settings;
-    wrong.policy.jitter_percent = 100;
-    assert_false(catalog_open(&wrong, service.guard, &catalog, &error));
-    assert_null(catalog);
-    assert_non_null(strstr(error.text, "jitter_percent"));
-}
-
 static bool start(void)
 {
     return stack_redis_start(&redis, NULL) && stack_postgres_start_seeded(&postgres, 60, SCALE);

@@ -9,10 +9,8 @@
 #include "tests/support/sample.h"
 #include "tests/support/test.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { SAID_BYTES = 65536, COMMAND_BYTES = 2048 };
@@ -134,16 +132,6 @@ TEST(foreign_texts_stay_texts)
     expect_line("summary 4 columns %s, local, fleet", nasty);
     expect_line("summary says %s", nasty);
     expect_line("summary tags blockquote h3 li p strong table tbody td th thead tr ul");
-}
-
-TEST(a_report_of_nothing_can_be_written_as_anything)
-{
-    snprintf(report.title, sizeof report.title, "nothing");
-    write_all();
-    run("/usr/bin/python3 -c 'import sys, xml.etree.ElementTree as e; e.parse(sys.argv[1])' "
-        "'%s/report.junit.xml' "
-        "2>&1",
-        folder);
 }
 
 TEST(a_file_is_there_as_a_whole_or_not_at_all)

@@ -330,43 +330,6 @@ TEST(everything_that_can_become_of_a_request_has_its_outcome)
     }
 }
 
-/* Of a connection only the request that it was opened for tells how long that took. */
-TEST(the_first_request_of_a_connection_has_the_time_it_took)
-{
-    size_t new_count = 0;
-    burst_of(100, "/ok");
-    work.round_count = 3;
-    run_all();
-    for (size_t i = 0; i < 300; i++) {
-        const struct record *record = &run.records.at[i];
-        new_count += record->connect_us > 0;
-        assert_true((record->connect_us > 0) == (i < 100));
-        assert_in_range(record->received_bytes, record->body_bytes + 20, record->body_bytes + 400);
-    }
-    assert_int_equal(new_count, 100);
-    assert_int_equal(run.records.sample_count, 0);
-}
-
-TEST(keys_versions_and_caches_stand_in_the_records)
-{
-    const enum record_cache caches[] = {RECORD_CACHE_HIT, RECORD_CACHE_MISS, RECORD_CACHE_COLLAPSED};
-    burst_of(100, "/key/{each:0-999}");
-    work.round_count = 10;
-    work.version_after = "\"version\":";
-    run_all();
-    for (size_t i = 0; i < 1000; i++) {
-        assert_int_equal(run.records.at[i].version, run.records.at[i].key + 1);
-        assert_int_equal(atomic_load(&server.seen->keys[i]), 1);
-        assert_int_equal(run.records.at[i].cache, RECORD_CACHE_NONE);
-    }
-    burst_of(90, "/cache/test+hit+ttl=5");
-    assert_true(work_url_add(&work, "/cache/test+fwd=miss", run.why));
-    assert_true(work_url_add(&work, "/cache/test+fwd=miss+collapsed", run.why));
-    run_all();
-    for (size_t i = 0; i < run.records.count; i++)
-        assert_int_equal(run.records.at[i].cache, caches[run.records.at[i].url]);
-}
-
 TEST(as_many_hang_up_as_were_told_to)
 {
     burst_of(200, "/hang");
@@ -382,16 +345,6 @@ TEST(as_many_hang_up_as_were_told_to)
         if (record->outcome == RECORD_LEFT)
             assert_true(record->end_us >= record->sent_us + 50000);
     }
-}
-
-TEST(connections_come_from_several_addresses_in_turn)
-{
-    burst_of(100, "/ok");
-    work.source_count = 5;
-    run_all();
-    assert_int_equal(count_outcome(RECORD_ANSWERED), 100);
-    for (int i = 1; i <= 5; i++)
-        assert_int_equal(atomic_load(&server.seen->sources[i]), 20 + (i == 1)); /* and the probe */
 }
 
 TEST_GROUP(.up = start_server, .down = stop_server, .after = clear_run);

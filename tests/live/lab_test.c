@@ -99,12 +99,6 @@ TEST(a_lock_without_a_fence_takes_the_late_write_of_a_paused_holder)
     assert_string_equal(cell.verdict, "1 lost update");
 }
 
-TEST(a_failure_of_another_group_is_not_tried)
-{
-    struct cell cell = run("uuid-lua", "late-write");
-    assert_int_equal(cell.state, CELL_APART);
-}
-
 /* ---- what Redis says ---- */
 
 struct speaker {

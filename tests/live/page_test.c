@@ -349,31 +349,6 @@ TEST(foreign_text_stays_text)
     free(page);
 }
 
-TEST(a_report_with_little_in_it_is_a_page)
-{
-    report = (struct report){.title = ""};
-    char *page = write_page(&report); /* no result at all */
-    assert_non_null(strstr(page, "Nothing was asked to hold"));
-    free(page);
-    report_add(&report, calloc(1, sizeof(struct result))); /* nothing was asked */
-    assert_non_null(report.results[0]);
-    struct sample one = {.name = "one", .seed = 1, .round_count = 1, .connection_count = 1};
-    report_add(&report, sample_result(&one)); /* one request */
-    struct sample failed = {.name = "failed", .seed = 1, .per_second = 500, .duration_ms = 1000};
-    struct result *result = sample_result(&failed);
-    for (size_t i = 0; i < result->slice_count; i++)
-        result->slices[i] = (struct result_slice){.due = 10, .failed = 10};
-    memset(&result->all, 0, sizeof result->all);
-    result->curve_count = 0;
-    report_add(&report, result); /* no answer, no queries with instants */
-    page = write_page(&report);
-    show_in_frames(page, false, NULL);
-    assert_int_equal(said("phone wider"), 0);
-    assert_int_equal(said("phone clipped"), 0);
-    assert_int_equal(said("phone plots"), 2); /* the one request, and the failures over time */
-    free(page);
-}
-
 /* ---- what the plots show ---- */
 
 /* Axes of time count in microseconds here. */

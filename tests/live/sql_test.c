@@ -9,7 +9,6 @@
 #include "tests/support/files.h"
 #include "tests/support/test.h"
 
-#include <inttypes.h>
 #include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -253,31 +252,6 @@ TEST(an_older_schema_is_brought_up_to_date_and_keeps_its_rows, P80)
     PQfinish(conn);
 }
 
-/* Nor does it have what was added since. */
-TEST(the_first_schema_is_brought_up_to_date_as_well, P80)
-{
-    create_database("first");
-    assert_true(stack_postgres_load(url_of("first"), 100));
-    PGconn *conn = connected("first");
-    execute(conn, OLDER "DROP TABLE invalidations, purchases");
-    assert_brought_up_to_date(conn, "first");
-    PQfinish(conn);
-}
-
-/* It would drop what it does not understand, and cache what nobody owes it. These are what its statements need. */
-TEST(a_catalogd_of_the_older_schema_can_do_nothing_with_this_one, P80)
-{
-    static const char *const statements[] = {
-        "SELECT p.version FROM products AS p WHERE p.id = 7",
-        "UPDATE products SET stock = 1 WHERE id = 7 AND version = ANY ('{1}') RETURNING version",
-        "UPDATE products AS p SET stock = 1 WHERE p.id = 7 RETURNING p.stock, p.version",
-        "UPDATE invalidations AS i SET due_at = now() RETURNING i.id, i.key",
-        "SELECT DISTINCT key FROM invalidations WHERE transaction_id = 1",
-    };
-    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
-        assert_string_equal(refusal_of(shop, statements[i]), "42703");
-}
-
 TEST(the_schema_refuses_what_makes_no_sense)
 {
     static const struct {
@@ -509,31 +483,6 @@ TEST(a_page_is_a_range_of_the_index_however_large_the_category)
         assert_true(plan_mentions("EXECUTE load_product(7, '', 0)", "products_pkey"));
         assert_false(plan_mentions("EXECUTE load_product(7, '', 0)", "Seq Scan on products"));
     }
-}
-
-TEST(pages_follow_each_other_without_gap_or_overlap)
-{
-    char call[128], category[32], after[32] = "0";
-    long seen = 0;
-    int rows;
-    snprintf(
-        category, sizeof category, "%s",
-        value_of(
-            shop,
-            "SELECT category_id FROM products GROUP BY 1 HAVING count(*) > 300 ORDER BY count(*) LIMIT 1"));
-    do {
-        snprintf(call, sizeof call, "EXECUTE load_category(%s, %s, 0)", category, after);
-        PGresult *page = run(shop, call);
-        rows = PQntuples(page);
-        int on_page = rows > 50 ? 50 : rows;
-        assert_true(strtol(PQgetvalue(page, 0, PQfnumber(page, "part_id")), NULL, 10) >
-                    strtol(after, NULL, 10));
-        snprintf(after, sizeof after, "%s", PQgetvalue(page, on_page - 1, PQfnumber(page, "part_id")));
-        seen += on_page;
-        PQclear(page);
-    } while (rows > 50);
-    snprintf(call, sizeof call, "SELECT count(*) FROM products WHERE category_id = %s", category);
-    assert_int_equal(seen, number_of(shop, call));
 }
 
 TEST(the_tree_has_every_category_parents_first)

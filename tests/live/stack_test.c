@@ -136,15 +136,6 @@ TEST(nothing_outlives_the_program_whatever_ended_it)
     }
 }
 
-TEST(a_service_that_refuses_its_settings_is_no_running_one)
-{
-    struct stack_catalogd catalogd;
-    const char *const settings[] = {"LEASE_MS=nonsense", NULL};
-    assert_false(stack_catalogd_start(&catalogd, settings));
-    assert_int_equal(catalogd.pid, 0);
-    stack_catalogd_stop(&catalogd);
-}
-
 TEST_GROUP(.up = NULL);
 
 /* ---- Redis ---- */
@@ -274,35 +265,6 @@ TEST(the_most_statements_at_once_are_told_by_the_order_of_the_log)
     assert_int_equal(most, 2);
     assert_true(stack_postgres_log_ends(postgres, false));
     PQfinish(gate);
-}
-
-/* With the folder that make test shares among programs; one of them was killed while it filled it. */
-TEST(a_cluster_is_the_copy_of_a_template_that_is_made_once)
-{
-    char folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 32], value[32];
-    const char *shared = getenv("STACK_CLUSTERS");
-    struct stat before, after;
-    assert_true(proc_folder("clusters", proc_plain_user(), folder));
-    snprintf(path, sizeof path, "%s/20.half", folder);
-    assert_int_equal(mkdir(path, 0700), 0);
-    snprintf(path, sizeof path, "%s/20.half/PG_VERSION", folder);
-    assert_int_equal(symlink("of a killed program", path), 0);
-    setenv("STACK_CLUSTERS", folder, 1);
-    snprintf(path, sizeof path, "%s/20/PG_VERSION", folder);
-    for (size_t i = 0; i < 2; i++) {
-        struct stack_postgres copy;
-        assert_true(stack_postgres_start_seeded(&copy, 10, 20));
-        assert_true(stack_postgres_query(
-            copy.url, "DELETE FROM products RETURNING (SELECT count(*) FROM products)", value, sizeof value));
-        assert_string_equal(value, "20");
-        stack_postgres_stop(&copy);
-        assert_int_equal(stat(path, i == 0 ? &before : &after), 0);
-    }
-    assert_int_equal(before.st_ino, after.st_ino);
-    if (shared != NULL)
-        setenv("STACK_CLUSTERS", shared, 1);
-    else
-        unsetenv("STACK_CLUSTERS");
 }
 
 static bool postgres_up(void)

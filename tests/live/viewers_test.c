@@ -219,26 +219,6 @@ TEST(a_fifth_viewer_is_told_and_gets_the_place_of_one_that_goes, P173)
     close_all();
 }
 
-TEST(a_question_for_the_head_takes_no_place)
-{
-    for (size_t i = 0; i < 2 * STREAM_VIEWERS; i++) {
-        struct http_answer answer;
-        struct http_raw raw;
-        static const char question[] = "HEAD /live HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
-
-        http_raw_ask(service.host, service.ops_port, question, sizeof question - 1, LIMIT_MS, &raw);
-        assert_true(raw.closed);
-        assert_memory_equal(raw.bytes, "HTTP/1.1 200 ", 13);
-        assert_non_null(strstr(raw.bytes, "application/x-ndjson"));
-        assert_null(strchr(raw.bytes, '{'));
-        http_raw_clear(&raw);
-        answer = ask("HEAD", "/", NULL);
-        assert_int_equal(answer.status, 200);
-        http_answer_clear(&answer);
-    }
-    WAIT_UNTIL(fifth_gets(200));
-}
-
 TEST(a_period_that_is_none_is_refused)
 {
     static const char *const wrong[] = {

@@ -18,12 +18,9 @@
 #include <string.h>
 
 #include <hiredis/hiredis.h>
-#include <inttypes.h>
 #include <libpq-fe.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -783,31 +780,6 @@ TEST(a_stopped_database_holds_nobody_up)
         assert_int_equal(view.load_count, 2);
         assert_true(view.gaps >= 10);
     }
-}
-
-/* The session is precious when there is no other to be had: it survives an answer that nobody waited for. */
-TEST(a_witness_keeps_its_session_while_all_others_are_taken)
-{
-    enum { SLOTS = 64 };
-    PGconn *taken[SLOTS];
-    size_t count = 0;
-    const struct witness_options options = by_statements();
-    open_witness(&options);
-    begin();
-    query("SELECT /* load */ 1");
-    do
-        taken[count] = PQconnectdb(postgres.url);
-    while (PQstatus(taken[count++]) == CONNECTION_OK && count < SLOTS);
-    assert_in_range(count, 10, SLOTS - 1);
-    stop_unheard(stop_postgres, continue_postgres, postgres.port, UNHEARD_MS);
-    stack_postgres_resume(&postgres);
-    end();
-    assert_int_equal(view.way, WITNESS_STATEMENTS);
-    assert_int_equal(view.load_count, 1);
-    assert_true(view.gaps > 0);
-    witness_close(&witness);
-    while (count > 0)
-        PQfinish(taken[--count]);
 }
 
 TEST(a_witness_stands_at_a_stopped_door_for_a_few_seconds_only)
