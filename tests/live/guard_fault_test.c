@@ -4,7 +4,7 @@
  */
 #include "guard_rig.h"
 #include "load/stack/proxy.h"
-#include <dirent.h>
+#include "tests/support/files.h"
 #include <sys/stat.h>
 
 /* A guard whose commands time out soon, though not because the machine is slow. */
@@ -403,31 +403,6 @@ TEST(an_entry_larger_than_ones_own_limit_is_served_and_breaks_no_connection)
 
 /* ---- permissions ---- */
 
-TEST(the_permissions_that_the_readme_names_are_enough)
-{
-    char url[RIG_URL_BYTES], rules[RIG_RULES_BYTES];
-    struct guard_invalidated dropped;
-    rig_rules_of_readme(rules);
-    rig_permit("guard", rules);
-    rig_url_of("guard", 3, url);
-    fleet.config.redis_url = url;
-    fleet.policy.failure_ms = 30000;
-    fleet_open(2);
-    expect_row(0, "k", "k v1");
-    assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_CACHE);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", RIG_LIMIT_MS), &dropped),
-                     GUARD_OK);
-    assert_true(dropped.value_dropped);
-    fleet.source.verdict = SOURCE_FAIL;
-    expect(0, "bad", GUARD_FAILED);
-    expect(1, "bad", GUARD_FAILED); /* perhaps before the failure was stored: then it waited */
-    assert_int_equal(fleet.source.begun, 2);
-    assert_true(FLEET_SUM(wake_messages) > 0);
-    assert_int_equal(FLEET_SUM(redis_errors), 0);
-    fleet_close();
-    rig_forget("guard");
-}
-
 /* The very first one too: it is asked for again. */
 TEST(hits_go_on_though_redis_cannot_save, P86)
 {
@@ -469,16 +444,6 @@ TEST(who_may_not_publish_is_told_so_and_keeps_nothing_near)
 }
 
 /* ---- resources ---- */
-
-static size_t count_descriptors(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    size_t count = 0;
-    while (readdir(folder) != NULL)
-        count++;
-    closedir(folder);
-    return count;
-}
 
 TEST(a_closed_guard_leaves_no_descriptor_behind, P22)
 {

@@ -22,10 +22,10 @@
 #include "guard/base/clock.h"
 #include "guard/base/key.h"
 #include "guard/locks/provider.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 #include "tests/support/uv_host.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -103,17 +103,6 @@ static struct {
 
 /* ---- the loop ---- */
 
-static inline size_t rig_count_descriptors(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    size_t count = 0;
-    assert_non_null(folder);
-    while (readdir(folder) != NULL)
-        count++;
-    closedir(folder);
-    return count;
-}
-
 static inline void rig_on_pause_over(uv_timer_t *timer)
 {
     (void)timer;
@@ -160,7 +149,7 @@ static inline void rig_start(void)
     memset(&rig, 0, sizeof rig);
     assert_int_equal(uv_loop_init(&rig.loop), 0); /* the first one opens what stays open */
     assert_int_equal(uv_loop_close(&rig.loop), 0);
-    rig.descriptor_count = rig_count_descriptors();
+    rig.descriptor_count = count_descriptors();
     assert_int_equal(uv_loop_init(&rig.loop), 0);
     rig.host = uv_host_attach(&rig.loop, &rig.host_state);
     assert_non_null(rig.host);
@@ -333,7 +322,7 @@ static inline void rig_finish(void)
     while (uv_run(&rig.loop, UV_RUN_DEFAULT) != 0)
         ;
     assert_int_equal(uv_loop_close(&rig.loop), 0);
-    assert_int_equal(rig_count_descriptors(), rig.descriptor_count);
+    assert_int_equal(count_descriptors(), rig.descriptor_count);
 }
 
 /* ---- a claim ---- */

@@ -123,23 +123,6 @@ TEST(what_would_wait_for_itself_in_a_callback_is_refused, P127)
     WAIT_UNTIL(view_of(nested.locks, name).holder_count == 0); /* it was given back all the same */
 }
 
-TEST(giving_back_calls_done_once)
-{
-    struct guard_locks *locks = locks_open();
-    const char *name = "catalog";
-    struct taking taking;
-    take_start(locks, &taking, lock_request(GUARD_LOCK_FAIR, &name));
-    take_expect(&taking, GUARD_LOCK_OK);
-    guard_unlock(&taking.result.hold, on_taken_given, &taking);
-    assert_null(taking.result.hold);
-    WAIT_UNTIL(atomic_load(&taking.givens) == 1);
-    assert_int_equal(atomic_load(&taking.given), GUARD_LOCK_OK);
-    guard_unlock(&taking.result.hold, on_taken_given, &taking); /* there is none */
-    assert_int_equal(guard_unlock_wait(&taking.result.hold), GUARD_LOCK_INVALID);
-    assert_int_equal(atomic_load(&taking.givens), 1);
-    assert_int_equal(atomic_load(&taking.losses), 0);
-}
-
 TEST(a_scoped_hold_is_given_back_when_its_block_is_left)
 {
     struct guard_locks *locks = locks_open();
@@ -230,29 +213,6 @@ TEST(threads_that_lock_meanwhile_are_told_that_the_locks_close, P121)
 }
 
 /* ---- many ---- */
-
-TEST(beyond_max_requests_one_is_shed)
-{
-    const char *name = "catalog";
-    struct taking first, second, third;
-    struct guard_error error = {.text = ""};
-    locks_rig.config.max_requests = 2;
-    struct guard_locks *locks = locks_open(), *other = locks_open();
-    struct guard_hold *hold = hold_name(other, name);
-    struct guard_lock_request request = lock_request(GUARD_LOCK_FAIR, &name);
-    take_start(locks, &first, request);
-    take_start(locks, &second, request);
-    request.answered = on_taken;
-    request.context = &third;
-    assert_int_equal(guard_lock(locks, &request, NULL, &error), GUARD_LOCK_SHED);
-    assert_int_equal(error.status, GUARD_SHED);
-    assert_int_equal(lock_stats_of(locks).shed, 1);
-    assert_given(&hold);
-    take_expect(&first, GUARD_LOCK_OK);
-    assert_given(&first.result.hold);
-    take_expect(&second, GUARD_LOCK_OK);
-    assert_given(&second.result.hold);
-}
 
 /* Calls of scripts: every way to Redis is one. */
 static uint64_t scripts_run(void)

@@ -4,6 +4,7 @@
 
 #include "tests/support/test.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -45,6 +46,17 @@ bool file_look(const char *path, char *text, size_t text_bytes)
     FILE *file = fopen(path, "re");
     text[file != NULL ? fread(text, 1, text_bytes - 1, file) : 0] = '\0';
     return file != NULL && fclose(file) == 0;
+}
+
+size_t count_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    size_t count = 0;
+    assert_non_null(folder);
+    while (readdir(folder) != NULL)
+        count++;
+    closedir(folder);
+    return count;
 }
 
 int program_run(const struct proc_options *options, uint32_t limit_ms, char *text, size_t text_bytes)

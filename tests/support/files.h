@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * files.h - whole files in one call, and what a program says, for tests.
+ * files.h - whole files in one call, open descriptors, and what a program says, for tests.
  *
  * Threads: any, but only the test's may fail; program_run() as proc.h has it. Errors: what cannot be written, or is
  * not there to be read, fails the test, unless the function says otherwise.
@@ -23,6 +23,9 @@ void file_make(char *path, const char *text);
 char *file_read(const char *path, size_t *bytes);
 /* The same, cut to fit; false, and "": there is none. */
 bool file_look(const char *path, char *text, size_t text_bytes);
+
+/* Open in this process, and as many more each time as it takes to look. */
+size_t count_descriptors(void);
 
 /* Runs it to its end; what it wrote to its output_path goes into `text`, cut to fit. Returns its exit status; -1: a signal
  * ended it, be it ours after limit_ms. */

@@ -3,22 +3,10 @@
 #include "tests/support/redis_rig.h"
 #include "guard/base/clock.h"
 #include "guard/wire/protocol.h"
+#include "tests/support/files.h"
 #include "tests/support/uv_host.h"
-#include <dirent.h>
 
 struct rig rig;
-
-static size_t count_descriptors(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    size_t count = 0;
-
-    assert_non_null(folder);
-    while (readdir(folder) != NULL)
-        count++;
-    closedir(folder);
-    return count;
-}
 
 static void on_state(void *context, enum guard_redis_state state, const char *text)
 {
