@@ -211,17 +211,6 @@ static void start_as(const char *denied, const char *too)
     rig_wait_up();
 }
 
-TEST(a_login_without_getex_reads_by_role_and_is_told_so)
-{
-    static struct call call;
-    start_as("-getex", "-wait");
-    assert_non_null(strstr(rig.text, "GETEX is refused"));
-    read_as("old");
-    tell(&server, "REPLICAOF 127.0.0.1 1");
-    read_k(&call);
-    assert_int_equal(call.outcome, REDIS_UNKNOWN);
-}
-
 /* It cannot try the fence by GETEX. */
 TEST(a_login_without_getex_notices_that_replicas_leave_and_come_back, P86)
 {
@@ -234,6 +223,16 @@ TEST(a_login_without_getex_notices_that_replicas_leave_and_come_back, P86)
     uint64_t roles = stack_redis_calls(&server, "role");
     read_as("old");
     assert_int_equal(stack_redis_calls(&server, "role") - roles, 1);
+}
+
+TEST(a_role_that_is_forbidden_while_up_shuts_the_fence)
+{
+    static struct call call;
+    start_as("-getex", "-wait");
+    tell(&server, "ACL SETUSER narrow -role");
+    read_k(&call);
+    assert_int_equal(call.outcome, REDIS_UNKNOWN);
+    assert_false(redis_may_look_up(rig.redis, "k", 1));
 }
 
 TEST(a_login_without_info_is_told_what_it_lacks)
