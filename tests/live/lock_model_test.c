@@ -375,7 +375,41 @@ TEST(the_scripts_answer_and_store_what_the_model_does)
     assert_everything_was_seen();
 }
 
-/* ---- what no history reaches: the longest names, what a lone pair costs, looking ---- */
+/* ---- what hardly a history reaches, or none ---- */
+
+static struct asker writer_of(const char *names)
+{
+    return asker_for(GUARD_LOCK_WRITE, names, LOCK_ALL, LOCK_ALL, LEASE_MS);
+}
+
+/* It is refused once it has lost one of them. */
+TEST(a_part_of_what_was_asked_for_is_given_back)
+{
+    struct asker both = writer_of("ab"), other = writer_of("b"), next = writer_of("a");
+    begin_steps();
+    assert_int_equal(take(&both), LOCK_GRANTED);
+    assert_int_equal(take(&next), LOCK_REFUSED);
+    lose(1, KEY_LOCK_HELD);
+    assert_int_equal(take(&other), LOCK_GRANTED);
+    assert_int_equal(take(&both), LOCK_REFUSED);
+    assert_int_equal(take(&next), LOCK_GRANTED);
+    assert_string_equal(world.difference, "");
+}
+
+TEST(a_release_before_more_than_sixteen_tells_everybody)
+{
+    struct asker one = writer_of("a"), many[70];
+    begin_steps();
+    assert_int_equal(take(&one), LOCK_GRANTED);
+    for (size_t i = 0; i < COUNT(many); i++) {
+        many[i] = asker_for(GUARD_LOCK_READ, "a", 1, LOCK_ALL, LEASE_MS);
+        assert_int_equal(take(&many[i]), LOCK_REFUSED);
+    }
+    give(&one, false);
+    assert_int_equal(answer.told_count, 17);
+    assert_string_equal(answer.told[16].uuid, "");
+    assert_string_equal(world.difference, "");
+}
 
 /* As much as one command may carry; the keys of the rig are not these. */
 TEST(eight_names_of_the_greatest_length_travel)
@@ -384,7 +418,7 @@ TEST(eight_names_of_the_greatest_length_travel)
     static char texts[GUARD_LOCK_NAMES_MAX][KEY_ENCODED_MAX];
     struct lock_name names[GUARD_LOCK_NAMES_MAX];
     uint64_t floors[GUARD_LOCK_NAMES_MAX];
-    struct asker asker = asker_for(GUARD_LOCK_WRITE, "a", LOCK_ALL, LOCK_ALL, LEASE_MS);
+    struct asker asker = writer_of("a");
     struct lock_action action = action_of(&asker, LOCK_TAKE);
     for (size_t i = 0; i < GUARD_LOCK_NAMES_MAX; i++) {
         memset(texts[i], 'a' + (int)i, sizeof texts[i]);
@@ -441,7 +475,7 @@ static void run_alone(struct asker *asker, enum lock_action_kind kind)
 /* TIME, EXISTS, ZADD, PEXPIRE, GET, SET; and ZREM, EXISTS. */
 TEST(a_lone_take_costs_redis_six_commands_and_its_release_two)
 {
-    struct asker one = asker_for(GUARD_LOCK_WRITE, "a", LOCK_ALL, LOCK_ALL, LEASE_MS);
+    struct asker one = writer_of("a");
     begin_steps();
     align_time();
     run_alone(&one, LOCK_TAKE); /* the scripts are loaded */
@@ -470,7 +504,7 @@ static void on_looked(void *context, enum redis_outcome outcome, const struct re
 
 TEST(a_look_shows_those_that_hold_then_those_that_wait_and_none_that_is_dead)
 {
-    struct asker one = asker_for(GUARD_LOCK_WRITE, "a", LOCK_ALL, LOCK_ALL, LEASE_MS);
+    struct asker one = writer_of("a");
     struct asker dead = asker_for(GUARD_LOCK_READ, "a", 1, LOCK_ALL, LEASE_MS);
     struct asker two = asker_for(GUARD_LOCK_READ, "a", 1, LOCK_ALL, LEASE_MS);
     enum { AWHILE_MS = 10000 };
