@@ -2,7 +2,6 @@
 /* burst_test.c - the burst client, and the one of a single request, against a server that answers by path. */
 #include "load/base/http.h"
 #include "load/base/net.h"
-#include "load/base/rank.h"
 #include "load/herd/burst.h"
 #include "tests/support/herd_server.h"
 #include "tests/support/test.h"
@@ -127,23 +126,6 @@ TEST(a_single_request_has_its_outcome_too)
             assert_int_equal(strlen(answer.body), 70000);
         http_answer_clear(&answer);
     }
-}
-
-TEST(percentiles_are_the_nearest_rank)
-{
-    uint64_t values[1000];
-    for (uint64_t i = 0; i < 1000; i++)
-        values[i] = i + 1;
-    assert_int_equal(rank_percentile(values, 1000, 50), 500);
-    assert_int_equal(rank_percentile(values, 1000, 99), 990);
-    assert_int_equal(rank_percentile(values, 1000, 99.9), 999);
-    assert_int_equal(rank_percentile(values, 1000, 99.91), 1000);
-    assert_int_equal(rank_percentile(values, 1000, 0.0001), 1);
-    assert_int_equal(rank_percentile(values, 1000, 99.95), 1000);
-    assert_int_equal(rank_percentile(values, 1000, 100), 1000);
-    assert_int_equal(rank_percentile(values, 3, 50), 2);
-    assert_int_equal(rank_percentile(values, 1, 1), 1);
-    assert_int_equal(rank_percentile(values, 0, 50), 0);
 }
 
 TEST_GROUP(.up = server_start, .down = server_stop);

@@ -273,13 +273,6 @@ TEST(a_query_returns_its_rows_and_nulls_as_texts)
     assert_null(pool);
 }
 
-TEST(a_connection_is_made_when_first_needed_and_kept)
-{
-    struct asking first = asked(PID, NULL), second = asked(PID, NULL);
-    assert_int_equal(first.outcome, PG_OK);
-    assert_string_equal(first.cell, second.cell);
-}
-
 TEST(the_server_has_limits_of_its_own_and_refuses_writes)
 {
     struct rows rows;
