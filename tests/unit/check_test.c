@@ -8,16 +8,33 @@ static void load(struct guard_load *load, void *context)
     (void)context;
 }
 
-static struct guard_config good_config(void)
+static struct guard_config config;
+static struct guard_policy policy;
+static struct guard_error error;
+
+/* Before each test, and whenever it wants them again. */
+static bool are_good(void)
 {
-    return (struct guard_config)GUARD_CONFIG_DEFAULTS;
+    config = (struct guard_config)GUARD_CONFIG_DEFAULTS;
+    policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
+    policy.loader = load;
+    error.text[0] = '\0';
+    return true;
 }
 
-static struct guard_policy good_policy(void)
+/* With this in its reason. */
+static void config_is(enum guard_status status, const char *text)
 {
-    struct guard_policy policy = GUARD_POLICY_DEFAULTS;
-    policy.loader = load;
-    return policy;
+    error.text[0] = '\0';
+    assert_int_equal(check_config(&config, &error), status);
+    assert_non_null(strstr(error.text, text));
+}
+
+static void policy_is(enum guard_status status, const char *text)
+{
+    error.text[0] = '\0';
+    assert_int_equal(check_policy(&policy, &config, &error), status);
+    assert_non_null(strstr(error.text, text));
 }
 
 /* A number at both of its limits and one beyond each. */
@@ -43,8 +60,7 @@ static void put(void *settings, const struct number *number, uint64_t value)
 
 static void config_gives(const struct number *number, uint64_t value, enum guard_status expected)
 {
-    struct guard_config config = good_config();
-    struct guard_error error = {.text = ""};
+    are_good();
     put(&config, number, value);
     if (check_config(&config, &error) != expected)
         fail_msg("%s = %llu: %s", number->name, (unsigned long long)value, error.text);
@@ -59,9 +75,7 @@ static void config_gives(const struct number *number, uint64_t value, enum guard
 
 TEST(the_defaults_are_accepted)
 {
-    struct guard_config config = good_config();
-    struct guard_policy policy = good_policy();
-    struct guard_error error = {.status = GUARD_UNKNOWN, .text = "untouched"};
+    error = (struct guard_error){.status = GUARD_UNKNOWN, .text = "untouched"};
     assert_int_equal(check_config(&config, &error), GUARD_OK);
     assert_int_equal(check_policy(&policy, &config, &error), GUARD_OK);
     assert_string_equal(error.text, "untouched");
@@ -89,43 +103,34 @@ TEST(each_number_of_the_config_has_its_limits)
 
 TEST(a_permit_must_last_for_an_unanswered_renewal)
 {
-    struct guard_config config = good_config();
-    struct guard_error error = {.text = ""};
     config.load_permits = 1;
     config.redis_limit_ms = 1000;
-    assert_int_equal(check_config(&config, &error), GUARD_OK);
+    config_is(GUARD_OK, "");
     config.permit_ms = 2999;
-    assert_int_equal(check_config(&config, &error), GUARD_INVALID);
-    assert_non_null(strstr(error.text, "permit_ms is 2999; it must be 3000.."));
+    config_is(GUARD_INVALID, "permit_ms is 2999; it must be 3000..");
     config.load_permits = 0;
-    assert_int_equal(check_config(&config, &error), GUARD_OK);
+    config_is(GUARD_OK, "");
 }
 
 TEST(a_config_without_its_texts_is_refused)
 {
-    struct guard_error error;
-    struct guard_config config = good_config();
     config.redis_url = NULL;
-    assert_int_equal(check_config(&config, &error), GUARD_INVALID);
-    assert_non_null(strstr(error.text, "redis_url"));
+    config_is(GUARD_INVALID, "redis_url");
     const char *wrong[] = {NULL, "", "a b", "{x}", "caf\xc3\xa9", "123456789012345678901234567890123"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        config = good_config();
+        are_good();
         config.name_space = wrong[i];
-        assert_int_equal(check_config(&config, &error), GUARD_INVALID);
-        assert_non_null(strstr(error.text, "name_space"));
+        config_is(GUARD_INVALID, "name_space");
     }
-    config = good_config();
+    are_good();
     config.mode = (enum guard_mode)7;
-    assert_int_equal(check_config(&config, &error), GUARD_INVALID);
-    assert_non_null(strstr(error.text, "mode 7"));
+    config_is(GUARD_INVALID, "mode 7");
 }
 
 TEST(a_struct_that_is_none_or_of_a_newer_header_is_refused)
 {
-    struct guard_error error;
-    struct guard_config config = good_config(), taken;
-    struct guard_policy policy = good_policy(), taken_policy;
+    struct guard_config taken;
+    struct guard_policy taken_policy;
     config.struct_size = 7;
     policy.struct_size = 0;
     assert_int_equal(check_given_config(&config, &taken, &error), GUARD_INVALID);
@@ -147,8 +152,8 @@ TEST(a_host_that_knows_less_of_a_struct_gets_the_defaults_of_the_rest)
 {
     const struct guard_config defaults = GUARD_CONFIG_DEFAULTS;
     const struct guard_policy policy_defaults = GUARD_POLICY_DEFAULTS;
-    struct guard_config config = good_config(), taken;
-    struct guard_policy policy = good_policy(), taken_policy;
+    struct guard_config taken;
+    struct guard_policy taken_policy;
     config.max_loads = 3;
     config.struct_size = offsetof(struct guard_config, load_queue);
     memset((char *)&config + config.struct_size, 0xff, sizeof config - config.struct_size);
@@ -168,9 +173,7 @@ TEST(a_host_that_knows_less_of_a_struct_gets_the_defaults_of_the_rest)
 
 static void policy_gives(const struct number *number, uint64_t value, enum guard_status expected)
 {
-    struct guard_config config = good_config();
-    struct guard_policy policy = good_policy();
-    struct guard_error error = {.text = ""};
+    are_good();
     put(&policy, number, value);
     if (check_policy(&policy, &config, &error) != expected)
         fail_msg("%s = %llu: %s", number->name, (unsigned long long)value, error.text);
@@ -193,12 +196,11 @@ TEST(each_number_of_a_policy_has_its_limits, P35)
         policy_gives(&NUMBERS[i], NUMBERS[i].most, GUARD_OK);
     }
     for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
-        struct guard_config config = good_config();
-        struct guard_policy policy = good_policy();
+        are_good();
         put(&policy, &NUMBERS[i], NUMBERS[i].most + 1);
-        assert_int_equal(check_policy(&policy, &config, NULL), GUARD_INVALID);
+        policy_is(GUARD_INVALID, "");
         put(&policy, &NUMBERS[i], UINT32_MAX);
-        assert_int_equal(check_policy(&policy, &config, NULL), GUARD_INVALID);
+        policy_is(GUARD_INVALID, "");
         put(&policy, &NUMBERS[i], NUMBERS[i].least - 1);
         if (NUMBERS[i].least > 0)
             assert_int_equal(check_policy(&policy, &config, NULL), GUARD_INVALID);
@@ -207,70 +209,50 @@ TEST(each_number_of_a_policy_has_its_limits, P35)
 
 TEST(fresh_and_stale_together_stay_below_the_limit)
 {
-    struct guard_config config = good_config();
-    struct guard_policy policy = good_policy();
-    struct guard_error error;
     policy.fresh_ms = 1;
     policy.stale_ms = config.max_value_ms;
-    assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
-    assert_non_null(strstr(error.text, "fresh_ms + stale_ms"));
+    policy_is(GUARD_INVALID, "fresh_ms + stale_ms");
     policy.stale_ms = UINT32_MAX; /* no overflow */
-    assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
+    policy_is(GUARD_INVALID, "");
     policy.stale_ms = config.max_value_ms - 1;
-    assert_int_equal(check_policy(&policy, &config, &error), GUARD_OK);
+    policy_is(GUARD_OK, "");
 }
 
 TEST(a_soft_limit_needs_a_stale_time_and_ends_before_the_hard_one)
 {
-    struct guard_config config = good_config();
-    struct guard_policy policy = good_policy();
-    struct guard_error error;
     policy.soft_ms = 1;
-    assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
-    assert_non_null(strstr(error.text, "soft_ms"));
+    policy_is(GUARD_INVALID, "soft_ms");
     assert_non_null(strstr(error.text, "stale_ms"));
     policy.stale_ms = 1;
     policy.soft_ms = policy.deadline_ms;
-    assert_int_equal(check_policy(&policy, &config, &error), GUARD_OK);
+    policy_is(GUARD_OK, "");
     policy.soft_ms = policy.deadline_ms + 1;
-    assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
-    assert_non_null(strstr(error.text, "soft_ms"));
+    policy_is(GUARD_INVALID, "soft_ms");
 }
 
 TEST(a_near_time_without_a_near_cache_is_refused, P98)
 {
-    struct guard_config config = good_config();
-    struct guard_policy policy = good_policy();
-    struct guard_error error;
     config.near_bytes = 0;
     policy.near_ms = 1;
-    assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
-    assert_non_null(strstr(error.text, "near_ms"));
+    policy_is(GUARD_INVALID, "near_ms");
     assert_non_null(strstr(error.text, "near_bytes"));
     config.near_bytes = 65536;
-    assert_int_equal(check_policy(&policy, &config, &error), GUARD_OK);
+    policy_is(GUARD_OK, "");
     policy.near_ms = 60001;
-    assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
+    policy_is(GUARD_INVALID, "");
 }
 
 TEST(a_lease_that_cannot_be_renewed_twice_is_refused_with_the_reason)
 {
-    struct guard_config config = good_config();
-    struct guard_policy policy = good_policy();
-    struct guard_error error;
     config.redis_limit_ms = 1001;
-    assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
-    assert_non_null(strstr(error.text, "lease_ms"));
+    policy_is(GUARD_INVALID, "lease_ms");
     assert_non_null(strstr(error.text, "redis_limit_ms"));
-    policy = good_policy();
-    policy.loader = NULL;
-    assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
-    assert_non_null(strstr(error.text, "loader"));
+    policy = (struct guard_policy)GUARD_POLICY_DEFAULTS; /* which has no loader */
+    policy_is(GUARD_INVALID, "loader");
 }
 
 TEST(a_text_too_long_is_cut)
 {
-    struct guard_error error;
     char text[600];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
@@ -278,3 +260,5 @@ TEST(a_text_too_long_is_cut)
     assert_int_equal(strlen(error.text), sizeof error.text - 1);
     assert_int_equal(check_failed(NULL, GUARD_CLOSING, "%s", text), GUARD_CLOSING);
 }
+
+TEST_GROUP(.before = are_good);
