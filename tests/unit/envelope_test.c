@@ -8,30 +8,41 @@
 static const char key[] = "product:7";
 enum { KEY_BYTES = sizeof(key) - 1 };
 
-static struct envelope sample(void)
+static struct envelope envelope;
+static char *text; /* as it is written */
+
+static bool take_sample(void)
 {
-    return (struct envelope){.filler = "0f8fad5b-d9cb-469f-a165-70867728950e",
-                             .px_ms = 65000,
-                             .stale_ms = 5000,
-                             .load_us = 151234,
-                             .key = key,
-                             .key_bytes = KEY_BYTES,
-                             .tags = "category:7 listing:7",
-                             .tags_bytes = 20,
-                             .born = {1763777777000000, 42},
-                             .validator = "\"v3\"",
-                             .validator_bytes = 4,
-                             .body = "{\"id\":7}",
-                             .body_bytes = 8};
+    envelope = (struct envelope){.filler = "0f8fad5b-d9cb-469f-a165-70867728950e",
+                                 .px_ms = 65000,
+                                 .stale_ms = 5000,
+                                 .load_us = 151234,
+                                 .key = key,
+                                 .key_bytes = KEY_BYTES,
+                                 .tags = "category:7 listing:7",
+                                 .tags_bytes = 20,
+                                 .born = {1763777777000000, 42},
+                                 .validator = "\"v3\"",
+                                 .validator_bytes = 4,
+                                 .body = "{\"id\":7}",
+                                 .body_bytes = 8};
+    return true;
 }
 
-/* The text of an envelope in memory of exactly its size; the caller's. */
-static char *written(const struct envelope *envelope)
+static bool drop_text(void)
 {
-    char *text = malloc(envelope_size(envelope));
+    free(text);
+    text = NULL;
+    return true;
+}
+
+/* In memory of exactly its size. */
+static void write_text(void)
+{
+    drop_text();
+    text = malloc(envelope_size(&envelope));
     assert_non_null(text);
-    envelope_write(envelope, text);
-    return text;
+    envelope_write(&envelope, text);
 }
 
 /* Reads from memory of exactly that size, so that a sanitizer sees one byte too many being read. */
@@ -64,14 +75,13 @@ static void assert_same(const struct envelope *a, const struct envelope *b)
     assert_memory_equal(a->body, b->body, a->body_bytes);
 }
 
-static void assert_survives(const struct envelope *envelope)
+static void assert_survives(void)
 {
     struct envelope out;
-    char *text = written(envelope);
-    assert_int_equal(envelope_read(text, envelope_size(envelope), envelope->key, envelope->key_bytes, &out),
+    write_text();
+    assert_int_equal(envelope_read(text, envelope_size(&envelope), envelope.key, envelope.key_bytes, &out),
                      ENVELOPE_OK);
-    assert_same(&out, envelope);
-    free(text);
+    assert_same(&out, &envelope);
 }
 
 TEST(the_layout_is_the_published_one)
@@ -84,107 +94,93 @@ TEST(the_layout_is_the_published_one)
         "{\"id\":7}\n"
         "category:7 listing:7\n"
         "e4861b4323729973";
-    const struct envelope envelope = sample();
-    char *text = written(&envelope);
+    write_text();
     assert_int_equal(envelope_size(&envelope), sizeof(head) - 1);
     assert_memory_equal(text, head, sizeof(head) - 1);
-    free(text);
 }
 
 TEST(what_was_written_is_read)
 {
-    const struct envelope envelope = sample();
-    assert_survives(&envelope);
+    assert_survives();
 }
 
 TEST(an_entry_without_tags_is_read)
 {
-    struct envelope envelope = sample();
     envelope.tags_bytes = 0;
     envelope.born = (struct tags_clock){0, 0};
-    assert_survives(&envelope);
+    assert_survives();
     envelope.tags = NULL;
-    char *text = written(&envelope);
+    write_text();
     assert_int_equal(read_exactly(text, envelope_size(&envelope)), ENVELOPE_OK);
-    free(text);
 }
 
 TEST(an_absent_entry_is_read)
 {
-    struct envelope envelope = sample();
     envelope.absent = true;
     envelope.stale_ms = 0;
     envelope.validator_bytes = envelope.body_bytes = 0;
-    assert_survives(&envelope);
+    assert_survives();
     envelope.validator = envelope.body = NULL;
-    char *text = written(&envelope);
+    write_text();
     assert_int_equal(read_exactly(text, envelope_size(&envelope)), ENVELOPE_OK);
-    free(text);
 }
 
 TEST(a_life_of_its_own_is_read)
 {
-    struct envelope envelope = sample();
     envelope.life =
         (struct entry_life){.own_fresh = true, .fresh_ms = 66000, .own_stale = true, .stale_ms = 5000};
-    assert_survives(&envelope);
+    assert_survives();
     envelope.life.own_stale = false;
     envelope.life.stale_ms = 0;
-    assert_survives(&envelope);
+    assert_survives();
     envelope.life = (struct entry_life){.own_stale = true, .stale_ms = 5000};
-    assert_survives(&envelope);
+    assert_survives();
     envelope.stale_ms = envelope.life.stale_ms = 0;
     envelope.life.own_fresh = true;
     envelope.life.fresh_ms = GUARD_POLICY_MS - 1;
-    assert_survives(&envelope);
+    assert_survives();
 }
 
 /* acquire.lua reads one letter, touch.lua all that is behind the head. */
 TEST(the_scripts_find_whose_the_stale_time_is)
 {
-    struct envelope envelope = sample();
     envelope.life = (struct entry_life){.own_stale = true, .stale_ms = 5000};
-    char *text = written(&envelope);
+    write_text();
     assert_int_equal(text[84 - 1], 'o');
     assert_int_equal(text[154 - 1], '\n');
-    free(text);
     envelope.life = (struct entry_life){.own_fresh = true, .fresh_ms = 1};
-    text = written(&envelope);
+    write_text();
     assert_int_equal(text[84 - 1], '-');
-    free(text);
 }
 
 TEST(a_mark_is_read)
 {
-    struct envelope envelope = sample();
     envelope.mark = true;
     envelope.stale_ms = 0;
     envelope.validator_bytes = envelope.body_bytes = 0;
-    assert_survives(&envelope);
+    assert_survives();
     envelope.tags_bytes = 0;
     envelope.born = (struct tags_clock){0, 0};
-    assert_survives(&envelope);
+    assert_survives();
 }
 
 TEST(empty_and_binary_bodies_are_read)
 {
-    struct envelope envelope = sample();
     envelope.body_bytes = 0;
-    assert_survives(&envelope);
+    assert_survives();
     char body[256];
     for (size_t i = 0; i < sizeof(body); i++)
         body[i] = (char)i;
     envelope.body = body;
     envelope.body_bytes = sizeof(body);
-    assert_survives(&envelope);
+    assert_survives();
     envelope.body = "\r\n}\0\xff\xc3(";
     envelope.body_bytes = 7;
-    assert_survives(&envelope);
+    assert_survives();
 }
 
 TEST(the_largest_fields_are_read)
 {
-    struct envelope envelope = sample();
     char long_key[4096], validator[ENVELOPE_VALIDATOR_MAX];
     memset(long_key, 'k', sizeof(long_key));
     memset(validator, 'v', sizeof(validator));
@@ -197,52 +193,46 @@ TEST(the_largest_fields_are_read)
     char *body = calloc(1, envelope.body_bytes);
     assert_non_null(body);
     envelope.body = body;
-    assert_survives(&envelope);
+    assert_survives();
     free(body);
 }
 
 TEST(a_load_time_beyond_its_field_is_capped)
 {
-    struct envelope envelope = sample(), out;
+    struct envelope out;
     envelope.load_us = UINT64_MAX;
-    char *text = written(&envelope);
+    write_text();
     assert_int_equal(envelope_read(text, envelope_size(&envelope), key, KEY_BYTES, &out), ENVELOPE_OK);
     assert_true(out.load_us == 9999999999999);
-    free(text);
 }
 
 TEST(every_truncation_is_refused, P34)
 {
-    const struct envelope envelope = sample();
-    char *text = written(&envelope);
+    write_text();
     for (size_t bytes = 0; bytes < envelope_size(&envelope); bytes++)
         assert_int_equal(read_exactly(text, bytes),
                          bytes < ENVELOPE_HEAD_BYTES ? ENVELOPE_FOREIGN : ENVELOPE_TRUNCATED);
-    free(text);
 }
 
 TEST(anything_appended_is_refused)
 {
-    const struct envelope envelope = sample();
     const size_t size = envelope_size(&envelope);
-    char *text = written(&envelope);
+    write_text();
     char *longer = calloc(1, size + 100);
     assert_non_null(longer);
     memcpy(longer, text, size);
     for (size_t more = 1; more <= 100; more++)
         assert_int_equal(read_exactly(longer, size + more), ENVELOPE_TRUNCATED);
     free(longer);
-    free(text);
 }
 
 TEST(every_single_bit_flip_is_refused, P34)
 {
-    struct envelope envelope = sample();
     for (int absent = 0; absent <= 1; absent++) {
         envelope.absent = absent != 0;
         if (envelope.absent)
             envelope.stale_ms = envelope.validator_bytes = envelope.body_bytes = 0;
-        char *text = written(&envelope);
+        write_text();
         const size_t size = envelope_size(&envelope);
         for (size_t bit = 0; bit < 8 * size; bit++) {
             text[bit / 8] = (char)(text[bit / 8] ^ (1 << bit % 8));
@@ -250,15 +240,13 @@ TEST(every_single_bit_flip_is_refused, P34)
             text[bit / 8] = (char)(text[bit / 8] ^ (1 << bit % 8));
         }
         assert_int_equal(read_exactly(text, size), ENVELOPE_OK);
-        free(text);
     }
 }
 
 /* Every byte of the head replaced by every byte there is: signs, spaces, hexadecimal, NUL. */
 TEST(every_other_byte_in_the_head_is_refused)
 {
-    const struct envelope envelope = sample();
-    char *text = written(&envelope);
+    write_text();
     for (size_t at = 0; at < ENVELOPE_HEAD_BYTES; at++) {
         const char kept = text[at];
         for (int byte = 0; byte < 256; byte++) {
@@ -267,16 +255,13 @@ TEST(every_other_byte_in_the_head_is_refused)
         }
         text[at] = kept;
     }
-    free(text);
 }
 
 TEST(the_fault_is_named)
 {
-    const struct envelope envelope = sample();
     const size_t size = envelope_size(&envelope);
     struct envelope out;
-    char *text = written(&envelope);
-
+    write_text();
     assert_int_equal(envelope_read(text, size, "product:8", 9, &out), ENVELOPE_OTHER_KEY);
     assert_int_equal(envelope_read(text, size, "product:77", 10, &out), ENVELOPE_OTHER_KEY);
     assert_int_equal(envelope_read(text, size, "product:", 8, &out), ENVELOPE_OTHER_KEY);
@@ -290,18 +275,15 @@ TEST(the_fault_is_named)
     assert_int_equal(read_exactly(text, size), ENVELOPE_TRUNCATED);
     assert_int_equal(read_exactly("", 0), ENVELOPE_FOREIGN);
     assert_int_equal(read_exactly("a value of somebody else", 24), ENVELOPE_FOREIGN);
-    free(text);
 }
 
 TEST(a_refused_envelope_leaves_the_result_alone)
 {
-    const struct envelope envelope = sample();
     struct envelope out = {.px_ms = 4711};
-    char *text = written(&envelope);
+    write_text();
     text[envelope_size(&envelope) - 1] ^= 1;
     assert_int_equal(envelope_read(text, envelope_size(&envelope), key, KEY_BYTES, &out), ENVELOPE_DAMAGED);
     assert_true(out.px_ms == 4711);
-    free(text);
 }
 
 /* Sound in form and checksum, but not what any filler of ours writes. The sums come from another implementation. */
@@ -358,7 +340,6 @@ TEST(a_ttl_makes_an_envelope_fresh_stale_or_doubtful)
         {65001, 86400000, ENVELOPE_DOUBTFUL},     {60001, 60000, ENVELOPE_DOUBTFUL},
         {60000, 60000, ENVELOPE_FRESH},
     };
-    const struct envelope envelope = sample();
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const int verdict = (int)envelope_judge(&envelope, rows[i].ttl_ms, rows[i].max_ms);
         if (verdict != rows[i].verdict)
@@ -366,3 +347,5 @@ TEST(a_ttl_makes_an_envelope_fresh_stale_or_doubtful)
                      (unsigned long long)rows[i].max_ms, verdict, rows[i].verdict);
     }
 }
+
+TEST_GROUP(.before = take_sample, .after = drop_text);
