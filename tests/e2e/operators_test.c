@@ -9,6 +9,7 @@
 #include "tests/support/test.h"
 #include "tests/support/writes.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +162,37 @@ TEST(what_is_missing_is_loaded_and_what_is_there_is_left)
         said = post(0, "/refresh?key=", wrong[i]);
         assert_says(&said, 400, "Not a list of keys");
     }
+}
+
+/* Begun in one process and held up there; asked for in another one, which waits for it. */
+static void *refresh_it(void *process)
+{
+    static struct said said[PROCESSES];
+    const size_t at = *(const size_t *)process;
+    said[at] = post(at, "/refresh?key=", key);
+    return &said[at];
+}
+
+TEST(what_two_processes_refresh_at_once_is_loaded_once)
+{
+    static const size_t processes[PROCESSES] = {0, 1};
+    pthread_t threads[PROCESSES];
+    assert_true(fleet_start(PROCESSES, (const char *const[]){LONG, NULL}));
+    fleet_mark();
+    assert_true(probe_gate_shut(&gate));
+    for (size_t i = 0; i < PROCESSES; i++) {
+        const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
+        assert_int_equal(pthread_create(&threads[i], NULL, refresh_it, (void *)(uintptr_t)&processes[i]), 0);
+        while (fleet_metric((uint32_t)i, "guard_flights") < 1 && clock_us() < end_us)
+            clock_pause_ms(5);
+    }
+    probe_gate_open(&gate);
+    for (size_t i = 0; i < PROCESSES; i++) {
+        void *said;
+        assert_int_equal(pthread_join(threads[i], &said), 0);
+        assert_int_equal(((struct said *)said)->status, 200);
+    }
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT) + fleet_loads("/* load products */"), 1);
 }
 
 /* Clients encode what they need not. */
