@@ -26,8 +26,8 @@
  * Read in this order: types.h; connection (one connection: its stages, and what they are for), pipeline (commands in
  * their order), command (their bytes; EVALSHA), reader (replies within bounds), greeting (the login), fence
  * (one master), error (what errors mean), socket, tls, tls_context (DNS, connect, TLS, reset); view, slots, cluster
- * and routes (a Cluster); url, place (where the masters are, and whose word counts); redis.c (this header); subscription stands on
- * top of all.
+ * and routes (a Cluster); url, place (where the masters are, and whose word counts); redis.c (this header);
+ * subscription stands on top of all.
  */
 #ifndef GUARD_REDIS_H
 #define GUARD_REDIS_H
