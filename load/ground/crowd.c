@@ -45,10 +45,10 @@ static uint64_t queries_since(struct site *site, const struct rush *rush, uint64
     return site_queries_for(site, before, SITE_PRODUCT, SITE_PRODUCT + products_of(rush) - 1);
 }
 
-static double saved_now(const struct site *site, const struct site_look *look)
+static double saved_now(const struct site *site, const char *mode)
 {
     double saved = 0;
-    for (size_t i = 0; i < DEED_PROCESSES && strcmp(look->mode, "shadow") == 0; i++) {
+    for (size_t i = 0; i < DEED_PROCESSES && strcmp(mode, "shadow") == 0; i++) {
         const struct stack_catalogd catalogd = {.ops_port = site->ops_ports[i]};
         saved += fmax(0, stack_catalogd_metric(&catalogd, "guard_shadow_saved_total"));
     }
@@ -141,7 +141,7 @@ static bool gather(struct crowd *crowd, const struct site_look *look)
     else
         drop_products(crowd, look);
     choose_targets(crowd, look, true);
-    crowd->saved_before = saved_now(site, look);
+    crowd->saved_before = saved_now(site, look->mode);
     crowd->queries_before = site_queries(site);
     if (crowd->target_count == 0)
         story_tell(site->story, STORY_TROUBLE, "No process is up: start one, then send the crowd.");
@@ -201,18 +201,9 @@ static void count_answers(const struct crowd *crowd, const struct burst *burst, 
     burst_summarise(burst, &summary);
     out->requests = summary.requests;
     out->ok = summary.statuses[200];
-    out->p50_us = summary.p50_us;
     out->max_us = summary.max_us;
     for (uint32_t i = 0; i < summary.requests; i++)
         out->ends[crowd->parties[i % crowd->target_count]][end_of(&answers[i])]++;
-}
-
-static void count_queries(const struct crowd *crowd, struct rush_result *out)
-{
-    struct site_look look;
-    out->queries = settled_queries(crowd);
-    site_look_at(crowd->site, &look);
-    out->saved = (uint64_t)fmax(0, saved_now(crowd->site, &look) - crowd->saved_before);
 }
 
 /* Blocks until all are answered or their time is up. */
@@ -239,7 +230,8 @@ static bool rush_run(struct site *site, const struct rush *rush, struct rush_res
     site_show_burst(site, NULL);
     count_answers(&crowd, burst, out);
     burst_close(&burst);
-    count_queries(&crowd, out);
+    out->queries = settled_queries(&crowd);
+    out->saved = (uint64_t)fmax(0, saved_now(site, out->mode) - crowd.saved_before);
     return true;
 }
 
@@ -286,16 +278,17 @@ static void rush_tell(struct site *site, const struct rush *rush, const struct r
     story_tell(site->story, STORY_RESULT, "%s request%s%s, %s quer%s%s%s.%s%s%s",
                story_count(result->requests, requests), result->requests == 1 ? "" : "s",
                rush->is_many ? " for 100 products" : "", story_count(result->queries, queries),
-               result->queries == 1 ? "y" : "ies", rush->is_many && result->queries < asked ? ", several products each" : "", saved, did[DEED_A], did[DEED_B], slowest);
+               result->queries == 1 ? "y" : "ies",
+               rush->is_many && result->queries < asked ? ", several products each" : "", saved, did[DEED_A],
+               did[DEED_B], slowest);
 }
 
 /* {"mode","requests","queries",...}. Yours. */
 static json_t *rush_json(const struct rush_result *result)
 {
-    return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "mode", result->mode, "requests",
-                     (json_int_t)result->requests, "ok", (json_int_t)result->ok, "failed",
-                     (json_int_t)result->requests - result->ok, "queries", (json_int_t)result->queries,
-                     "saved", (json_int_t)result->saved, "p50_us", (json_int_t)result->p50_us, "max_us",
+    return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I}", "mode", result->mode, "requests",
+                     (json_int_t)result->requests, "failed", (json_int_t)result->requests - result->ok,
+                     "queries", (json_int_t)result->queries, "saved", (json_int_t)result->saved, "max_us",
                      (json_int_t)result->max_us);
 }
 

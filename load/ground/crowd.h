@@ -45,7 +45,7 @@ struct rush_result {
     uint32_t ends[DEED_PROCESSES][RUSH_ENDS]; /* of the requests to each process */
     uint64_t queries;                         /* for the products of the crowd, whoever wanted them */
     uint64_t saved;                           /* mode shadow: what the guard would have saved */
-    uint64_t p50_us, max_us;
+    uint64_t max_us;                          /* of those answered */
 };
 
 /* ---- a crowd, or several, as a job ---- */

@@ -253,12 +253,8 @@ static void do_rate(struct site *site, uint32_t per_second)
     pthread_mutex_lock(&site->lock);
     site->look.per_second = per_second;
     pthread_mutex_unlock(&site->lock);
-    if (per_second > 0)
-        story_tell(site->story, STORY_DEED,
-                   "%u requests a second are due from now on, most of them for few products.",
-                   (unsigned)per_second);
-    else
-        story_tell(site->story, STORY_DEED, "No further request of the steady traffic is due.");
+    story_tell(site->story, STORY_DEED, "Steady traffic: %u requests a second are due from now on.",
+               (unsigned)per_second);
 }
 
 /* ---- open ---- */
