@@ -283,6 +283,13 @@ TEST(loads_are_seen_while_the_run_goes_on)
     query("SELECT /* load */ 1");
     query("SELECT /* load */ 1");
     await_loads(2);
+    query("SELECT /* load */ 7, 1000");
+    query("SELECT /* load */ 70");
+    query("SELECT /* load */ '{9,70}'");
+    await_loads(5);
+    assert_int_equal(witness_loads_of(witness, 0, 7, 9), 2);
+    assert_int_equal(witness_loads_of(witness, 3, 7, 9), 1);
+    assert_int_equal(witness_loads_of(witness, 5, 1, 70), 0);
     witness_close(&witness); /* without an end */
 }
 
