@@ -186,7 +186,6 @@ _Noreturn void sale_shop_run(const struct sale *sale, uint32_t index)
     static struct sale_shop shop = {.mutex = PTHREAD_MUTEX_INITIALIZER, .begins = PTHREAD_COND_INITIALIZER};
     pthread_attr_t small;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGPIPE, SIG_IGN);
     shop.sale = sale;
     shop.index = index;
     open_slots(&shop);

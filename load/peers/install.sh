@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # install.sh FOLDER [WORD...] - what these peers and contests need, without any word all of them: Debian's packages, and
 # npm's into the folder. One that cannot be had does not stop the others; build/peers reports the peer that lacks it as
-# not run, and refuses what is neither a peer nor a contest. Always exits with 0 but for a folder that cannot be made.
+# not run. Of a word that is neither a peer nor a contest nothing is installed: build/peers refuses it. Always exits with
+# 0 but for a folder that cannot be made.
 set -u
 
 here=$(dirname "$0")
@@ -25,14 +26,16 @@ packages() {
 
 # Where no word is a peer all peers run; and so with contests.
 words=$*
-case " $words " in
-*\ catalogd\ * | *\ nginx\ * | *\ varnish\ * | *\ bentocache\ * | *\ dedupe\ * | *\ dogpile\ * | *\ memcached\ * | *\ guide\ *) ;;
-*) words="$words nginx varnish bentocache dedupe dogpile memcached guide" ;;
-esac
-case " $words " in
-*\ burst\ * | *\ rolling\ * | *\ hits\ *) ;;
-*) words="$words hits" ;;
-esac
+peers='nginx varnish bentocache dedupe dogpile memcached guide'
+contests=hits
+for word in $words; do
+    case $word in
+    catalogd | nginx | varnish | bentocache | dedupe | dogpile | memcached | guide) peers= ;;
+    burst | rolling | hits) contests= ;;
+    *) exit 0 ;; # build/peers says so
+    esac
+done
+words="$words $peers $contests"
 wanted=$(for word in $words; do packages "$word"; done | tr ' ' '\n' | sort -u)
 
 # All at once is quick; one by one finds those that can be had.
