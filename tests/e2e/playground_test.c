@@ -275,7 +275,7 @@ TEST(everything_is_reached_by_tab_and_pressed_by_enter_or_space)
     expect_text("#said", "^The price is \\d+.\\d\\d .PUT with If-Match to A.*B shows the new price");
     expect("(document.querySelector('[data-do=buy]').focus(), true)");
     assert_true(browser_press(browser, " ", false));
-    expect_text("#said", "^One was bought from A: \\d+ are left");
+    expect_text("#said", "^One was bought from A, \\d+ are left");
     expect("document.activeElement.dataset.do === 'buy'"); /* what is drawn anew takes nobody's focus away */
 }
 
