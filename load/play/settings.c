@@ -30,11 +30,12 @@ void settings_describe(const struct work *work, char text[static RESULT_TEXT_BYT
 
 /* ---- the list ---- */
 
+enum { SAID_BYTES = SCENARIO_EVENTS_MAX * 256 + WORK_URLS_MAX * WORK_PATH_BYTES };
+
 struct list {
     struct result_setting *at;
     size_t count;
-    char
-        text[SCENARIO_EVENTS_MAX * 256 + WORK_URLS_MAX * WORK_PATH_BYTES]; /* of the one that is being said */
+    char text[SAID_BYTES]; /* of the one that is being said */
 };
 
 __attribute__((format(printf, 2, 3))) static void say(struct list *list, const char *format, ...)
