@@ -9,6 +9,7 @@
 #   sh load/deps.sh man                what makes manual pages; package-test: what the tests judge them and the rest with
 #   sh load/deps.sh packaging          all that makes, judges and tries Debian packages, build and man included
 #   sh load/deps.sh pgbouncer          the pooler that the tests of the PostgreSQL locks and the lab start
+#   sh load/deps.sh mariadb            the server before which the tests put the proxy that counts
 #   sh load/deps.sh zookeeper          the server that the tests of the ZooKeeper provider and the lab start
 #   sh load/deps.sh hosts              the event loops and servers that the guard is tried in, and what builds examples
 #   sh load/deps.sh nginx              nginx and what its modules are built with
@@ -81,6 +82,9 @@ default-jre-headless java
 '
 pgbouncer_needs='
 pgbouncer pgbouncer
+'
+mariadb_needs='
+mariadb-server mariadbd
 '
 bench_needs='
 nginx   nginx
@@ -176,6 +180,7 @@ needs_of() {
     model) echo "$model_needs" ;;
     pgbouncer) echo "$pgbouncer_needs" ;;
     zookeeper) echo "$zookeeper_needs" ;;
+    mariadb) echo "$mariadb_needs" ;;
     bench) echo "$bench_needs" ;;
     networks) echo "$networks_needs" ;;
     units) echo "$units_needs" ;;
@@ -195,7 +200,7 @@ needs_of() {
         for package in "${@:-.*}"; do echo "$peers_needs" | grep "^$package  *[^ ]"; done
         return
         ;;
-    *) echo "deps.sh: unknown: $1 (build, library, client, lint, fuzz, valgrind, gate, model, zookeeper, pgbouncer, bench, lab, hosts, nginx, networks, units, world, docs, man, package-test, packaging, page-test, formats, alerts, peers)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown: $1 (build, library, client, lint, fuzz, valgrind, gate, model, zookeeper, pgbouncer, mariadb, bench, lab, hosts, nginx, networks, units, world, docs, man, package-test, packaging, page-test, formats, alerts, peers)" >&2; exit 2 ;;
     esac
     # With the sanitizers, which the compiler of another release does not bring along.
     case ${2:-gcc} in

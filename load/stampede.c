@@ -13,6 +13,7 @@
 #include "load/ground/serve.h"
 #include "load/play/options.h"
 #include "load/play/run.h"
+#include "load/play/spy.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -387,6 +388,9 @@ static int carry_out(const struct options *options)
     case OPTIONS_SERVE:
         proc_clean_on_signals();
         return home_is_found() ? serve(options->scale, options->port) : BAD_USAGE;
+    case OPTIONS_PROXY:
+        interrupt_catch();
+        return spy_run(options->files[0], options->files[1], options->log);
     case OPTIONS_REPORT:
         return show_report(options);
     case OPTIONS_COMPARE:

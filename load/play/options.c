@@ -165,6 +165,11 @@ static const struct flag serve_flags[] = {
     {{"port", "N", "of the page, on 127.0.0.1 (default: a free one)"}, NUMBER(port, 0, 65535, 0)},
 };
 
+static const struct flag proxy_flags[] = {
+    {{"log", "FILE", "one line for each statement or request that has ended; is appended to"},
+     TEXT(options.log)},
+};
+
 #define FLAGS(table) table, sizeof(table) / sizeof *(table)
 
 static const struct command {
@@ -177,8 +182,8 @@ static const struct command {
     const char *examples;    /* below them */
 } commands[] = {
     [OPTIONS_RUN] = {NULL, FLAGS(run_flags), 0, 0,
-                     " is neither an option nor a command: scenario, report, compare, demo, serve", NULL,
-                     NULL},
+                     " is neither an option nor a command: scenario, report, compare, demo, serve, proxy",
+                     NULL, NULL},
     [OPTIONS_SCENARIO] = {"scenario", FLAGS(scenario_flags), 1, SIZE_MAX,
                           "write: stampede scenario FILE...; ours are in load/scenarios/",
                           "stampede scenario FILE... [OPTIONS]\n\nA FILE may be the plain name of one in "
@@ -212,6 +217,18 @@ static const struct command {
          "every setting of catalogd may be in the environment.\n\n",
          "  stampede serve\n"
          "  FRESH_MS=5000 stampede serve --scale 1000\n"},
+    [OPTIONS_PROXY] =
+        {"proxy", FLAGS(proxy_flags), 2, 2,
+         "write: stampede proxy postgres|mysql|http LISTEN=ORIGIN --log FILE",
+         "stampede proxy postgres|mysql|http LISTEN=ORIGIN --log FILE\n\nA witness for any origin: stands "
+         "between "
+         "the service and its database or API, both HOST:PORT, and logs what\npasses, with its begin, end "
+         "and key. "
+         "Then --count log:FILE counts loads by statement or URL (--queries). It cannot\nread encrypted "
+         "connections, and says so. Ctrl-C ends it.\n\n",
+         "  stampede proxy mysql 127.0.0.1:3307=127.0.0.1:3306 --log statements.json\n"
+         "  stampede --url http://127.0.0.1:8080/item/7 --burst 1000 --count log:statements.json --queries "
+         "'FROM items'\n"},
     [OPTIONS_HELP] = {"help", NULL, 0, 0, SIZE_MAX, NULL, NULL, NULL},
     [OPTIONS_VERSION] = {"version", NULL, 0, 0, SIZE_MAX, NULL, NULL, NULL},
 };
@@ -229,6 +246,8 @@ static const char head[] =
     "  stampede demo                             a cold key: no guard, one per process, one for the fleet\n"
     "  stampede serve                            the playground: a page to send crowds and break things "
     "with\n"
+    "  stampede proxy PROTOCOL LISTEN=ORIGIN     a witness for any origin: MySQL, HTTP, PostgreSQL without "
+    "its log\n"
     "  stampede COMMAND --help, stampede --version\n"
     "\n"
     "Times: 250ms, 1.5s, 2m. Exit status: 0 everything held; 1 something did not; 2 wrong options or "
@@ -373,8 +392,9 @@ static void finish_run(struct reading *reading)
     if (reading->mistakes == 0)
         scenario_check(scenario, complain_of_whole, reading);
     if (reading->mistakes > 0)
-        fprintf(stderr, "stampede: see --help; `stampede scenario`, `demo`, `serve`, `report` and `compare` "
-                        "are commands of their own\n");
+        fprintf(stderr,
+                "stampede: see --help; `stampede scenario`, `demo`, `serve`, `proxy`, `report` and `compare` "
+                "are commands of their own\n");
 }
 
 /* ---- argv ---- */

@@ -8,6 +8,7 @@
  *     stampede compare EARLIER.json NOW.json [OPTIONS]
  *     stampede demo [OPTIONS]
  *     stampede serve [OPTIONS]
+ *     stampede proxy PROTOCOL LISTEN=ORIGIN --log FILE
  *
  * Options of a run become directives of a scenario (see scenario.h), so both are read, checked and refused alike.
  *
@@ -32,6 +33,7 @@ enum options_command {
     OPTIONS_COMPARE,
     OPTIONS_DEMO,
     OPTIONS_SERVE,
+    OPTIONS_PROXY,
     OPTIONS_HELP, /* was printed */
     OPTIONS_VERSION
 };
@@ -51,6 +53,7 @@ struct options {
     bool is_quiet;                      /* nothing on stderr but what went wrong */
     uint32_t scale, requests, delay_ms; /* of demo and serve */
     uint32_t port;                      /* of serve's page; 0: a free one */
+    const char *log;                    /* of proxy; into argv */
 };
 
 /* Changes the order of argv. *out needs options_clear() in any case. */

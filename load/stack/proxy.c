@@ -40,6 +40,8 @@ static void free_ended(struct proxy *proxy)
         struct proxy_link *link = *at;
         if (link->end_us == 0) {
             *at = link->next;
+            if (link->heard != NULL)
+                link->route->ear.close(link->heard, clock_us());
             free(link);
         } else {
             at = &link->next;
@@ -70,6 +72,7 @@ static void accept_all(struct proxy *proxy, struct proxy_route *route, uint64_t 
         struct proxy_link *link = proxy_link_new(route, client, now_us);
         link->next = proxy->links;
         proxy->links = link;
+        link->heard = route->ear.open != NULL ? route->ear.open(route->ear.context) : NULL;
     }
 }
 
@@ -220,27 +223,41 @@ bool proxy_open(uint64_t seed, struct proxy **out)
     return false;
 }
 
-static bool listen_anywhere(struct proxy_route *route)
+static bool listen_on(struct proxy_route *route, const struct net_address *address)
 {
-    struct net_address address;
-    route->port = net_free_port();
-    route->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    return route->listener != -1 && net_address_init(&address, "127.0.0.1", route->port) &&
-           bind(route->listener, (const struct sockaddr *)&address.storage, address.bytes) == 0 &&
+    const int yes = 1;
+    route->listener = socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return route->listener != -1 &&
+           setsockopt(route->listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+           bind(route->listener, (const struct sockaddr *)&address->storage, address->bytes) == 0 &&
            listen(route->listener, BACKLOG) == 0;
 }
 
 bool proxy_add(struct proxy *proxy, uint16_t target_port, size_t *route_number)
 {
+    struct net_address listen, target;
+    uint16_t port = net_free_port();
+    *route_number = proxy->route_count;
+    if (!net_address_init(&listen, "127.0.0.1", port) ||
+        !net_address_init(&target, "127.0.0.1", target_port) || !proxy_add_at(proxy, &listen, &target, NULL))
+        return false;
+    proxy->routes[*route_number].port = port;
+    return true;
+}
+
+bool proxy_add_at(struct proxy *proxy, const struct net_address *listen, const struct net_address *target,
+                  const struct proxy_ear *ear)
+{
     if (proxy->route_count == PROXY_ROUTES_MAX)
         return false;
     pthread_mutex_lock(&proxy->mutex);
     struct proxy_route *route = &proxy->routes[proxy->route_count];
-    *route = (struct proxy_route){.proxy = proxy};
-    set_target(route, target_port);
-    bool good = listen_anywhere(route) && proxy_watch(proxy, route, route->listener, EPOLLIN);
+    *route = (struct proxy_route){.proxy = proxy, .target = *target};
+    if (ear != NULL)
+        route->ear = *ear;
+    bool good = listen_on(route, listen) && proxy_watch(proxy, route, route->listener, EPOLLIN);
     if (good)
-        *route_number = proxy->route_count++;
+        proxy->route_count++;
     else
         perror("proxy: no port to listen on");
     if (!good)

@@ -19,6 +19,7 @@
 #ifndef LOAD_STACK_PROXY_H
 #define LOAD_STACK_PROXY_H
 
+#include "load/stack/proxy_ear.h"
 #include "load/stack/proxy_fault.h"
 
 #include <stdbool.h>
@@ -33,6 +34,11 @@ bool proxy_open(uint64_t seed, struct proxy **out);
 /* A new route to this port of 127.0.0.1; its number goes into *route, its port is proxy_port(). */
 bool proxy_add(struct proxy *proxy, uint16_t target_port, size_t *route);
 uint16_t proxy_port(const struct proxy *proxy, size_t route);
+
+/* A route from this address to that one, with an ear. False: the reason is on stderr. */
+struct net_address;
+bool proxy_add_at(struct proxy *proxy, const struct net_address *listen, const struct net_address *target,
+                  const struct proxy_ear *ear);
 
 /* Both for who needs one route: it is number 0. */
 bool proxy_open_to(uint16_t target_port, struct proxy **out);

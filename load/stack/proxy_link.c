@@ -142,6 +142,9 @@ static enum progress way_read(struct proxy_link *link, struct proxy_way *way, ui
         return NOTHING;
     if (got <= 0)
         return got == 0 ? ENDED : BROKEN;
+    if (link->heard != NULL)
+        link->route->ear.hear(link->heard, way == &link->requests, (const char *)way->bytes + end,
+                              (size_t)got, now_us);
     if (way == &link->requests)
         look_for_mark(link, way->bytes + end, (size_t)got);
     if (vanishes(link, way)) {

@@ -15,6 +15,7 @@
 #define LOAD_STACK_PROXY_LINK_H
 
 #include "load/base/net.h"
+#include "load/stack/proxy_ear.h"
 #include "load/stack/proxy_fault.h"
 
 #include <pthread.h>
@@ -47,6 +48,7 @@ struct proxy_link {
     uint64_t end_us;    /* when it is over whatever happens; PROXY_NEVER; 0: it is over */
     uint32_t touched;   /* bit per fault: counted in hits[] */
     uint32_t client_watches, server_watches; /* what epoll knows */
+    void *heard;                             /* the ear's; NULL: nobody hears */
     struct proxy_way requests, replies;
 };
 
@@ -57,7 +59,8 @@ struct proxy_route {
     struct net_address target;
     enum proxy_fault fault;
     uint32_t amount_ms;
-    const char *mark; /* lent: faults strike only connections that say this; NULL: all */
+    struct proxy_ear ear; /* its `open` is NULL: none */
+    const char *mark;     /* lent: faults strike only connections that say this; NULL: all */
     uint32_t marked_count;
 };
 

@@ -275,6 +275,9 @@ static bool has_more_running(const struct witness_log *log, const struct witness
 /* What is logged when it ends may be left out. */
 static void note_ends(const struct witness_log *log, bool is_loud, struct witness_view *view)
 {
+    if (log->opaque_count > 0)
+        note_missing(view,
+                     "the proxy cannot read a connection of the service, and says why: loads may be missing");
     if (log->timed_count == 0)
         return;
     if (log->shortest_us >= ALL_US && !is_loud)

@@ -314,8 +314,8 @@ static void judge(struct witness_log *log)
 
 static bool is_query(const char *form)
 {
-    return is_command(form, "SELECT") || is_command(form, "WITH") || is_command(form, "EXECUTE") ||
-           is_command(form, "DECLARE");
+    return is_command(form, "SELECT") || is_command(form, "GET") || is_command(form, "WITH") ||
+           is_command(form, "EXECUTE") || is_command(form, "DECLARE");
 }
 
 /* What comes often has a place at the end, whatever comes in between. */
@@ -432,6 +432,8 @@ static void take_record(struct witness_log *log, enum witness_format format, str
     add_part(log, &record->detail, WITNESS_LINE_DETAIL);
     add_part(log, &record->statement, WITNESS_LINE_STATEMENT);
     end_message(log);
+    log->opaque_count += record->is_of_proxy && record->line.kind == WITNESS_LINE_OTHER;
+    log->shortest_us = record->is_of_proxy ? 0 : log->shortest_us;
 }
 
 static bool has_odd_quotes(struct span line)

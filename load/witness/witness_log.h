@@ -40,6 +40,8 @@
 
 /* Every statement of ours begins with this; they are not loads. */
 #define WITNESS_OURS "/* stampede witness"
+/* Who wrote a record, if it was `stampede proxy`: it leaves none out. */
+#define WITNESS_PROXY "stampede proxy"
 
 /* ---- a key: witness_key.c ---- */
 
@@ -137,6 +139,7 @@ enum witness_format witness_format_of(const char *line, size_t bytes);
 struct witness_record {
     struct witness_line line; /* its text is the message */
     struct text message, detail, statement;
+    bool is_of_proxy;
 };
 
 /* False: it is no record of PostgreSQL's. */
@@ -196,6 +199,7 @@ struct witness_log {
     uint64_t since_us;       /* loads that are logged at their end and began before do not count */
     uint64_t timed_count;    /* loads that were logged when they ended; */
     uint64_t shortest_us;    /* the shortest of all statements so logged: shows which are left out; */
+    uint64_t opaque_count;   /* how often `stampede proxy` said that it cannot read a connection */
     bool is_timed, is_begun; /* there are statements of others that are logged so, or when they begin */
     enum witness_line_kind last_kind; /* of the last line that is a message, or should be */
     char last_bad[96];                /* how the last one that cannot be read begins */

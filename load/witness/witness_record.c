@@ -103,6 +103,7 @@ static bool read_json(const char *text, size_t bytes, struct witness_record *rec
     const char *message = member(object, "message"), *detail = member(object, "detail");
     const char *statement = member(object, "statement");
     record->line.process = (uint64_t)json_integer_value(json_object_get(object, "pid"));
+    record->is_of_proxy = strcmp(member(object, "backend_type"), WITNESS_PROXY) == 0;
     text_add(&record->message, message, strlen(message));
     text_add(&record->detail, detail, strlen(detail));
     text_add(&record->statement, statement, strlen(statement));
@@ -115,6 +116,7 @@ bool witness_record_read(enum witness_format format, const char *text, size_t by
                          struct witness_record *out)
 {
     out->line = (struct witness_line){.kind = WITNESS_LINE_WORDLESS};
+    out->is_of_proxy = false;
     text_empty(&out->message);
     text_empty(&out->detail);
     text_empty(&out->statement);

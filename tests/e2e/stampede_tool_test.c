@@ -1060,4 +1060,120 @@ TEST(a_certificate_that_is_not_trusted_is_refused_by_name, P106)
     front_down();
 }
 
+/* ---- a witness for any origin ---- */
+
+/* Its process; the log is path_of("statements"). */
+static pid_t proxy_up(const char *protocol, uint16_t origin, uint16_t *port)
+{
+    char route[64];
+    *port = net_free_port();
+    snprintf(route, sizeof route, "127.0.0.1:%u=127.0.0.1:%u", (unsigned)*port, (unsigned)origin);
+    unlink(path_of("statements"));
+    pid_t pid = start((const char *const[]){"proxy", protocol, route, "--log", path_of("statements"), NULL});
+    wait_until_said("; Ctrl-C ends it");
+    return pid;
+}
+
+static void proxy_down(pid_t pid)
+{
+    assert_true(proc_stop(&pid, SIGINT, LIMIT_MS));
+}
+
+/* Twenty of them and four once more, by this client, while the server is asked something else. */
+static int count_through_proxy(const char *client, const char *expect)
+{
+    char count[PROC_PATH_BYTES + 48], run[640];
+    snprintf(count, sizeof count, "log:%s", path_of("statements"));
+    snprintf(run, sizeof run,
+             "1ms run \"for id in $(seq 20) 3 5 7 9; do echo \\\"SELECT n FROM goods WHERE id = $id;\\\"; "
+             "done | %s\"",
+             client);
+    return TOOL("--url", url_of(HERD_SERVER_HTTP, "/key/{each:1-20}"), "--rate", "100", "--for", "500ms",
+                "--count", count, "--queries", "FROM goods", "--ttl", "60s", "--at", run, "--expect", expect,
+                "--expect", "loads per expiry <= 1.2", "--expect", "loads at once <= 1");
+}
+
+TEST(the_proxys_count_is_that_of_postgresqls_log)
+{
+    uint16_t port;
+    char client[160];
+    assert_true(stack_postgres_query(fleet.postgres.url, "CREATE TABLE IF NOT EXISTS goods (id int, n int)",
+                                     NULL, 0));
+    pid_t pid = proxy_up("postgres", fleet.postgres.port, &port);
+    snprintf(client, sizeof client, "psql -qX -v ON_ERROR_STOP=1 postgresql://postgres@127.0.0.1:%u/postgres",
+             (unsigned)port);
+    uint64_t mark = stack_postgres_mark(&fleet.postgres);
+    expect_status(count_through_proxy(client, "loads = 24"), HELD);
+    assert_int_equal(stack_postgres_count(&fleet.postgres, mark, "FROM goods"), 24);
+    proxy_down(pid);
+}
+
+static void mariadb_prints(uint16_t port, const char *statement, char *line, size_t line_bytes)
+{
+    char command[256];
+    snprintf(command, sizeof command,
+             "mariadb --no-defaults -h 127.0.0.1 -P %u -u root --skip-ssl -N -B -e \"%s\"", (unsigned)port,
+             statement);
+    assert_true(rival_first_line(command, line, line_bytes));
+}
+
+TEST(loads_of_a_service_over_mariadb_are_counted)
+{
+    struct rival mariadb = {.pid = 0};
+    uint16_t port;
+    char client[160], before[32], after[32];
+    if (access("/usr/sbin/mariadbd", X_OK) != 0)
+        test_skip("no mariadbd: sh load/deps.sh mariadb");
+    const struct rival_plan plan = {
+        .name = "mariadb",
+        .arguments = (const char *const[]){"/bin/sh", "-c",
+                                           "mariadb-install-db --no-defaults --datadir={folder}/data "
+                                           "--auth-root-authentication-method=normal >/dev/null && "
+                                           "exec /usr/sbin/mariadbd --no-defaults --datadir={folder}/data "
+                                           "--socket={folder}/socket --port={port} --bind-address=127.0.0.1",
+                                           NULL},
+        .user = proc_plain_user(),
+        .is_up = takes_connections};
+    assert_true(rival_start(&mariadb, &plan));
+    mariadb_prints(mariadb.port, "CREATE TABLE test.goods (id int, n int); SELECT 1", before, sizeof before);
+    pid_t pid = proxy_up("mysql", mariadb.port, &port);
+    snprintf(client, sizeof client, "mariadb --no-defaults -h 127.0.0.1 -P %u -u root --skip-ssl test",
+             (unsigned)port);
+    mariadb_prints(mariadb.port, "SHOW GLOBAL STATUS LIKE 'Com_select'", before, sizeof before);
+    expect_status(count_through_proxy(client, "loads = 24"), HELD);
+    mariadb_prints(mariadb.port, "SHOW GLOBAL STATUS LIKE 'Com_select'", after, sizeof after);
+    assert_in_range(strtoul(strpbrk(after, "0123456789"), NULL, 10) -
+                        strtoul(strpbrk(before, "0123456789"), NULL, 10),
+                    24, 27); /* the client asks for its version, too */
+    proxy_down(pid);
+    rival_stop(&mariadb);
+}
+
+TEST(requests_to_an_http_origin_are_its_loads)
+{
+    uint16_t port;
+    char url[64], count[PROC_PATH_BYTES + 48];
+    pid_t pid = proxy_up("http", server.ports[HERD_SERVER_HTTP], &port);
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/key/{each:1-20}", (unsigned)port);
+    snprintf(count, sizeof count, "log:%s", path_of("statements"));
+    herd_server_forget(&server);
+    expect_status(TOOL("--url", url, "--rate", "100", "--for", "500ms", "--count", count, "--queries",
+                       "/key/", "--ttl", "60s", "--expect", "loads = 50", "--expect",
+                       "loads per expiry = 2.5"),
+                  HELD);
+    assert_int_equal(server.seen->requests[HERD_SERVER_HTTP], 50);
+    proxy_down(pid);
+}
+
+TEST(a_proxy_without_a_protocol_a_route_or_a_log_is_refused)
+{
+    expect_status(TOOL("proxy", "oracle", "127.0.0.1:1=127.0.0.1:2", "--log", path_of("x")), BAD_USAGE);
+    expect_said("it reads postgres, mysql and http; name one of them");
+    expect_status(TOOL("proxy", "http", "127.0.0.1:1", "--log", path_of("x")), BAD_USAGE);
+    expect_said("write LISTEN=ORIGIN");
+    expect_status(TOOL("proxy", "http", "127.0.0.1:1=127.0.0.1:2"), BAD_USAGE);
+    expect_said("where do statements go? Add --log FILE");
+    expect_status(TOOL("proxy", "http"), BAD_USAGE);
+}
+
 TEST_GROUP(.up = services_up, .down = services_down, .after = fleet_end);

@@ -7,11 +7,14 @@
 #include <string.h>
 
 const struct fuzz_target fuzz_targets[] = {
-    {"reply", fuzz_reply},     {"message", fuzz_message}, {"envelope", fuzz_envelope},
-    {"key", fuzz_key},         {"address", fuzz_address}, {"core", fuzz_core},
-    {"locks", fuzz_locks},     {"route", fuzz_route},     {"settings", fuzz_settings},
-    {"http", fuzz_http},       {"head", fuzz_head},       {"trace", fuzz_trace},
-    {"cluster", fuzz_cluster}, {"replay", fuzz_replay},   {NULL, NULL},
+    {"reply", fuzz_reply},       {"message", fuzz_message},
+    {"envelope", fuzz_envelope}, {"key", fuzz_key},
+    {"address", fuzz_address},   {"core", fuzz_core},
+    {"locks", fuzz_locks},       {"route", fuzz_route},
+    {"settings", fuzz_settings}, {"http", fuzz_http},
+    {"head", fuzz_head},         {"trace", fuzz_trace},
+    {"cluster", fuzz_cluster},   {"replay", fuzz_replay},
+    {"proxy", fuzz_proxy},       {NULL, NULL},
 };
 
 const struct fuzz_target *fuzz_target(const char *name)

@@ -32,6 +32,7 @@ fuzz_run fuzz_head;     /* heads of requests, as libmicrohttpd leaves them */
 fuzz_run fuzz_trace;    /* names that requests give themselves, and their lines in the access log */
 fuzz_run fuzz_replay;   /* lines of access logs, as the load tool reads them */
 fuzz_run fuzz_http;     /* responses, as the load tool reads them */
+fuzz_run fuzz_proxy;    /* what passes through the proxy that counts */
 
 struct fuzz_target {
     const char *name; /* also of its folder and its .base64 in corpus/ */

@@ -142,6 +142,11 @@ TEST(a_line_of_an_access_log_is_a_request_or_left_out)
     survives_its_corpus("replay");
 }
 
+TEST(what_passes_through_the_proxy_is_told_once_at_most)
+{
+    survives_its_corpus("proxy");
+}
+
 TEST(a_map_of_slots_stays_true_of_itself_whatever_nodes_say)
 {
     survives_its_corpus("cluster");

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* spy.c - see spy.h. */
+#include "load/play/spy.h"
+
+#include "load/base/clock.h"
+#include "load/base/interrupt.h"
+#include "load/base/text.h"
+#include "load/herd/work.h"
+#include "load/stack/proxy.h"
+#include "load/witness/wire.h"
+#include "load/witness/witness_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BAD_USAGE = 2, NOT_RUN = 3, TICK_MS = 20, WARN_EVERY_MS = 100 };
+
+static const char *const names[WIRE_PROTOCOLS] = {"postgres", "mysql", "http"};
+
+/* The proxy's thread's, once it runs. */
+struct spy {
+    enum wire_protocol protocol;
+    int log; /* owned */
+    uint64_t connections;
+    const char *told; /* the last reason that stands on stderr */
+};
+
+struct spied {
+    struct spy *spy;
+    uint64_t number;
+    uint64_t warn_us; /* when the log is to hear next that nothing is seen */
+    struct wire wire;
+};
+
+/* ---- the log ---- */
+
+/* A byte above ASCII is shown as if it were Latin-1: the log must be UTF-8, a statement need not. */
+static void add_escaped(struct text *line, const char *text)
+{
+    char piece[8];
+    for (; *text != '\0'; text++) {
+        unsigned char byte = (unsigned char)*text;
+        bool is_plain = byte >= ' ' && byte < 127 && byte != '"' && byte != '\\';
+        snprintf(piece, sizeof piece, is_plain ? "%c" : "\\u%04x", (unsigned)byte);
+        text_add_line(line, piece);
+    }
+}
+
+static void write_line(struct spied *spied, const char *severity, const char *head, const char *message,
+                       const char *detail)
+{
+    char piece[160];
+    struct text line = {.bytes = NULL};
+    uint64_t wall_us = clock_us() + clock_wall_ahead_us();
+    time_t second = (time_t)(wall_us / 1000000);
+    struct tm parts;
+    gmtime_r(&second, &parts);
+    strftime(piece, sizeof piece, "{\"timestamp\":\"%Y-%m-%d %H:%M:%S", &parts);
+    text_add_line(&line, piece);
+    snprintf(piece, sizeof piece, ".%03u UTC\",\"pid\":%" PRIu64 ",\"error_severity\":\"%s\",\"message\":\"",
+             (unsigned)(wall_us / 1000 % 1000), spied->number, severity);
+    text_add_line(&line, piece);
+    text_add_line(&line, head);
+    add_escaped(&line, message);
+    text_add_line(&line, detail[0] != '\0' ? "\",\"detail\":\"Parameters: " : "");
+    add_escaped(&line, detail);
+    text_add_line(&line, "\",\"backend_type\":\"" WITNESS_PROXY "\"}\n");
+    if (write(spied->spy->log, line.bytes, line.count) != (ssize_t)line.count)
+        perror("stampede proxy: the log is incomplete");
+    text_clear(&line);
+}
+
+static void tell(void *context, const struct wire_statement *statement)
+{
+    char head[64];
+    uint64_t took_us = statement->ended_us - statement->begun_us;
+    snprintf(head, sizeof head, "duration: %" PRIu64 ".%03u ms  %s: ", took_us / 1000,
+             (unsigned)(took_us % 1000), statement->parameters[0] != '\0' ? "execute proxy" : "statement");
+    write_line(context, "LOG", head, statement->text, statement->parameters);
+}
+
+/* ---- connections ---- */
+
+static void *open_one(void *context)
+{
+    struct spy *spy = context;
+    struct spied *spied = calloc(1, sizeof *spied);
+    if (spied == NULL)
+        abort();
+    spied->spy = spy;
+    spied->number = ++spy->connections;
+    wire_init(&spied->wire, spy->protocol, tell, spied);
+    return spied;
+}
+
+/* Again and again, as long as something passes: whoever reads the log has to know. */
+static void warn(struct spied *spied, uint64_t now_us)
+{
+    const char *reason = spied->wire.opaque;
+    if (reason == NULL || reason[0] == '\0' || now_us < spied->warn_us)
+        return;
+    spied->warn_us = now_us + WARN_EVERY_MS * 1000;
+    write_line(spied, "WARNING", "a connection cannot be read: ", reason, "");
+    if (reason != spied->spy->told)
+        fprintf(stderr, "stampede proxy: connection %" PRIu64 " cannot be read: %s\n", spied->number, reason);
+    spied->spy->told = reason;
+}
+
+static void hear(void *connection, bool is_client, const char *bytes, size_t count, uint64_t now_us)
+{
+    struct spied *spied = connection;
+    (is_client ? wire_client : wire_server)(&spied->wire, bytes, count, now_us);
+    warn(spied, now_us);
+}
+
+static void close_one(void *connection, uint64_t now_us)
+{
+    struct spied *spied = connection;
+    wire_clear(&spied->wire, now_us);
+    free(spied);
+}
+
+/* ---- the whole ---- */
+
+static bool read_route(const char *text, struct work_target *listen, struct work_target *origin)
+{
+    char why[WORK_WHY_BYTES] = "write LISTEN=ORIGIN, such as 127.0.0.1:6432=127.0.0.1:5432", first[128];
+    const char *equals = strchr(text, '=');
+    bool is_cut = equals != NULL && (size_t)(equals - text) < sizeof first;
+    if (is_cut)
+        snprintf(first, sizeof first, "%.*s", (int)(equals - text), text);
+    if (is_cut && work_target_parse(first, listen, why) && work_target_parse(equals + 1, origin, why))
+        return true;
+    fprintf(stderr, "stampede: proxy %s: %s\n", text, why);
+    return false;
+}
+
+static int watch(struct spy *spy, const struct work_target *listen, const struct work_target *origin,
+                 const char *log_path)
+{
+    struct proxy *proxy = NULL;
+    const struct proxy_ear ear = {open_one, hear, close_one, spy};
+    if (!proxy_open(1, &proxy) || !proxy_add_at(proxy, &listen->address, &origin->address, &ear)) {
+        fprintf(stderr, "stampede: proxy: cannot listen on %s\n", listen->name);
+        proxy_close(&proxy);
+        return NOT_RUN;
+    }
+    printf("%s on %s goes to %s; statements to %s; Ctrl-C ends it\n", names[spy->protocol], listen->name,
+           origin->name, log_path);
+    fflush(stdout);
+    while (!interrupt_seen())
+        clock_pause_ms(TICK_MS);
+    proxy_close(&proxy);
+    return 0;
+}
+
+int spy_run(const char *protocol, const char *route, const char *log_path)
+{
+    struct spy spy = {.protocol = WIRE_POSTGRES};
+    static struct work_target listen, origin;
+    while (spy.protocol < WIRE_PROTOCOLS && strcmp(names[spy.protocol], protocol) != 0)
+        spy.protocol++;
+    if (spy.protocol == WIRE_PROTOCOLS || log_path == NULL) {
+        fprintf(stderr, "stampede: proxy: %s\n",
+                log_path == NULL ? "where do statements go? Add --log FILE"
+                                 : "it reads postgres, mysql and http; name one of them");
+        return BAD_USAGE;
+    }
+    if (!read_route(route, &listen, &origin))
+        return BAD_USAGE;
+    spy.log = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (spy.log == -1) {
+        fprintf(stderr, "stampede: --log %s: %s\n", log_path, strerror(errno));
+        return NOT_RUN;
+    }
+    int status = watch(&spy, &listen, &origin, log_path);
+    close(spy.log);
+    return status;
+}
