@@ -17,8 +17,11 @@ static bool wrong_line(const struct work_words *words, size_t line, const char *
 
 static bool check_word(const struct work_words *words, const char *word, size_t line, size_t room, char *why)
 {
-    if (strlen(word) > room)
-        return wrong_line(words, line, "a key too long for its URL", why);
+    if (strlen(word) > room) {
+        snprintf(why, WORK_WHY_BYTES, "%.100s:%zu: a key of %zu bytes; at most %zu fit into its URL",
+                 words->path, line, strlen(word), room);
+        return false;
+    }
     for (; *word != '\0'; word++) {
         if ((unsigned char)*word <= ' ' || (unsigned char)*word >= 127 || *word == '#')
             return wrong_line(words, line,
@@ -37,7 +40,7 @@ static bool read_all(struct work_words *words, char *why)
         text_add(&text, chunk, got);
     bool good = file != NULL && ferror(file) == 0;
     if (!good)
-        snprintf(why, WORK_WHY_BYTES, "keys: %.100s: %s", words->path, strerror(errno));
+        snprintf(why, WORK_WHY_BYTES, "keys: %.100s cannot be read: %s", words->path, strerror(errno));
     if (good && text.bytes != NULL && strlen(text.bytes) < text.count)
         good = wrong_line(words, 1, "not a text: it has a NUL", why);
     if (file != NULL)

@@ -176,7 +176,7 @@ int spy_run(const char *protocol, const char *route, const char *log_path)
         return BAD_USAGE;
     spy.log = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (spy.log == -1) {
-        fprintf(stderr, "stampede: --log %s: %s\n", log_path, strerror(errno));
+        fprintf(stderr, "stampede: --log %s cannot be written: %s\n", log_path, strerror(errno));
         return NOT_RUN;
     }
     int status = watch(&spy, &listen, &origin, log_path);
