@@ -396,6 +396,7 @@ test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh nginx)
 	$(if $(filter %/package_test,$(SELECTED)),@sh load/deps.sh package-test)
 	$(if $(filter %/lock_postgres_test,$(SELECTED)),@sh load/deps.sh pgbouncer)
+	$(if $(filter %/stampede_tool_test,$(SELECTED)),@sh load/deps.sh mariadb)
 	@CATALOGD=$(BUILD)/catalogd EXAMPLES=$(BUILD)/example CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
 
 # Those with tests that are skipped without LONG=1.
@@ -494,7 +495,7 @@ mutants: $(BUILD)/sim
 
 # By the simulator and by real servers: the matrix.
 mutants-live: all
-	@for what in hosts zookeeper pgbouncer; do sh load/deps.sh $$what || exit 1; done
+	@for what in hosts zookeeper pgbouncer mariadb; do sh load/deps.sh $$what || exit 1; done
 	@CC=$(CC) SAN=$(SAN) BUILD=$(BUILD) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/mutants/run.sh "$(T)"
 
 $(BUILD)/sim: $(BUILD)/tests/sim/sim_main.o $(BUILD)/libsupport.a $(GUARD_PARTS)

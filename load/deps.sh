@@ -84,7 +84,7 @@ pgbouncer_needs='
 pgbouncer pgbouncer
 '
 mariadb_needs='
-mariadb-server mariadbd
+mariadb-server? mariadbd
 '
 bench_needs='
 nginx   nginx
