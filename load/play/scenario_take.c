@@ -616,11 +616,14 @@ static const struct directive directives[] = {
      TEXT(database_url)},
     {{"count", "log:PATH | statements | sql:\"SELECT ...\" | none",
       "how loads are counted: in the server's statement log (stderr, csvlog or jsonlog; log_statement=all or "
-      "log_min_duration_statement=0), in pg_stat_statements, by a query for a number that only grows, or not at all. "
+      "log_min_duration_statement=0), in pg_stat_statements, by a query for a number that only grows, or not "
+      "at all. "
       "Default: in the log that the database names. A stack counts in its own log"},
      {"count", "WAY",
-      "how loads are counted: log:PATH (the server's statement log: stderr, csvlog or jsonlog; log_statement=all "
-      "or log_min_duration_statement=0), statements (pg_stat_statements), sql:\"SELECT ...\" (a number that only "
+      "how loads are counted: log:PATH (the server's statement log: stderr, csvlog or jsonlog; "
+      "log_statement=all "
+      "or log_min_duration_statement=0), statements (pg_stat_statements), sql:\"SELECT ...\" (a number that "
+      "only "
       "grows), none; default: the log that the --database names"},
      .take = take_count},
     {{"queries", "TEXT",

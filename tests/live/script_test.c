@@ -812,4 +812,20 @@ TEST(a_touch_sends_what_it_has_stored)
     }
 }
 
+TEST(a_grant_executed_after_all_was_over_can_store_nothing, P6)
+{
+    /* The reply to `late` never came; its command is still on its way. The next attempt loads and fills. */
+    assert_acquire(&k, (struct ask){.token = &b, .prev = &late}, "L");
+    assert_int_equal(fill(&k, &b, "filled"), 1);
+    assert_int_equal(invalidate(&k, "gone"), 1);
+    assert_acquire(&k, (struct ask){.token = &late}, "L"); /* now it arrives */
+    assert_ttl(pttl(k.lease), LEASE_MS);
+    assert_int_equal(fill(&k, &b, "stale"), 0);
+    assert_false(exists(k.value));
+    assert_acquire(&k, (struct ask){.token = &c}, "B");
+    must("DEL %s", k.lease); /* the orphan runs out */
+    assert_acquire(&k, (struct ask){.token = &c}, "L");
+    told("filled, gone");
+}
+
 TEST_GROUP(.up = start, .down = server_down, .before = server_empty);
