@@ -393,7 +393,7 @@ test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh docs)
 	$(if $(filter %/lock_contract_test %/lock_zookeeper_test %/lock_provider_fail_test %/lab_test %/fleetlock_test,$(SELECTED)),@sh load/deps.sh zookeeper)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh hosts)
-	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh nginx)
+	$(if $(filter %/copy_test %/stampede_tool_test,$(SELECTED)),@sh load/deps.sh nginx)
 	$(if $(filter %/package_test,$(SELECTED)),@sh load/deps.sh package-test)
 	$(if $(filter %/lock_postgres_test,$(SELECTED)),@sh load/deps.sh pgbouncer)
 	$(if $(filter %/stampede_tool_test,$(SELECTED)),@sh load/deps.sh mariadb)
@@ -495,7 +495,7 @@ mutants: $(BUILD)/sim
 
 # By the simulator and by real servers: the matrix.
 mutants-live: all
-	@for what in hosts zookeeper pgbouncer mariadb; do sh load/deps.sh $$what || exit 1; done
+	@for what in hosts zookeeper pgbouncer nginx mariadb; do sh load/deps.sh $$what || exit 1; done
 	@CC=$(CC) SAN=$(SAN) BUILD=$(BUILD) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/mutants/run.sh "$(T)"
 
 $(BUILD)/sim: $(BUILD)/tests/sim/sim_main.o $(BUILD)/libsupport.a $(GUARD_PARTS)
