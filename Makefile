@@ -170,7 +170,7 @@ LAB := $(BUILD)/lab
 FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_main.c %_test.c,$(wildcard tests/fuzz/*.c))
 FUZZED := $(addprefix app/,http/head.c http/strict.c http/route.c http/access_line.c \
 	$(addprefix base/,settings.c address.c document.c number.c trace.c)) \
-	app/common/spelling.c load/base/http_parse.c load/base/number.c load/play/replay_line.c load/base/text.c \
+	app/common/spelling.c load/base/access_line.c load/base/http_parse.c load/base/number.c load/base/text.c \
 	$(addprefix load/witness/,wire.c wire_postgres.c wire_mysql.c wire_http.c) tests/support/left_head.c
 SIM_SOURCES := $(filter-out tests/sim/sim_main.c %_test.c,$(wildcard tests/sim/*.c))
 SUPPORT_OBJECTS := $(call objects,$(wildcard tests/support/*.c) $(FUZZ_SOURCES) $(SIM_SOURCES))

@@ -41,9 +41,9 @@ struct reading {
 
 /* ---- the file ---- */
 
-static bool index_of(struct reading *reading, const struct replay_line *hit, uint32_t *index)
+static bool index_of(struct reading *reading, const struct access_line *hit, uint32_t *index)
 {
-    char name[REPLAY_METHOD_BYTES + WORK_PATH_BYTES];
+    char name[ACCESS_METHOD_BYTES + WORK_PATH_BYTES];
     struct request *request = NULL;
     size_t bytes = (size_t)snprintf(name, sizeof name, "%s %s", hit->method, hit->path);
     HASH_FIND(hh, reading->requests, name, bytes, request);
@@ -63,7 +63,7 @@ static bool index_of(struct reading *reading, const struct replay_line *hit, uin
     return true;
 }
 
-static bool keep(struct reading *reading, const struct replay_line *hit)
+static bool keep(struct reading *reading, const struct access_line *hit)
 {
     struct entry *entries =
         list_grow(reading->entries, reading->entry_count, &reading->entry_room, sizeof *entries);
@@ -98,12 +98,12 @@ static void complain_of_line(struct reading *reading, const char *line)
 /* False: no memory. */
 static bool read_line(struct reading *reading, const char *line)
 {
-    struct replay_line hit = {.at_us = 0};
+    struct access_line hit = {.at_us = 0};
     const char *begin = line + strspn(line, " \t");
     reading->line_count++;
     if (*begin == '\0')
         return true;
-    if (!replay_line_read(begin, &hit))
+    if (!access_line_read(begin, &hit))
         complain_of_line(reading, begin);
     else if (!is_wanted(reading, hit.method))
         reading->other_methods++;

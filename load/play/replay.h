@@ -2,11 +2,7 @@
 /*
  * replay.h - an access log as a script of requests: the same paths at the same distances in time.
  *
- *     combined    Apache's and nginx's; anything may follow the request. Its times are whole seconds: the requests of one
- *                 are spread evenly over it
- *     JSON        an object a line, with a time (time, timestamp, @timestamp, time_iso8601, time_local, date, msec, ts), a
- *                 path (path, request_uri, uri, url, target) and a method (method, request_method); or with "request" for
- *                 both, as in combined
+ * Lines are combined or JSON (access_line.h). The requests of one whole second are spread evenly over it.
  *
  * Each line is one or the other. Lines are put in the order of their times, for a log has them in the order in which
  * requests ended. A line is left out that is neither, whose method is not wanted, or whose path does not fit into a
@@ -17,6 +13,7 @@
 #ifndef LOAD_PLAY_REPLAY_H
 #define LOAD_PLAY_REPLAY_H
 
+#include "load/base/access_line.h"
 #include "load/herd/work.h"
 
 struct replay {
@@ -33,22 +30,5 @@ const char *replay_name(const char *path);
 bool replay_read(const struct replay *replay, struct work_script **out, char note[static WORK_WHY_BYTES],
                  char why[static WORK_WHY_BYTES]);
 void replay_free(struct work_script **script); /* accepts NULL */
-
-/* ---- one line: replay_line.c ---- */
-
-/* One line of an access log, combined or JSON, as replay.h has it. Pure. */
-
-enum { REPLAY_METHOD_BYTES = 32 };
-
-struct replay_line {
-    uint64_t at_us;    /* since 1970 */
-    bool has_fraction; /* of a second; otherwise it is a whole one */
-    char method[REPLAY_METHOD_BYTES];
-    char path[WORK_PATH_BYTES]; /* as a request may have it */
-    bool is_too_long;           /* there is no path then */
-};
-
-/* False: it is neither, or has no time, method or path. */
-bool replay_line_read(const char *text, struct replay_line *out);
 
 #endif

@@ -616,20 +616,19 @@ static const struct directive directives[] = {
      TEXT(database_url)},
     {{"count", "log:PATH | statements | sql:\"SELECT ...\" | none",
       "how loads are counted: in the server's statement log (stderr, csvlog or jsonlog; log_statement=all or "
-      "log_min_duration_statement=0), in pg_stat_statements, by a query for a number that only grows, or not "
-      "at all. "
-      "Default: in the log that the database names. A stack counts in its own log"},
+      "log_min_duration_statement=0) or an origin's access log, in pg_stat_statements, by a query for a "
+      "number "
+      "that only grows, or not at all. Default: in the log that the database names. A stack counts in its "
+      "own log"},
      {"count", "WAY",
       "how loads are counted: log:PATH (the server's statement log: stderr, csvlog or jsonlog; "
-      "log_statement=all "
-      "or log_min_duration_statement=0), statements (pg_stat_statements), sql:\"SELECT ...\" (a number that "
-      "only "
-      "grows), none; default: the log that the --database names"},
+      "log_statement=all or log_min_duration_statement=0; or an origin's access log), statements "
+      "(pg_stat_statements), sql:\"SELECT ...\" (a number that only grows), none; default: the log that the "
+      "--database names"},
      .take = take_count},
     {{"queries", "TEXT",
       "a statement that contains this text is a load (default SELECT). Best is a text that each URL causes "
-      "exactly once. "
-      "The key of a load is its parameters or, without any, its literals"},
+      "exactly once. The key of a load is its parameters or, without any, its literals"},
      {"queries", "TEXT", NULL},
      TEXT(statement)},
     {{"redis", "URL", "redis://host:port/0 or unix:///path; its commands are counted"},

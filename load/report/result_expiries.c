@@ -154,6 +154,8 @@ static bool judge_keys(const struct result_source *source, uint64_t different, c
         *why = "not all loads could be counted";
     else if (source->view->keyless_count > 0)
         *why = "the log does not have the parameters of all loads";
+    else if (source->view->is_coarse)
+        *why = "the access log has whole seconds; let it write JSON with fractions, nginx's $msec for one";
     else if (different > asked)
         *why = "more different statements than URLs: they differ in more than the key, or a URL needs "
                "several; choose another text for queries, or expect loads";

@@ -434,6 +434,7 @@ static void take_record(struct witness_log *log, enum witness_format format, str
     end_message(log);
     log->opaque_count += record->is_of_proxy && record->line.kind == WITNESS_LINE_OTHER;
     log->shortest_us = record->is_of_proxy ? 0 : log->shortest_us;
+    log->coarse_count += record->is_coarse;
 }
 
 static bool has_odd_quotes(struct span line)
@@ -444,14 +445,16 @@ static bool has_odd_quotes(struct span line)
     return is_odd;
 }
 
-/* False: it is neither CSV nor JSON. A record of CSV goes on while its quotes are odd. */
+/* False: it is a line of stderr's. A record of CSV goes on while its quotes are odd. */
 static bool take_of_record(struct witness_log *log, struct span line)
 {
     enum witness_format format = log->csv.count > 0 ? WITNESS_CSV : witness_format_of(line.at, line.bytes);
-    if (format == WITNESS_JSON)
+    if (format == WITNESS_STDERR)
+        return false;
+    if (format != WITNESS_CSV) {
         take_record(log, format, line);
-    if (format != WITNESS_CSV)
-        return format == WITNESS_JSON;
+        return true;
+    }
     if (log->csv.count > 0)
         add(&log->csv, "\n", 1);
     add(&log->csv, line.at, line.bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * witness_log.h - loads out of PostgreSQL's statement log, from bytes as they come: stderr, csvlog or jsonlog, whichever
- * a line looks like.
+ * a line looks like; or out of the access log of an origin that speaks HTTP.
  *
  *     4711 1763642096.789 LOG:  execute p1: SELECT ...       a load, if this contains the text
  *     <tab>... WHERE id = $1
@@ -128,11 +128,11 @@ const char *witness_line_parameters(const char *text, size_t bytes);
  */
 uint64_t witness_line_wall_us(const struct witness_line *line, uint64_t wall_us);
 
-/* ---- csvlog and jsonlog: witness_record.c ---- */
+/* ---- csvlog, jsonlog, and an origin's access log: witness_record.c ---- */
 
-enum witness_format { WITNESS_STDERR = 0, WITNESS_CSV, WITNESS_JSON };
+enum witness_format { WITNESS_STDERR = 0, WITNESS_CSV, WITNESS_JSON, WITNESS_ACCESS };
 
-/* By how a line begins; STDERR for whatever is neither of the others. */
+/* By how a line begins, an access log's by all of it; STDERR for whatever is none of the others. */
 enum witness_format witness_format_of(const char *line, size_t bytes);
 
 /* A message with what belongs to it; its texts are empty where it has none. Zeros are one without memory. */
@@ -140,9 +140,11 @@ struct witness_record {
     struct witness_line line; /* its text is the message */
     struct text message, detail, statement;
     bool is_of_proxy;
+    bool is_coarse; /* its time is a whole second */
 };
 
-/* False: it is no record of PostgreSQL's. */
+/* False: it is no record of PostgreSQL's, and no line of an access log. What was asked of an origin is a statement, "GET
+ * /item/7", and its own key. */
 bool witness_record_read(enum witness_format format, const char *text, size_t bytes,
                          struct witness_record *out);
 void witness_record_clear(struct witness_record *record);
@@ -200,6 +202,7 @@ struct witness_log {
     uint64_t timed_count;    /* loads that were logged when they ended; */
     uint64_t shortest_us;    /* the shortest of all statements so logged: shows which are left out; */
     uint64_t opaque_count;   /* how often `stampede proxy` said that it cannot read a connection */
+    uint64_t coarse_count;   /* records whose time is a whole second */
     bool is_timed, is_begun; /* there are statements of others that are logged so, or when they begin */
     enum witness_line_kind last_kind; /* of the last line that is a message, or should be */
     char last_bad[96];                /* how the last one that cannot be read begins */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* witness_record.c - csvlog and jsonlog; see witness_log.h. */
+/* witness_record.c - csvlog, jsonlog and access logs; see witness_log.h. */
 #include "load/witness/witness_log.h"
+
+#include "load/base/access_line.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -9,16 +11,55 @@
 /* Where a CSV record has what; later releases only append. */
 enum { CSV_TIME = 0, CSV_PROCESS = 3, CSV_SEVERITY = 11, CSV_MESSAGE = 13, CSV_DETAIL, CSV_STATEMENT = 19 };
 
+/* ---- access logs ---- */
+
+enum { ACCESS_LINE_BYTES = 4096, ACCESS_PROCESS = 1 };
+
+/* False also of a line that is longer than any request that counts. */
+static bool read_access_line(const char *line, size_t bytes, struct access_line *out)
+{
+    char text[ACCESS_LINE_BYTES];
+    if (bytes >= sizeof text || (line[0] != '{' && memmem(line, bytes, "] \"", 3) == NULL))
+        return false;
+    memcpy(text, line, bytes);
+    text[bytes] = '\0';
+    return access_line_read(text, out) && !out->is_too_long;
+}
+
+static bool read_access(const char *text, size_t bytes, struct witness_record *record)
+{
+    static const char head[] = "execute request: ", key_head[] = "parameters: $1 = '";
+    struct access_line line;
+    if (!read_access_line(text, bytes, &line))
+        return false;
+    record->line = (struct witness_line){.kind = WITNESS_LINE_LOG,
+                                         .process = ACCESS_PROCESS, /* each line is whole */
+                                         .stamp_us = line.at_us,
+                                         .is_utc = true};
+    record->is_coarse = !line.has_fraction;
+    text_add(&record->message, head, sizeof head - 1);
+    text_add(&record->message, line.method, strlen(line.method));
+    text_add(&record->message, " ", 1);
+    text_add(&record->message, line.path, strlen(line.path));
+    text_add(&record->detail, key_head, sizeof key_head - 1);
+    text_add(&record->detail, line.path, strlen(line.path));
+    text_add(&record->detail, "'", 1);
+    return true;
+}
+
 enum witness_format witness_format_of(const char *line, size_t bytes)
 {
     static const char json[] = "{\"timestamp\":\"";
     struct witness_line ignored = {.text = line};
+    struct access_line request;
     size_t used = 0;
     if (bytes >= sizeof json && memcmp(line, json, sizeof json - 1) == 0)
         return WITNESS_JSON;
     bool is_csv = bytes > 0 && witness_line_date(line, bytes, &ignored, &used) && used + 1 < bytes &&
                   line[used] == ',' && (line[used + 1] == ',' || line[used + 1] == '"');
-    return is_csv ? WITNESS_CSV : WITNESS_STDERR;
+    if (is_csv)
+        return WITNESS_CSV;
+    return bytes > 0 && read_access_line(line, bytes, &request) ? WITNESS_ACCESS : WITNESS_STDERR;
 }
 
 static bool take_severity(struct witness_record *record, const char *word, size_t bytes)
@@ -116,11 +157,13 @@ bool witness_record_read(enum witness_format format, const char *text, size_t by
                          struct witness_record *out)
 {
     out->line = (struct witness_line){.kind = WITNESS_LINE_WORDLESS};
-    out->is_of_proxy = false;
+    out->is_of_proxy = out->is_coarse = false;
     text_empty(&out->message);
     text_empty(&out->detail);
     text_empty(&out->statement);
-    bool good = format == WITNESS_CSV ? read_csv(text, bytes, out) : read_json(text, bytes, out);
+    bool good = format == WITNESS_CSV    ? read_csv(text, bytes, out)
+                : format == WITNESS_JSON ? read_json(text, bytes, out)
+                                         : read_access(text, bytes, out);
     out->line.text = out->message.bytes;
     out->line.text_bytes = out->message.count;
     return good && out->line.process != 0;

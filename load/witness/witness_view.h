@@ -89,6 +89,7 @@ struct witness_view {
 
     /* What `caveat` says in words. Nobody may take a count for less than it could be because of these. */
     uint64_t keyless_count; /* LOG: loads with parameters that the log does not have */
+    bool is_coarse;         /* LOG: loads whose instants are whole seconds */
     bool misses_loads;      /* more may have begun than were counted */
     bool misses_samples;    /* more may have run than samples could see */
     bool misses_commands;   /* Redis ran more than was counted */

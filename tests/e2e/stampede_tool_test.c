@@ -964,7 +964,9 @@ static struct rival front; /* an nginx that ends TLS before the server */
 static const char front_configuration[] =
     "daemon off;\npid nginx.pid;\nworker_processes 1;\nevents { worker_connections 1024; }\n"
     "http {\n"
-    "  access_log off;\n  client_body_temp_path body;\n  proxy_temp_path temp;\n  fastcgi_temp_path temp;\n"
+    "  log_format lines escape=json '{\"msec\":\"$msec\",\"request\":\"$request\"}';\n"
+    "  access_log requests lines;\n  client_body_temp_path body;\n  proxy_temp_path temp;\n  "
+    "fastcgi_temp_path temp;\n"
     "  uwsgi_temp_path temp;\n  scgi_temp_path temp;\n"
     "  server { listen 127.0.0.1:{port} ssl default_server;\n" /* whoever names nobody */
     "    ssl_certificate %s/other.pem; ssl_certificate_key %s/other.key; }\n"
@@ -1091,6 +1093,23 @@ static int count_through_proxy(const char *client, const char *expect)
     return TOOL("--url", url_of(HERD_SERVER_HTTP, "/key/{each:1-20}"), "--rate", "100", "--for", "500ms",
                 "--count", count, "--queries", "FROM goods", "--ttl", "60s", "--at", run, "--expect", expect,
                 "--expect", "loads per expiry <= 1.2", "--expect", "loads at once <= 1");
+}
+
+/* nginx is the origin. */
+TEST(requests_in_an_origins_access_log_are_its_loads)
+{
+    char url[64], count[PROC_PATH_BYTES + 48];
+    front_up();
+    snprintf(url, sizeof url, "https://localhost:%u/key/{each:1-20}", (unsigned)front.port);
+    snprintf(count, sizeof count, "log:%s/requests", front.folder);
+    expect_status(TOOL("--url", url, "--insecure", "--rate", "100", "--for", "500ms", "--count", count,
+                       "--queries", "/key/", "--ttl", "60s", "--expect", "loads = 50", "--expect",
+                       "loads per expiry = 2.5"),
+                  HELD);
+    expect_status(TOOL("--url", url, "--insecure", "--burst", "9", "--count", count, "--queries", "/key/",
+                       "--expect", "loads at once = 1"),
+                  DID_NOT_HOLD);
+    front_down();
 }
 
 TEST(the_proxys_count_is_that_of_postgresqls_log)

@@ -24,21 +24,21 @@ static bool is_method(const char *method)
 }
 
 /* What was taken from a line is taken again from a line made of it. */
-static void check_again(const struct replay_line *hit)
+static void check_again(const struct access_line *hit)
 {
     char text[WORK_PATH_BYTES + 128];
-    struct replay_line again;
+    struct access_line again;
     snprintf(text, sizeof text, "1 - - [10/Oct/2000:13:55:36 -0700] \"%s %s HTTP/1.1\" 200", hit->method,
              hit->path);
-    assert(replay_line_read(text, &again));
+    assert(access_line_read(text, &again));
     assert(strcmp(again.method, hit->method) == 0 && strcmp(again.path, hit->path) == 0);
 }
 
 void fuzz_replay(const uint8_t *data, size_t bytes)
 {
-    struct replay_line hit;
+    struct access_line hit;
     char *text = fuzz_text(data, bytes);
-    if (replay_line_read(text, &hit)) {
+    if (access_line_read(text, &hit)) {
         assert(is_method(hit.method));
         assert(hit.is_too_long || is_path(hit.path));
         if (!hit.is_too_long)

@@ -9,11 +9,11 @@
 
 /* ---- lines ---- */
 
-static struct replay_line line;
+static struct access_line line;
 
 static void expect_line(const char *text, uint64_t at_us, const char *method, const char *path)
 {
-    if (!replay_line_read(text, &line))
+    if (!access_line_read(text, &line))
         fail_msg("not read: %s", text);
     assert_int_equal(line.at_us, at_us);
     assert_string_equal(line.method, method);
@@ -89,7 +89,7 @@ TEST(what_is_no_line_of_a_log_is_refused)
                                         "{\"time\":1,\"method\":7,\"path\":[]}",
                                         "{\"time\":1,\"method\":\"GET\",\"path\":\"http://x\"}"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        if (replay_line_read(texts[i], &line))
+        if (access_line_read(texts[i], &line))
             fail_msg("%s: read as %s %s", texts[i], line.method, line.path);
     }
 }
@@ -100,7 +100,7 @@ TEST(a_path_that_fits_into_no_request_is_told_apart)
     int used = snprintf(text, sizeof text, "{\"time\":1,\"method\":\"GET\",\"path\":\"/");
     memset(text + used, 'x', WORK_PATH_BYTES);
     snprintf(text + used + WORK_PATH_BYTES, sizeof text - (size_t)used - WORK_PATH_BYTES, "\"}");
-    assert_true(replay_line_read(text, &line));
+    assert_true(access_line_read(text, &line));
     assert_true(line.is_too_long);
 }
 

@@ -146,7 +146,6 @@ TEST(logs_in_other_formats_and_languages_are_refused_in_words)
         CSV("PROTOKOLL", "Anweisung: SELECT /* load */ 1", "", ""),
         JSON("PROTOKOLL", "Anweisung: SELECT /* load */ 1", "", ""),
         "{\"timestamp\":\"2025-11-20 12:34:56.789 UTC\",\"pid\":4711,\"error_severity\":\"LOG\n",
-        "127.0.0.1 - - [20/Nov/2025:12:34:56 +0000] \"GET / HTTP/1.1\" 200 2\nx\nx\n",
         "<6>Nov 20 12:34:56 shop postgres[4711]: [1-1] statement: SELECT /* load */ 1\nx\nx\n",
         UTC "PROTOKOLL:  Anweisung: SELECT /* load */ 1\n",
     };
@@ -241,6 +240,25 @@ TEST(long_keys_are_cut_and_still_differ)
     assert_string_not_equal(keys[0].text, keys[1].text);
     snprintf(text, sizeof text, "$1 = '%063d'", 0); /* exactly as long as there is room */
     assert_null(strchr(key_of(text).text, '~'));
+}
+
+/* ---- requests to an origin ---- */
+
+/* Another path is no load; what has no fraction says so. */
+TEST(requests_in_an_access_log_are_loads)
+{
+    begin("/item/");
+    feed("{\"msec\":\"1763642096.789\",\"request\":\"GET /item/7?a=b HTTP/1.1\"}\n"
+         "{\"msec\":\"1763642096.789\",\"request\":\"GET /other/7 HTTP/1.1\"}\n");
+    assert_int_equal(heard.load_count, 1);
+    assert_string_equal(heard.loads[0].key, "/item/7?a=b");
+    assert_true(heard.loads[0].at_us == stamp_now_us);
+    assert_int_equal(heard.readable_count - heard.rubbish_count, 4); /* with the key of each */
+    assert_int_equal(heard.coarse_count, 0);
+    feed("127.0.0.1 - - [20/Nov/2025:12:34:56 +0000] \"GET /item/it's HTTP/1.1\" 200 5 \"-\" \"curl\"\n");
+    assert_int_equal(heard.load_count, 2);
+    assert_int_equal(heard.coarse_count, 1);
+    assert_int_equal(heard.running.ended, 0); /* nobody knows how many ran at once */
 }
 
 /* ---- which messages are loads ---- */

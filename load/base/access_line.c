@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* replay_line.c - see replay.h. */
-#include "load/play/replay.h"
+/* access_line.c - see access_line.h. */
+#include "load/base/access_line.h"
 
 #include "load/base/number.h"
 
@@ -33,7 +33,7 @@ static size_t take_byte(const char *text, char piece[static 4])
 }
 
 /* To the space or the end. */
-static bool take_path(const char *text, size_t count, struct replay_line *hit)
+static bool take_path(const char *text, size_t count, struct access_line *hit)
 {
     const char *end = text + count, *slash = strstr(text, "://");
     size_t used = 0;
@@ -54,19 +54,19 @@ static bool take_path(const char *text, size_t count, struct replay_line *hit)
     return true;
 }
 
-static bool take_method(const char *text, size_t count, struct replay_line *hit)
+static bool take_method(const char *text, size_t count, struct access_line *hit)
 {
     for (size_t i = 0; i < count; i++) {
         if (!isalpha((unsigned char)text[i]) && text[i] != '-' && text[i] != '_')
             return false;
     }
     snprintf(hit->method, sizeof hit->method, "%.*s",
-             (int)(count < REPLAY_METHOD_BYTES ? count : REPLAY_METHOD_BYTES), text);
-    return count > 0 && count < REPLAY_METHOD_BYTES;
+             (int)(count < ACCESS_METHOD_BYTES ? count : ACCESS_METHOD_BYTES), text);
+    return count > 0 && count < ACCESS_METHOD_BYTES;
 }
 
 /* "GET /path HTTP/1.1" */
-static bool take_request(const char *text, size_t count, struct replay_line *hit)
+static bool take_request(const char *text, size_t count, struct access_line *hit)
 {
     const char *space = memchr(text, ' ', count);
     if (space == NULL || !take_method(text, (size_t)(space - text), hit))
@@ -90,7 +90,7 @@ static bool take_zone(const char *text, long *east_s)
     return true;
 }
 
-static bool take_instant(struct tm *parts, const char *zone, uint64_t fraction_us, struct replay_line *hit)
+static bool take_instant(struct tm *parts, const char *zone, uint64_t fraction_us, struct access_line *hit)
 {
     long east_s;
     if (!take_zone(zone, &east_s))
@@ -103,7 +103,7 @@ static bool take_instant(struct tm *parts, const char *zone, uint64_t fraction_u
 }
 
 /* "10/Oct/2000:13:55:36 -0700" */
-static bool take_date(const char *text, struct replay_line *hit)
+static bool take_date(const char *text, struct access_line *hit)
 {
     static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
     struct tm parts = {.tm_isdst = 0};
@@ -120,7 +120,7 @@ static bool take_date(const char *text, struct replay_line *hit)
 }
 
 /* "2026-11-23T04:35:11.123456Z"; without a zone it is UTC */
-static bool take_iso(const char *text, struct replay_line *hit)
+static bool take_iso(const char *text, struct access_line *hit)
 {
     struct tm parts = {.tm_isdst = 0};
     uint64_t fraction_us = 0, weight = SECOND_US;
@@ -141,7 +141,7 @@ static bool take_iso(const char *text, struct replay_line *hit)
 }
 
 /* Since 1970: seconds, or milliseconds where it is too far for seconds. */
-static bool take_epoch(double number, struct replay_line *hit)
+static bool take_epoch(double number, struct access_line *hit)
 {
     double seconds = number > 1e11 ? number / 1e3 : number;
     if (!isfinite(number) || number < 0 || seconds > 1e11)
@@ -154,7 +154,7 @@ static bool take_epoch(double number, struct replay_line *hit)
 /* ---- lines ---- */
 
 /* 127.0.0.1 - - [10/Oct/2000:13:55:36 -0700] "GET /path HTTP/1.1" 200 2326 ... */
-static bool read_combined(const char *line, struct replay_line *hit)
+static bool read_combined(const char *line, struct access_line *hit)
 {
     const char *date = strchr(line, '['), *close = date != NULL ? strstr(date, "] \"") : NULL;
     if (close == NULL || !take_date(date + 1, hit))
@@ -173,7 +173,7 @@ static json_t *first_of(json_t *object, const char *const *names)
     return NULL;
 }
 
-static bool take_json_time(const json_t *value, struct replay_line *hit)
+static bool take_json_time(const json_t *value, struct access_line *hit)
 {
     double number;
     if (json_is_number(value))
@@ -186,7 +186,7 @@ static bool take_json_time(const json_t *value, struct replay_line *hit)
     return take_iso(text, hit) || take_date(text, hit);
 }
 
-static bool take_json(json_t *object, struct replay_line *hit)
+static bool take_json(json_t *object, struct access_line *hit)
 {
     static const char *const times[] = {"time",         "timestamp",  "@timestamp",
                                         "time_iso8601", "time_local", "date",
@@ -203,7 +203,7 @@ static bool take_json(json_t *object, struct replay_line *hit)
     return request != NULL && take_request(request, strlen(request), hit);
 }
 
-static bool read_json(const char *line, struct replay_line *hit)
+static bool read_json(const char *line, struct access_line *hit)
 {
     json_t *object = json_loads(line, 0, NULL);
     bool good = json_is_object(object) && take_json(object, hit);
@@ -211,8 +211,8 @@ static bool read_json(const char *line, struct replay_line *hit)
     return good;
 }
 
-bool replay_line_read(const char *text, struct replay_line *out)
+bool access_line_read(const char *text, struct access_line *out)
 {
-    *out = (struct replay_line){.at_us = 0};
+    *out = (struct access_line){.at_us = 0};
     return *text == '{' ? read_json(text, out) : read_combined(text, out);
 }
