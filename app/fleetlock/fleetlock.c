@@ -194,18 +194,20 @@ static void say_young(const struct guard_lock_view *view, char out[static YOUNG_
              (view->young_ms + 999) / 1000);
 }
 
-/* Who has it. Several names: the first of them that is held. False: nobody, or it is not known. */
+/* Who has it. Several names: the first of them that is held. False: the provider does not say; no further name is asked
+ * then, for each would take its time. */
 static bool find_holder(const struct fleetlock *fleetlock, const char **name, struct guard_lock_view *view)
 {
     const struct options *options = &fleetlock->options;
     for (size_t i = 0; i < options->name_count; i++) {
         *name = options->names[i];
-        if (guard_lock_look(fleetlock->locks, *name, view, NULL) == GUARD_LOCK_OK &&
-            (view->holder_count > 0 || view->young_ms > 0))
+        if (guard_lock_look(fleetlock->locks, *name, view, NULL) != GUARD_LOCK_OK)
+            return false;
+        if (view->holder_count > 0 || view->young_ms > 0)
             return true;
     }
     *name = options->names[0];
-    return false;
+    return true;
 }
 
 static void complain_of_busy(const struct fleetlock *fleetlock)
@@ -214,7 +216,9 @@ static void complain_of_busy(const struct fleetlock *fleetlock)
     struct guard_lock_view view;
     const char *name;
     char held[YOUNG_BYTES] = "nobody holds it any more", front[64] = "nobody waits in front";
-    if (find_holder(fleetlock, &name, &view) && view.young_ms > 0)
+    if (!find_holder(fleetlock, &name, &view))
+        snprintf(held, sizeof held, "the provider does not say who holds it");
+    else if (view.young_ms > 0)
         say_young(&view, held);
     else if (view.holder_count > 0)
         snprintf(held, sizeof held, "held by %s%s", view.seen[0].who,

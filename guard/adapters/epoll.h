@@ -74,7 +74,7 @@ static inline void guard_epoll_free(struct guard_epoll *self)
     free(self);
 }
 
-/* Waits itself, for who has nothing else to watch. */
+/* Waits itself: for a loop that has nothing else to watch. */
 static inline void guard_epoll_wait(struct guard_epoll *self, int wait_ms)
 {
     self->count = epoll_wait(self->fd, self->events, 16, wait_ms);

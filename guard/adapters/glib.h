@@ -9,7 +9,7 @@
  * Threads    On the thread that runs the context (NULL: the default one), or before it runs.
  * Lifetime   It holds the context until detached() was called.
  * Priority   Its sources have G_PRIORITY_DEFAULT: a source that is always ready with a higher one starves it.
- * Nesting    A main loop that runs inside answered() gets no answer until it has returned: sources do not recurse.
+ * Nesting    Do not run this context from inside answered(), as a modal dialog does: begin that in an idle source.
  * Errors     As guard_loop_attach_host(); nothing is left on the context then. GLib ends the process without memory.
  */
 #ifndef GUARD_ADAPTER_GLIB_H

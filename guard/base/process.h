@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * process.h - what the guard owes to the process it lives in.
+ * process.h - what the guard owes to the process it lives in, and a thread of it that waits for a callback.
  *
  * Threads      Every thread of the guard and of the locks begins with all signals blocked, SIGPIPE among them, since
  *              those belong to threads of the host that expect them; and with a stack of at least so many bytes,
@@ -42,7 +42,7 @@ static inline unsigned forked_count(void)
 /*
  * ---- a thread that waits for a callback ----
  *
- * Unless it must not. struct blocking lies on the stack of that thread.
+ * A thread may wait, unless it runs callbacks or loaders itself (below). struct blocking lies on its stack.
  *
  *     init -> ask -> wait .............................................
  *                         callback: the answer to *out, then over --'

@@ -60,8 +60,6 @@ void defer_drain(struct core *core)
         let_go(core, load);
 }
 
-/* ---- a load that nobody waits for ---- */
-
 /* ---- what this process remembers ---- */
 
 static uint8_t *byte_of(const struct flight *flight, uint8_t *bit)
@@ -87,7 +85,7 @@ static bool recall(const struct flight *flight)
     return was;
 }
 
-/* ---- a load ---- */
+/* ---- a load that nobody waits for ---- */
 
 void abandon_load_starts(struct flight *flight)
 {

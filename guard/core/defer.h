@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * defer.h - loads that are finished later, without a thread. Private to the room.
+ * defer.h - loads that are finished later, without a thread, and loads that nobody waits for. Private to the room.
  *
  *                    its loader returned      finished
  *     on a thread ------------------> DEFERRED ----------------------------> over
@@ -34,7 +34,7 @@ void defer_drain(struct core *core);
  * ---- a load that nobody waits for ----
  *
  * A load that nobody waits for any more, in the whole fleet, is cancelled; of a policy that says
- * `abandon`. Private to the room.
+ * `abandon`.
  *
  *     the last waiter leaves      under a lease: a renewal asks      no other process
  *     LOADING ------------------> whether another process ---------> waits: ABANDONED: cancelled, lease released,

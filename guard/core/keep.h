@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * keep.h - how long an entry lives, and what it is good for when a lookup finds it. Pure; any thread, with a chance of
- * its own.
+ * keep.h - how long an entry lives, what it is good for when a lookup finds it, and while Redis is away. Pure; any
+ * thread, with a chance of its own.
  *
  * It lives as its loader has said (guard_load_keep()), else as the policy says.
  * The loader's numbers travel with the entry. The fresh time travels as it was said, before jitter: a value that is

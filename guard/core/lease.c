@@ -318,6 +318,7 @@ static enum load_ending ending_of(const struct load *load, const struct core_loa
 static void lease_load_brought_nothing(struct flight *flight, enum load_ending ending,
                                        enum guard_failure failure)
 {
+    assert(ending != ENDED_WITH_ANSWER);
     switch (ending) {
     case ENDED_WITH_ANSWER:
         break;

@@ -430,7 +430,7 @@ static bool near_next_is_of_use(const struct shard *shard, const struct near_loo
                             lookup->sent_us < next->as_of_us + (uint64_t)spare_ms * 1000);
 }
 
-/* What is not there, if others are to leave for it. Nothing is made of it yet. Under the mutex. */
+/* May it come in, though others have to leave for it? Nothing is made of it yet. Under the mutex. */
 static bool near_lets_in(struct shard *shard, const struct near_lookup *lookup, uint32_t spare_ms,
                          size_t bytes)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * stale.h - a value that is there while its refresh runs: answered at once, or held for waiters that prefer a fresh
- * one until their soft limit. Private to the room.
+ * one until their soft limit; and requests that no value of before answers. Private to the room.
  *
  *   found stale        no soft limit     with one
  *     ours to refresh  answer, load      hold, load
@@ -47,8 +47,7 @@ void stale_hard_limit(struct core_waiter *waiter);
 /*
  * ---- no value that was there ----
  *
- * Requests that no value answers which was there, or was being loaded, when they began. Private to the
- * room.
+ * Requests that no value answers which was there, or was being loaded, when they began.
  *
  *   get ---> ACQUIRING ---- the lease, over whatever value is there ----> QUEUED, as any flight
  *              ^   |

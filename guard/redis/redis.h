@@ -48,7 +48,7 @@
  *     SENTINEL   a place that the Sentinels name
  *     CLUSTER    a place for each node of the Cluster, and which of them has which slots
  *
- * Ownership  It owns what all loops share: places with their reigns, login, what TLS needs. A struct redis (redis.h)
+ * Ownership  It owns what all loops share: places with their reigns, login, what TLS needs. A struct redis
  *            is opened over it for each loop and closed before it.
  * Threads    Opened and closed on the thread of its loop, or before that runs; the rest on any.
  */

@@ -109,8 +109,6 @@ enum guard_status guard_connected_wait(struct guard *guard)
 /* ---- what the cache is called ---- */
 
 /*
- * what the cache is called: guard_cache().
- *
  * Redis is asked for it only once guard_cache() has been called. From then on every new connection asks anew, since it
  * may lead to another Redis or to the same without its data; and so it is every CACHE_ASK_EVERY_US, since the name may
  * have been evicted or flushed.

@@ -8,6 +8,7 @@
  * Locking   the workers' mutex guards `lent` and `answered`. The core lends a thread only to a flight in which its get
  *           waits, one load at a time; so once it is answered nothing comes any more, and the thread leaves.
  */
+#include "../base/check.h"
 #include "../base/clock.h"
 #include "ask.h"
 #include "defer.h"
@@ -89,10 +90,12 @@ static void serve_until_answered(struct nested *nested)
 
 /* ---- asking ---- */
 
-static void say_circle(struct guard *guard, const struct running_load *load, const char *key)
+static void say_circle(struct guard *guard, const struct running_load *load, const char *key,
+                       size_t key_bytes)
 {
     say(&guard->say, SAY_LOADER, SAY_BAD,
-        "the load of %.100s asks for %.100s, which waits for it or nests too deep: it fails", load->key, key);
+        "the load of %.100s asks for %.*s, which waits for it or nests too deep: it fails", load->key,
+        key_bytes < 100 ? (int)key_bytes : 100, key);
 }
 
 /* NULL: no more. */
@@ -103,9 +106,10 @@ static void waits_in(struct workers *workers, struct running_load *load, struct 
     pthread_mutex_unlock(&workers->mutex);
 }
 
-static bool in_chain(const struct running_load *load, const char *key)
+/* A load's key has its NUL; the one that is asked for need not. */
+static bool in_chain(const struct running_load *load, const char *key, size_t key_bytes)
 {
-    while (load != NULL && strcmp(load->key, key) != 0)
+    while (load != NULL && (strncmp(load->key, key, key_bytes) != 0 || load->key[key_bytes] != '\0'))
         load = load->parent;
     return load != NULL;
 }
@@ -162,11 +166,12 @@ enum guard_status guard_load_get(struct guard_load *handle, const struct guard_r
     *result = (struct guard_result){.status = GUARD_INVALID, .wrong = wrong};
     if (wrong != NULL)
         return GUARD_INVALID;
-    if (in_chain(load, request->key) || load->depth >= GUARD_NESTED_MAX)
+    const size_t key_bytes = check_length(request->key, request->key_bytes);
+    if (in_chain(load, request->key, key_bytes) || load->depth >= GUARD_NESTED_MAX)
         *result = (struct guard_result){.status = GUARD_FAILED, .failure = GUARD_FAILURE_CYCLE};
     else
         get_nested(guard, load, request, result);
     if (result->failure == GUARD_FAILURE_CYCLE && result->source == GUARD_FROM_NOWHERE)
-        say_circle(guard, load, request->key);
+        say_circle(guard, load, request->key, key_bytes);
     return result->status;
 }

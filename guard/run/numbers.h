@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * numbers.h - guard_stats() and its like. Who counts:
+ * numbers.h - guard_stats() and its like, and the events that a host watches. Who counts:
  *
  *     the core          by kind, and what is of no kind; published after every batch of events
  *     each loop         by kind, what it answers itself

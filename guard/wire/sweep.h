@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sweep.h - deleting a namespace's entries in steps of bounded work: one SCAN of one master and a DEL for each name that it
- * brought.
+ * sweep.h - deleting a namespace's entries in steps of bounded work, one SCAN of one master and a DEL for each name that
+ * it brought; and one entry, without a script.
  *
  *   sweep_step() --> SCAN cursor, of these roles; fence --> DEL, DEL, DEL --> `stepped`: the next cursor
  *
@@ -43,7 +43,7 @@ bool sweep_step(struct sweep *sweep);
 /*
  * ---- an invalidation without its script ----
  *
- * An invalidation without its script, for a key whose slot moves.
+ * For a key whose slot moves.
  *
  * While a slot moves Redis runs no script over several of its keys, but single commands: DEL lease, and once that is
  * confirmed DEL value, each at the master that has the key. The lease goes first: nothing can be stored under it once
