@@ -376,7 +376,9 @@ static void look_after_statements(struct site *site)
     size_t tag, running;
     if (site->act.errands == NULL)
         return;
-    if (act_poll(&site->act, &tag, &running, why)) {
+    while (act_poll(&site->act, &tag, &running, why)) {
+        if (why[0] == '\0')
+            continue;
         site->refused++;
         story_tell(site->story, STORY_TROUBLE, "PostgreSQL refused: %.300s.", why);
         set_health(site, DEED_POSTGRES, DEED_UP, 0);
