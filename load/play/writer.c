@@ -78,7 +78,9 @@ static bool post(struct writer *writer, uint32_t key, char *why)
 static void write_once(struct writer *writer)
 {
     char statement[SCENARIO_TEXT_BYTES + 2 * WORK_PATH_BYTES], version[32], why[SCENARIO_WHY_BYTES] = "";
+    const struct work_words *words = writer->write->words;
     struct result_write done = {.key = writer->next_key, .begun_us = clock_us()};
+    done.word = words != NULL ? words->at[done.key] : NULL;
     writer->next_key = done.key == writer->write->last_key ? writer->write->first_key : done.key + 1;
     put_key(writer->write, true, done.key, statement, sizeof statement);
     bool good =

@@ -217,6 +217,7 @@ struct result {
 /* A write whose new version must be seen by every request that is sent after over_us. CLOCK_MONOTONIC. */
 struct result_write {
     uint32_t key, version;
+    const char *word; /* what the key is the number of; lent until result_make() returns. NULL: a number */
     uint64_t begun_us, over_us; /* begun_us 0: as over_us */
 };
 

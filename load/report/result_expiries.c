@@ -37,7 +37,7 @@ struct grouping {
     struct group *groups;
     size_t group_count;
     uint64_t life_us;     /* a value lives at least so long; 0: not known */
-    bool has_late_reload; /* where it is not known: nobody knows whether a load was for the same expiry */
+    bool has_late_reload; /* of the same group; where the life is not known it may be of another expiry */
 };
 
 /* ---- order ---- */
@@ -53,7 +53,11 @@ static int compare_loads(const void *a, const void *b)
 static int compare_writes(const void *a, const void *b)
 {
     const struct result_write *left = a, *right = b;
-    if (left->key != right->key)
+    if (left->word != NULL && right->word != NULL && strcmp(left->word, right->word) != 0)
+        return strcmp(left->word, right->word);
+    if ((left->word != NULL) != (right->word != NULL))
+        return left->word != NULL ? 1 : -1;
+    if (left->word == NULL && left->key != right->key)
         return left->key > right->key ? 1 : -1;
     return (left->begun_us > right->begun_us) - (left->begun_us < right->begun_us);
 }
@@ -166,19 +170,29 @@ static bool judge_keys(const struct result_source *source, uint64_t different, c
 
 /* What may explain the loads of one key, and how much of it lies behind the load that is looked at. */
 struct causes {
+    const char *key;
     bool has_number;
     uint64_t number; /* the statement's first value: "7", or "7, 200" if it has others */
     size_t next_write, next_drop;
 };
 
+static bool is_of_key(const struct result_write *write, const struct causes *causes)
+{
+    size_t bytes = write->word != NULL ? strlen(write->word) : 0;
+    if (write->word == NULL)
+        return causes->has_number && write->key == causes->number;
+    return strncmp(causes->key, write->word, bytes) == 0 &&
+           (causes->key[bytes] == '\0' || strncmp(causes->key + bytes, ", ", 2) == 0);
+}
+
 static struct causes causes_of(const struct grouping *grouping, const char *key)
 {
     char *end;
-    struct causes causes = {.number = strtoull(key, &end, 10)};
+    struct causes causes = {.key = key, .number = strtoull(key, &end, 10)};
     causes.has_number =
         key[0] >= '0' && key[0] <= '9' && (*end == '\0' || *end == ',') && causes.number <= UINT32_MAX;
-    while (causes.has_number && causes.next_write < grouping->source->write_count &&
-           grouping->writes[causes.next_write].key < causes.number)
+    while (causes.next_write < grouping->source->write_count &&
+           !is_of_key(&grouping->writes[causes.next_write], &causes))
         causes.next_write++;
     return causes;
 }
@@ -187,9 +201,9 @@ static struct causes causes_of(const struct grouping *grouping, const char *key)
 static bool take_causes(const struct grouping *grouping, struct causes *causes, uint64_t until_us)
 {
     bool any = false;
-    for (; causes->has_number && causes->next_write < grouping->source->write_count; causes->next_write++) {
+    for (; causes->next_write < grouping->source->write_count; causes->next_write++) {
         const struct result_write *write = &grouping->writes[causes->next_write];
-        if (write->key != causes->number || write->begun_us >= until_us)
+        if (!is_of_key(write, causes) || write->begun_us >= until_us)
             break;
         any = true;
     }
@@ -255,7 +269,7 @@ static void group_key(struct grouping *grouping, size_t from, size_t until)
         if (is_new) {
             group = &grouping->groups[grouping->group_count++];
             *group = (struct group){.first = load};
-        } else if (life_us == 0 && may_have_expired(grouping, group, load)) {
+        } else if (may_have_expired(grouping, group, load)) {
             grouping->has_late_reload = true;
         }
         group->last = load;
@@ -317,15 +331,18 @@ static bool group_by_life(struct grouping *grouping, struct result *out)
     const struct result_source *source = grouping->source;
     const uint64_t told_us = shortest_life_us(source->ttl_ms, source->jitter_percent);
     uint32_t seen_ms;
+    bool is_bound;
     group_all(grouping, told_us);
     size_t told_count = grouping->group_count;
     if (told_us == 0 && !grouping->has_late_reload)
         return true;
-    if (!ttl_seen(source, grouping->loads, &seen_ms))
+    if (!ttl_seen(source, grouping->loads, &seen_ms, &is_bound))
         return false;
     if (told_us > 0 && (seen_ms == 0 || is_about(seen_ms, source->ttl_ms, told_us)))
         return true;
     group_all(grouping, shortest_life_us(seen_ms, SEEN_JITTER_PERCENT));
+    if (told_us == 0 && is_bound && grouping->has_late_reload)
+        seen_ms = 0;
     if (told_us == 0 || grouping->group_count != told_count)
         doubt_ttl(out, seen_ms);
     if (told_us > 0)

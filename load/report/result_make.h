@@ -16,8 +16,10 @@ bool latency_make(const struct result_source *source, struct result *out);
 bool rounds_make(const struct result_source *source, struct result *out);
 /* The database's and Redis's side: loads, the expiries that asked for them, and their marks. After latency_make(). */
 bool expiries_make(const struct result_source *source, struct result *out);
-/* How long a value lives, by the times of its loads (by key, then by time); 0: they do not show it. */
-bool ttl_seen(const struct result_source *source, const struct witness_load *const *loads, uint32_t *ttl_ms);
+/* How long a value lives, by the times of its loads (by key, then by time); 0: they do not show it. *is_bound: it is
+ * only known how long it is kept, and it may live shorter. */
+bool ttl_seen(const struct result_source *source, const struct witness_load *const *loads, uint32_t *ttl_ms,
+              bool *is_bound);
 /* How long a service is not itself after a fault, under the same load. */
 bool recovery_make(const struct result_source *source, struct result *out);
 

@@ -6,15 +6,16 @@
  *     periods           |--------------->|----------->|----------->|
  *
  * A period goes from the first of a crowd of loads to the first of the next, and a crowd is what comes less than
- * RESULT_LIFE_LEAST_MS apart. It is the life of a value and the wait for whoever asks next. That wait may be long, but no
- * period is shorter than a life: taken together, those of all keys begin at it, all at once. Where they do not, loads have
- * other reasons, and nothing is seen.
+ * RESULT_LIFE_LEAST_MS apart. It is the life of a value and the wait for whoever asks next. That wait may be long,
+ * but no period is shorter than a life: taken together, those of all keys begin at it, all at once. Where they do
+ * not, loads have other reasons, and nothing is seen.
  *
- * A Redis that was asked knows for how long it keeps the values of loaded keys, those whose names end with the number of
- * one. No value lives longer; it may live shorter, and be kept beyond that. So loads are believed first.
+ * A Redis that was asked knows for how long it keeps the values of loaded keys, those whose names end with the number
+ * of one. No value lives longer; it may live shorter, and be kept beyond that. So loads are believed first, and what
+ * is kept may explain a load but never condemn one.
  *
- * It is not seen in loads where a fault, a write or a drop had values loaded anew, where all are asked for at once, or where most
- * answers needed a load: then loads come as often as requests.
+ * It is not seen in loads where a fault, a write or a drop had values loaded anew, where all are asked for at once,
+ * or where most answers needed a load: then loads come as often as requests.
  */
 #include "load/report/result_make.h"
 
@@ -97,10 +98,12 @@ static uint32_t kept_ms(const struct witness_view *view)
     return count > 0 ? (uint32_t)rank_percentile(all_ms, count, 50) : 0;
 }
 
-bool ttl_seen(const struct result_source *source, const struct witness_load *const *loads, uint32_t *ttl_ms)
+bool ttl_seen(const struct result_source *source, const struct witness_load *const *loads, uint32_t *ttl_ms,
+              bool *is_bound)
 {
     size_t count = source->view->load_count, near = 0;
     *ttl_ms = kept_ms(source->view);
+    *is_bound = true;
     if (source->ttl_ms > 0 && *ttl_ms > source->ttl_ms)
         *ttl_ms = 0; /* it is kept for longer than it is fresh */
     if (!shows_lives(source))
@@ -113,7 +116,8 @@ bool ttl_seen(const struct result_source *source, const struct witness_load *con
     size_t first = count * EARLY_PERCENT / 100;
     while (first + near < count && periods_us[first + near] * 100 <= periods_us[first] * CROWD_WIDTH_PERCENT)
         near++;
-    if (near >= PERIODS_LEAST && near * 100 >= count * CROWDED_PERCENT)
+    *is_bound = near < PERIODS_LEAST || near * 100 < count * CROWDED_PERCENT;
+    if (!*is_bound)
         *ttl_ms = (uint32_t)(periods_us[first] / 1000);
     free(periods_us);
     return true;

@@ -177,6 +177,25 @@ TEST(redis_knows_for_how_long_a_value_is_kept)
     assert_string_equal(run->result->ttl_doubt, "");
 }
 
+static struct made_run *begin_rounds(uint32_t round_count, uint32_t every_ms);
+
+/* A value is fresh for 1 s and kept for 60, and a round asks every 2 s. */
+TEST(for_how_long_a_value_is_kept_condemns_nobody)
+{
+    static const struct load_at loads[] = {{"7", 0}, {"7", 2000}, {"7", 4000}, {"7", 6000}, {"7", 8000}};
+    static const struct load_at few[] = {{"7", 0}, {"7", 1010}, {"7", 2020}};
+    for (int is_rate = 0; is_rate < 2; is_rate++) {
+        struct made_run *run = is_rate ? begin() : begin_rounds(5, 2000);
+        run->view.kept[0] = (struct witness_kept){"item:7", 60000};
+        run->view.kept_count = 1;
+        make_loads(run, is_rate ? few : loads, is_rate ? 3 : 5, 0, 0);
+        assert_int_equal(run->result->expiries, 0);
+        assert_int_equal(run->result->most_per_expiry, 0);
+        assert_int_equal(run->result->ttl_seen_ms, 0);
+        assert_doubt(run->result, "a load after an expiry cannot be told from one too many");
+    }
+}
+
 TEST(a_service_that_keeps_nothing_shows_no_life)
 {
     static struct load_at loads[20];
@@ -288,6 +307,20 @@ TEST(a_write_that_was_over_before_the_load_explains_nothing_more)
     run->source.write_count = 1;
     MAKE_LOADS(run, loads, 1000, 0);
     assert_int_equal(run->result->expiries, 1);
+}
+
+TEST(a_write_of_a_word_explains_a_load_of_that_word)
+{
+    static const struct load_at loads[] = {{"tea-cup", 0}, {"tea-cup", 120}, {"tea", 0}, {"tea", 120},
+                                           {"tea, 2", 0},  {"tea, 2", 120},  {"1", 0},   {"1", 120}};
+    static const struct result_write writes[] = {
+        {.key = 1, .word = "tea", .version = 3, .begun_us = MADE_BEGIN_US + 100000},
+        {.key = 0, .word = "cup", .version = 2, .begun_us = MADE_BEGIN_US + 100000}};
+    struct made_run *run = begin();
+    run->source.writes = writes;
+    run->source.write_count = 2;
+    MAKE_LOADS(run, loads, 1000, 0);
+    assert_int_equal(run->result->expiries, 6); /* of "tea" and "tea, 2": two; of the others: one */
 }
 
 /* ---- what the tester itself did ---- */
