@@ -15,11 +15,6 @@
 
 enum { STEP_LIMIT_MS = 3000, EARLY_MS = 100, SHOWN = 100 };
 
-bool cold_is_wanted(const struct scenario *scenario)
-{
-    return scenario->cold_count > 0 || scenario->expiry_key[0] != '\0';
-}
-
 __attribute__((format(printf, 2, 3))) static bool refuse(char *why, const char *format, ...)
 {
     va_list arguments;
@@ -138,6 +133,13 @@ static enum cold_state look_at_key(struct cold *cold, uint64_t *instant_us, char
         return COLD_WAITING;
     if (!ask_pttl(cold, &left_ms, why))
         return COLD_FAILED;
+    cold->end_us =
+        cold->end_us != 0 ? cold->end_us : asked_us + (COLD_WAIT_LIMIT_MS + EARLY_MS) * UINT64_C(1000);
+    if (asked_us + left_ms * 1000 > cold->end_us) {
+        refuse(why, "at-expiry: the key %.*s is renewed before it expires", SHOWN,
+               cold->servers->scenario->expiry_key);
+        return COLD_FAILED;
+    }
     if (left_ms > EARLY_MS) { /* it may be renewed until then */
         cold->look_us = asked_us + (left_ms - EARLY_MS / 2) * 1000;
         return COLD_WAITING;
@@ -166,7 +168,7 @@ enum cold_state cold_look(struct cold *cold, uint64_t soonest_us, uint64_t *inst
     soonest_us = soonest_us > clock_us() + HERD_AHEAD_US ? soonest_us : clock_us() + HERD_AHEAD_US;
     *instant_us = *instant_us > soonest_us ? *instant_us : soonest_us;
     cold->is_done = false;
-    cold->look_us = 0;
+    cold->look_us = cold->end_us = 0;
     return COLD_READY;
 }
 

@@ -21,15 +21,14 @@ struct cold {
     struct servers *servers;    /* lent */
     struct redisContext *redis; /* owned; NULL before it is needed */
     bool is_done;               /* before-round, in this round */
-    uint64_t look_us;           /* when PTTL is asked next */
-    uint64_t *drops_us;         /* owned: when values were dropped, or expired */
+    uint64_t look_us,
+        end_us;         /* when PTTL is asked next; by when the key has to be gone, 0 before it is asked */
+    uint64_t *drops_us; /* owned: when values were dropped, or expired */
     size_t drop_count, drop_room;
 };
 
-bool cold_is_wanted(const struct scenario *scenario);
-
-/* Looks whether the round may begin that is due at `soonest_us`. READY: at *instant_us, and the next look is for the round
- * after it. */
+/* Looks whether the round may begin that is due at `soonest_us`. READY: at *instant_us, and the next look is for the
+ * round after it. */
 enum cold_state cold_look(struct cold *cold, uint64_t soonest_us, uint64_t *instant_us,
                           char why[static SCENARIO_WHY_BYTES]);
 
