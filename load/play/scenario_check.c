@@ -105,13 +105,26 @@ static bool has_same_words(const struct scenario *scenario, const struct scenari
     return found;
 }
 
+/* Does it go to an https target? */
+static bool asks_tls(const struct scenario *scenario, const char *url)
+{
+    bool is_of_target = url[0] == '/' && !has_stack(scenario) && scenario->work.target_count > 0;
+    return strncasecmp(url, "https://", 8) == 0 || (is_of_target && scenario->work.targets[0].is_tls);
+}
+
+static const char no_tls[] = "only requests of the run speak TLS: name an http:// address";
+
 static void check_cold(struct checking *checking)
 {
     const struct scenario *scenario = checking->scenario;
     bool wants_redis = scenario->expiry_key[0] != '\0', wants_target = false;
     for (size_t i = 0; i < scenario->cold_count; i++) {
-        wants_redis = wants_redis || strncmp(scenario->colds[i], "redis ", 6) == 0;
-        wants_target = wants_target || strstr(scenario->colds[i], " /") != NULL;
+        const char *cold = scenario->colds[i], *url = strchr(cold, ' ') + 1;
+        bool is_redis = strncmp(cold, "redis ", 6) == 0;
+        wants_redis = wants_redis || is_redis;
+        wants_target = wants_target || (!is_redis && url[0] == '/');
+        if (!is_redis && asks_tls(scenario, url))
+            wrong(checking, 0, "before-round: %.100s: %s", cold, no_tls);
     }
     if (wants_redis && !has_stack(scenario) && scenario->redis_url[0] == '\0')
         wrong(checking, 0, "before-round, at-expiry: which Redis? Add redis URL");
@@ -130,6 +143,8 @@ static void check_writes(struct checking *checking)
             wrong(checking, 0, "write: a database is needed: database URL");
         if (write->first_key != write->last_key && strstr(write->sql, "{key}") == NULL)
             wrong(checking, 0, "write: the statement does not say where its key goes: {key}");
+        if (asks_tls(scenario, write->then))
+            wrong(checking, 0, "write: %.100s: %s", write->then, no_tls);
         if (!has_same_words(scenario, write))
             wrong(checking, 0, "write: no URL has its keys from %.100s: {@FILE}", write->words->path);
     }
@@ -155,6 +170,8 @@ static void check_event(struct checking *checking, const struct scenario_event *
               action->party == SCENARIO_LINK_REDIS ? "redis" : "postgres");
     if (action->verb == SCENARIO_SQL && !has_stack(scenario) && scenario->database_url[0] == '\0')
         wrong(checking, event->line, "sql: a database is needed: database URL");
+    if (action->verb == SCENARIO_POST && asks_tls(scenario, action->argument))
+        wrong(checking, event->line, "\"%s\": %s", event->text, no_tls);
     if (event->is_on_load && !counts_by_log(scenario))
         wrong(checking, event->line,
               "on load: only the statement log knows when a load begins: count log:PATH");

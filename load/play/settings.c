@@ -30,6 +30,8 @@ void settings_describe(const struct work *work, char text[static RESULT_TEXT_BYT
 
 /* ---- the list ---- */
 
+#define DIGEST_SEED 2166136261u
+
 enum { SAID_BYTES = SCENARIO_EVENTS_MAX * 256 + WORK_URLS_MAX * WORK_PATH_BYTES };
 
 struct list {
@@ -47,18 +49,26 @@ __attribute__((format(printf, 2, 3))) static void say(struct list *list, const c
     va_end(arguments);
 }
 
+/* Of a text, or of several in turn, each with its end. */
+static uint32_t add_digest(uint32_t digest, const char *text)
+{
+    for (const char *at = text;; at++) {
+        digest = (digest ^ (unsigned char)*at) * 16777619u;
+        if (*at == '\0')
+            return digest;
+    }
+}
+
 /* What was said so far; a digest stands for the rest of a long text, so that another text is another setting. */
 static void end(struct list *list, const char *name)
 {
     struct result_setting *setting = &list->at[list->count++];
-    uint32_t digest = 2166136261u;
-    for (const char *at = list->text; *at != '\0'; at++)
-        digest = (digest ^ (unsigned char)*at) * 16777619u;
     snprintf(setting->name, sizeof setting->name, "%s", name);
     text_clean(setting->value, sizeof setting->value, list->text[0] != '\0' ? list->text : "none", SIZE_MAX,
                false);
     if (strlen(list->text) >= sizeof setting->value)
-        snprintf(setting->value + sizeof setting->value - 10, 10, "~%08" PRIx32, digest);
+        snprintf(setting->value + sizeof setting->value - 10, 10, "~%08" PRIx32,
+                 add_digest(DIGEST_SEED, list->text));
     list->text[0] = '\0';
 }
 
@@ -77,6 +87,26 @@ static void list_stack(struct list *list, const struct scenario *scenario)
     end(list, "stack");
 }
 
+/* Headers may hold secrets, and files are long: a digest stands for either. */
+static void list_asked(struct list *list, const struct scenario *scenario, const struct work *work)
+{
+    say(list, "%s", scenario->script != NULL ? scenario->replay_note : work->method);
+    for (size_t i = 0; scenario->script == NULL && i < work->url_count; i++) {
+        const struct work_url *url = &work->urls[i];
+        say(list, "%s %s weight %" PRIu32, i > 0 ? "," : "", url->path, url->weight);
+        uint32_t digest = DIGEST_SEED;
+        for (size_t k = 0; url->words != NULL && k < url->words->count; k++)
+            digest = add_digest(digest, url->words->at[k]);
+        if (url->words != NULL)
+            say(list, " keys ~%08" PRIx32, digest);
+    }
+    if (scenario->headers[0] != '\0')
+        say(list, ", headers ~%08" PRIx32, add_digest(DIGEST_SEED, scenario->headers));
+    for (size_t i = 0; i < scenario->warm.url_count; i++)
+        say(list, ", warm %s", scenario->warm.urls[i].path);
+    end(list, "asked for");
+}
+
 static void list_requests(struct list *list, const struct scenario *scenario, const struct work *work)
 {
     char what[RESULT_TEXT_BYTES];
@@ -93,10 +123,6 @@ static void list_requests(struct list *list, const struct scenario *scenario, co
     if (scenario->expiry_key[0] != '\0')
         say(list, ", when %s expires", scenario->expiry_key);
     end(list, "requests");
-    say(list, "%s", scenario->script != NULL ? scenario->replay_note : work->method);
-    for (size_t i = 0; scenario->script == NULL && i < work->url_count; i++)
-        say(list, "%s %s weight %" PRIu32, i > 0 ? "," : "", work->urls[i].path, work->urls[i].weight);
-    end(list, "asked for");
 }
 
 static void list_events(struct list *list, const struct scenario *scenario)
@@ -136,6 +162,7 @@ size_t settings_list(const struct scenario *scenario, const struct work *work,
     list = (struct list){.at = out};
     list_stack(&list, scenario);
     list_requests(&list, scenario, work);
+    list_asked(&list, scenario, work);
     list_events(&list, scenario);
     list_counting(&list, scenario);
     return list.count;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* scenario_read_test.c - scenarios out of files: what is read, and that every mistake is told with its line. */
 #include "load/play/scenario.h"
+#include "load/play/settings.h"
 #include "tests/support/files.h"
 #include "tests/support/test.h"
 
@@ -435,6 +436,55 @@ TEST(what_contradicts_itself_is_told_with_the_line_where_there_is_one)
     expect_complaints("target 127.0.0.1:1\nask /\ndatabase x\nqueries y\ncount statements\n"
                       "expect loads per expiry <= 1\n",
                       ":6: \"loads per expiry <= 1\": only the statement log knows keys and instants");
+}
+
+TEST(what_only_requests_of_the_run_can_do_at_https_is_refused)
+{
+    expect_complaints(
+        "target https://127.0.0.1:1\nask /\nburst 5\ndatabase x\nbefore-round GET /a\n"
+        "before-round redis set x /y\nredis redis://127.0.0.1:1\n"
+        "write every 1s keys 1-2 sql \"{key}\" then /b?{key}\nat 1s post /c\nat 1s invalidate 7\n"
+        "at 1s post HTTPS://h/d\nat 1s post http://127.0.0.1:1/e\n",
+        ": before-round: GET /a: only requests of the run speak TLS: name an http:// address\n"
+        ": write: /b?{key}: only requests of the run speak TLS: name an http:// address\n"
+        ":9: \"post /c\": only requests of the run speak TLS\n"
+        ":10: \"invalidate 7\": only requests of the run speak TLS\n"
+        ":11: \"post HTTPS://h/d\": only requests of the run speak TLS\n");
+    read_good("stack 1\nask /\nburst 5\nbefore-round redis set x /y\nat 1s post /c\n");
+    expect_complaints("ask /\nburst 5\nredis redis://127.0.0.1:1\nbefore-round redis set x /y\n",
+                      ": there is nothing to ask\n");
+}
+
+static void list_settings(const char *lines, struct result_setting out[static RESULT_SETTINGS_MAX])
+{
+    char text[1024];
+    snprintf(text, sizeof text, "target 127.0.0.1:1\nburst 5\n%s", lines);
+    read_good(text);
+    memset(out, 0, RESULT_SETTINGS_MAX * sizeof *out);
+    settings_list(outcome.scenario, &outcome.scenario->work, out);
+}
+
+TEST(runs_that_ask_for_other_things_have_other_settings)
+{
+    char keys[] = "/tmp/scenario-keys-XXXXXX", line[96];
+    static struct result_setting plain[RESULT_SETTINGS_MAX], other[RESULT_SETTINGS_MAX];
+    static const char *const others[] = {"ask /a\nwarm /a\n", "ask /a\nheader \"Authorization: secret\"\n"};
+    list_settings("ask /a\n", plain);
+    for (size_t i = 0; i < 2; i++) {
+        list_settings(others[i], other);
+        assert_memory_not_equal(plain, other, sizeof plain);
+        for (size_t k = 0; k < RESULT_SETTINGS_MAX; k++)
+            assert_null(strstr(other[k].value, "secret"));
+    }
+    file_make(keys, "tea\ncup\n");
+    snprintf(line, sizeof line, "ask /a/{@%s}\n", keys);
+    list_settings(line, plain);
+    list_settings(line, other);
+    assert_memory_equal(plain, other, sizeof plain);
+    file_write(keys, "tea\ncap\n");
+    list_settings(line, other);
+    assert_memory_not_equal(plain, other, sizeof plain);
+    unlink(keys);
 }
 
 TEST(no_file_and_no_text_are_mistakes_and_no_crash)
