@@ -158,6 +158,7 @@ static void judge_rate(const struct work *work, uint64_t request_count, uint64_t
                        struct herd_strain *strain)
 {
     bool is_late = strain->late_p99_us > LATE_US && strain->late_p99_us > p99_us / 10;
+    bool is_prompt = strain->late_p99_us <= LATE_US; /* otherwise it may still be harmless */
     bool lacks_connections = is_late && strain->waited_count > strain->late_count / 2;
     strain->is_bottleneck = is_late || strain->busiest > BUSY;
     if (is_late)
@@ -168,12 +169,16 @@ static void judge_rate(const struct work *work, uint64_t request_count, uint64_t
             strain->late_count, request_count, 100.0 * (double)strain->late_count / (double)request_count,
             (double)strain->late_p99_us / 1e6);
     else
-        say(strain, "The generator kept up: 99 %% of the requests left within %.3g ms of their time",
-            (double)strain->late_p99_us / 1000);
+        say(strain, "%s99 %% of the requests left within %.3g ms of their time%s",
+            is_prompt ? "The generator kept up: " : "", (double)strain->late_p99_us / 1000,
+            is_prompt ? "" : ", a tenth of the latency or less");
     say_cores(strain);
     if (lacks_connections)
         say(strain, " %" PRIu64 " found all %u connections taken: allow more of them, or ask for less.",
             strain->waited_count, work->connection_count);
+    else if (!is_prompt && !is_late && strain->waited_count > 0)
+        say(strain, " %" PRIu64 " found all %u connections taken.", strain->waited_count,
+            work->connection_count);
     else if (strain->is_bottleneck)
         say(strain, " The latencies contain its lag: ask for less, or give it cores of its own.");
 }

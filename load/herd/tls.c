@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 enum { CHECK_LIMIT_MS = 5000 };
 
@@ -39,8 +40,9 @@ bool tls_open(const struct work *work, struct ssl_ctx_st **out, char why[static 
     else if (has_own ? SSL_CTX_load_verify_file(tls, work->ca_file) != 1
                      : SSL_CTX_set_default_verify_paths(tls) != 1) {
         good = false;
+        bool is_read = !has_own || access(work->ca_file, R_OK) == 0;
         snprintf(why, WORK_WHY_BYTES, "cacert %.150s: %s", has_own ? work->ca_file : "of the system",
-                 ERR_reason_error_string(ERR_peek_last_error()));
+                 is_read ? ERR_reason_error_string(ERR_peek_last_error()) : strerror(errno));
     }
     if (good)
         SSL_CTX_set_verify(tls, work->is_insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);

@@ -132,7 +132,7 @@ uint64_t witness_line_wall_us(const struct witness_line *line, uint64_t wall_us)
 
 enum witness_format { WITNESS_STDERR = 0, WITNESS_CSV, WITNESS_JSON, WITNESS_ACCESS };
 
-/* By how a line begins, an access log's by all of it; STDERR for whatever is none of the others. */
+/* By how a line begins, of JSON or an access log by all of it; STDERR for whatever is none of the others. */
 enum witness_format witness_format_of(const char *line, size_t bytes);
 
 /* A message with what belongs to it; its texts are empty where it has none. Zeros are one without memory. */

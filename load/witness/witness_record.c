@@ -49,11 +49,12 @@ static bool read_access(const char *text, size_t bytes, struct witness_record *r
 
 enum witness_format witness_format_of(const char *line, size_t bytes)
 {
-    static const char json[] = "{\"timestamp\":\"";
+    static const char json[] = "{\"timestamp\":\"", severity[] = "\"error_severity\":";
     struct witness_line ignored = {.text = line};
     struct access_line request;
     size_t used = 0;
-    if (bytes >= sizeof json && memcmp(line, json, sizeof json - 1) == 0)
+    if (bytes >= sizeof json && memcmp(line, json, sizeof json - 1) == 0 &&
+        memmem(line, bytes, severity, sizeof severity - 1) != NULL)
         return WITNESS_JSON;
     bool is_csv = bytes > 0 && witness_line_date(line, bytes, &ignored, &used) && used + 1 < bytes &&
                   line[used] == ',' && (line[used + 1] == ',' || line[used + 1] == '"');

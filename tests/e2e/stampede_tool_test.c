@@ -1054,7 +1054,7 @@ TEST(a_certificate_that_is_not_trusted_is_refused_by_name, P106)
     expect_status(TOOL("--url", plain, "--insecure"), BAD_USAGE);
     expect_said("is that a port for http://?");
     expect_status(TOOL("--url", localhost, "--cacert", "/no/such/file"), BAD_USAGE);
-    expect_said("cacert /no/such/file: ");
+    expect_said("cacert /no/such/file: No such file or directory");
     expect_status(
         TOOL("--url", localhost, "--cacert", stack_certificates_path(&certificates, "shop.key", folder_path)),
         BAD_USAGE);

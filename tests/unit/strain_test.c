@@ -30,8 +30,12 @@ TEST(a_generator_that_keeps_up_is_not_blamed)
                         "The generator kept up: 99 % of the requests left within 0.3 ms of their "
                         "time (busiest of 2: 40 % of a core).");
     strain.late_p99_us = 5000; /* little, next to half a second */
+    strain.waited_count = 12;
     strain_judge(&work, 10000, 100000, 500000, &strain);
     assert_false(strain.is_bottleneck);
+    assert_string_equal(strain.verdict,
+                        "99 % of the requests left within 5 ms of their time, a tenth of the latency or less "
+                        "(busiest of 2: 40 % of a core). 12 found all 100 connections taken.");
 }
 
 TEST(a_generator_that_lags_is_blamed_with_what_was_measured)

@@ -670,4 +670,13 @@ TEST(literals_that_never_change_are_no_part_of_a_key)
     witness_key_trim(NULL, 0);
 }
 
+TEST(an_access_log_that_begins_with_a_timestamp_is_no_jsonlog)
+{
+    static const char request[] =
+        "{\"timestamp\":\"2025-11-20T12:34:56.789Z\",\"method\":\"GET\",\"uri\":\"/a\"}";
+    static const char record[] = JSON("LOG", "hello", "", "");
+    assert_int_equal(witness_format_of(request, sizeof request - 1), WITNESS_ACCESS);
+    assert_int_equal(witness_format_of(record, sizeof record - 1), WITNESS_JSON);
+}
+
 TEST_GROUP(.after = clear);
