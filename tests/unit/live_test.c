@@ -42,9 +42,8 @@ TEST(rate_and_latency_are_of_the_last_second_and_exact)
     sample.progress.due += 7;
     sample.progress.open_connections = 12;
     tick(15, 123457);
-    expect_text(
-        "    2.1 s  due 1122  answered 1115 (105/s)  p50 1.02  p99 123 ms  failed 0  5xx 0  open 12  "
-        "loads 3");
+    expect_text("    2.1 s  due 1122  answered 1115 (105/s)  p50 1.02  p99 123 ms  failed 0  5xx 0  open 12  "
+                "loads 3");
 }
 
 TEST(where_too_few_were_answered_there_is_no_latency)
