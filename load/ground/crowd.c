@@ -71,8 +71,9 @@ static bool invalidate(const struct site *site, size_t process, uint32_t product
 }
 
 /*
- * The products are to be cold, as if their time had passed. An invalidation does more: a process that hears of it late takes
- * its load for one from before, and loads again. It is what is left where the value is not in a Redis that we can see.
+ * The products are to be cold, as if their time had passed. An invalidation does more: a process that hears of it
+ * late takes its load for one from before, and loads again. It is what is left where the value is not in a Redis that
+ * we can see.
  */
 static void drop_products(const struct crowd *crowd, const struct site_look *look)
 {

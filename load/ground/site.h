@@ -230,7 +230,7 @@ void site_clients(struct site *site, uint64_t *waiting, uint64_t counts[static R
 
 /* Loads that have begun: as the database's own log has it, or as the processes say where the database is not ours. */
 uint64_t site_queries(struct site *site);
-/* Of those behind the first `from` of them: the ones for products `first` to `last`; where the database is not ours, all. */
+/* Of those behind the first `from`: the ones for products `first` to `last`; where the database is not ours, all. */
 uint64_t site_queries_for(struct site *site, uint64_t from, uint32_t first, uint32_t last);
 
 /* The product that everything is about: "/products/7", "product:7". */

@@ -8,7 +8,7 @@
  *      "redis":{"health":"up","back_ms":0,"ours":true},
  *      "postgres":{"health":"up","back_ms":0,"ours":true,"queries":1012,"counted":true},   counted by the database itself
  *      "leases":[{"key":"product:7","process":"A","left_ms":1400,"lease_ms":2000}],
- *      "clients":{"waiting":480,"p50_us":210000,"p99_us":520000},    of crowd and steady traffic: requests without an answer;
+ *      "clients":{"waiting":480,"p50_us":210000,"p99_us":520000},    of all traffic: requests without an answer;
  *                                                                   of the answers of the last second, null: none
  *      "job":{"compares":false,"step":"off","requests":1000,"queries":12,"mode":"off"},    null: none is under way
  *      "steps":{"off":{...}},                                    of the guide: off, fleet, hit; as crowd.c has it

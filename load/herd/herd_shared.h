@@ -65,7 +65,7 @@ struct herd_job {
     uint32_t *late_us;
 };
 
-/* What the answers took that came since *seen of them had: the latest HERD_RECENT, and as many as there is room for. */
+/* What the answers took that came since *seen of them had: the latest HERD_RECENT, as far as there is room. */
 size_t herd_post_recent(const struct herd_post *post, uint64_t *seen, uint64_t *latencies_us, size_t room);
 
 /* When the round after the one at done_us may begin; 0: not all generators are ready for it. */

@@ -33,8 +33,8 @@ void tls_end(struct ssl_st **connection);
 enum tls_step { TLS_DONE = 0, TLS_READS, TLS_WRITES, TLS_FAILED };
 enum tls_step tls_shake(struct ssl_st *connection);
 
-/* As recv() and send() with MSG_DONTWAIT; those themselves where the connection is NULL. An end without TLS's own is none
- * in order. */
+/* As recv() and send() with MSG_DONTWAIT; those themselves where the connection is NULL. An end without TLS's own is
+ * none in order. */
 ssize_t tls_receive(struct ssl_st *connection, int fd, char *bytes, size_t room);
 ssize_t tls_send(struct ssl_st *connection, int fd, const char *bytes, size_t count);
 /* There is more to receive, of which the socket does not tell. */

@@ -14,8 +14,8 @@
  *     {random}           any number from 1 to 2^31 - 1: ids that do not exist
  *     {@FILE}            a line of this file, be it a slug or a UUID; likewise {zipf:@FILE} and {each:@FILE}
  *
- * Or a script, alone and with `rate`: requests that are due at instants of their own, as a log has them. Its URL then has
- * the number of a request for its key.
+ * Or a script, alone and with `rate`: requests that are due at instants of their own, as a log has them. Its URL then
+ * has the number of a request for its key.
  *
  * No I/O but for the names of hosts, which work_target_parse() looks up. Errors: false, and one line of text.
  */
@@ -73,7 +73,7 @@ struct work_words {
     size_t count;
 };
 
-/* Without empty lines; none may be longer than `room`, or hold a byte that cannot stand in a request. Unfreed before. */
+/* Without empty lines; none may be longer than `room`, or hold a byte that a request cannot. Unfreed before. */
 bool work_words_read(const char *path, size_t path_bytes, size_t room, struct work_words **out,
                      char why[static WORK_WHY_BYTES]);
 /* Leaves NULL. Accepts NULL in *words. */
@@ -127,12 +127,12 @@ struct work {
 /* Defaults: one burst of 1 000, keep-alive, limits of 10 s and 30 s. */
 void work_init(struct work *work);
 
-/* "host:port" or "[v6]:port"; without a port it is 80, with "https://" before it 443. "http://" may stand there, too. */
+/* "host:port" or "[v6]:port"; without a port 80, with "https://" before it 443. "http://" may stand there, too. */
 bool work_target_parse(const char *text, struct work_target *out, char why[static WORK_WHY_BYTES]);
 
 /*
- * "/path", or "http://host:port/path", or https, which adds the target if it is new (without a path it is "/"); "weight N"
- * may follow after a space.
+ * "/path", or "http://host:port/path", or https, which adds the target if it is new (without a path it is "/");
+ * "weight N" may follow after a space.
  */
 bool work_url_add(struct work *work, const char *text, char why[static WORK_WHY_BYTES]);
 
@@ -184,8 +184,8 @@ void work_chooser_init(struct work_chooser *chooser, const struct work *work, ui
 struct work_choice work_choose(struct work_chooser *chooser);
 
 /*
- * Which row a request is about, as `write` names them: its key or, where the path has none, the last whole number among
- * the segments of the path or, without any, among the values of its query. False: there is no number.
+ * Which row a request is about, as `write` names them: its key or, where the path has none, the last whole number
+ * among the segments of the path or, without any, among the values of its query. False: there is no number.
  */
 bool work_row(const struct work_url *url, uint32_t key, uint32_t *row);
 

@@ -72,7 +72,7 @@ static bool sends_sql(const struct scenario *scenario)
     return scenario->write_count > 0;
 }
 
-/* A database is there to be counted in, unless it only takes statements. Reads are loads where nothing else is said. */
+/* A database is to be counted in, unless it only takes statements. Reads are loads where nothing else is said. */
 static void count_by_default(struct scenario *scenario)
 {
     bool has_text = scenario->statement[0] != '\0';

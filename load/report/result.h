@@ -242,20 +242,21 @@ struct result_source {
 };
 
 /*
- * Loads per expiry: the loads of one key are cut into groups; a load belongs to the group of the one before it
- * unless at least ttl_ms, less the jitter, has passed since the group's first, or a write of that key (the first
- * value of the statement) or what may drop values has begun since the load before. All who ask in a round of a burst ask
- * at the same instant, so a round has one group of a key unless no load came for a whole life. Groups are expiries: the
- * value had to be loaded then. What a group has beyond one is a load that a guard should have saved. Every group
- * is a mark (RESULT_EXPIRY) where there are not more of them than RESULT_MARKS_MAX / 2.
+ * Loads per expiry: the loads of one key are cut into groups; a load belongs to the group of the one before it unless
+ * at least ttl_ms, less the jitter, has passed since the group's first, or a write of that key (the first value of
+ * the statement) or what may drop values has begun since the load before. All who ask in a round of a burst ask at
+ * the same instant, so a round has one group of a key unless no load came for a whole life. Groups are expiries: the
+ * value had to be loaded then. What a group has beyond one is a load that a guard should have saved. Every group is a
+ * mark (RESULT_EXPIRY) where there are not more of them than RESULT_MARKS_MAX / 2.
  *
- * Without ttl_ms a key is one group but for writes, as long as its loads come within RESULT_LIFE_LEAST_MS, or in one round.
- * Where they do not, groups are cut by the life that the times of loads show; if they show none, expiries are not known.
- * Either is said in ttl_doubt, and so is a life that is seen, is not the one that was told, and would change the groups.
+ * Without ttl_ms a key is one group but for writes, as long as its loads come within RESULT_LIFE_LEAST_MS, or in one
+ * round. Where they do not, groups are cut by the life that the times of loads show; if they show none, expiries are
+ * not known. Either is said in ttl_doubt, and so is a life that is seen, is not the one that was told, and would
+ * change the groups.
  *
- * Where the keys are not known there are loads, but neither expiries nor keys nor loads per expiry, and the caveat says
- * why: a way of counting without keys; loads or parameters that the log does not have; or keys that cannot be those of
- * what was asked for, see result_expiries.c.
+ * Where the keys are not known there are loads, but neither expiries nor keys nor loads per expiry, and the caveat
+ * says why: a way of counting without keys; loads or parameters that the log does not have; or keys that cannot be
+ * those of what was asked for, see result_expiries.c.
  *
  * *out needs no init; it is large: allocate it. False: no memory, and nothing to clear.
  */

@@ -4,10 +4,10 @@
  *
  * How it is judged:
  *
- *     counts      loads per expiry and the most of one, failed requests, stale answers: where one of the two is perfect
- *                 (one load per expiry, no failure), exactly: a single one more is worse. Where neither is, they are
- *                 the outcome of a race: a change is more than 3 standard deviations of a Poisson count, and more than
- *                 10 %. Loads per expiry or stale answers that were known and are not any more are worse.
+ *     counts      loads per expiry and the most of one, failed requests, stale answers: where one of the two is
+ *                 perfect (one load per expiry, no failure), exactly: a single one more is worse. Where neither is,
+ *                 they are the outcome of a race: a change is more than 3 standard deviations of a Poisson count, and
+ *                 more than 10 %. Loads per expiry or stale answers that were known and are not any more are worse.
  *     checks      one that held and does not hold any more is worse.
  *     latency     p50, p95, p99, p99.9 with at least 10 answers above them in both. Noise is the interval of
  *                 result_noise.c, from the blocks of both runs: a change is a ratio whose interval leaves out 1. Two
@@ -16,8 +16,8 @@
  *                 NOISE_BLOCKS_LEAST blocks, a single burst, does not know its noise: a change is a factor of 2.
  *     throughput  answers per second if the same was offered: a change is more than 10 %.
  *
- * The largest latency, the times to connect and to the first byte, the peak of queries and Redis commands per
- * request are only shown. Times are not judged if a run was interrupted or held up by its own generator. Runs of other
+ * The largest latency, the times to connect and to the first byte, the peak of queries and Redis commands per request
+ * are only shown. Times are not judged if a run was interrupted or held up by its own generator. Runs of other
  * settings are not comparable, and neither are two of which nothing could be judged: that is no "no change".
  */
 #include "load/report/result.h"

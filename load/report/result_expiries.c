@@ -2,13 +2,13 @@
 /*
  * result_expiries.c - see result_make.h.
  *
- * Are the values of statements the keys of what was asked for? Each URL has one {...} at most, so what was asked for is
- * told apart by URL and number. Statements that differ in more than that (an instant, the number of a request) would
- * make every load an expiry of its own, and then nothing would ever be loaded twice. So there must not be more
+ * Are the values of statements the keys of what was asked for? Each URL has one {...} at most, so what was asked for
+ * is told apart by URL and number. Statements that differ in more than that (an instant, the number of a request)
+ * would make every load an expiry of its own, and then nothing would ever be loaded twice. So there must not be more
  * different statements than things that were asked for.
  *
- * Instants of loads are those of a log: cut to a millisecond. What happened within the millisecond after such an instant
- * may have been before the load.
+ * Instants of loads are those of a log: cut to a millisecond. What happened within the millisecond after such an
+ * instant may have been before the load.
  */
 #include "load/report/result_make.h"
 

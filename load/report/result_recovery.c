@@ -7,8 +7,8 @@
  *     after     recovery is the time from its end to the first second, begun then or later, whose p99 is what it was,
  *               and so it is in at least three of four seconds behind it: a busy machine makes one slow now and then
  *
- * A "second" is longer where fewer than 100 requests are due in one, and one that has fewer all the same, as in a log that
- * is asked again, is not judged.
+ * A "second" is longer where fewer than 100 requests are due in one, and one that has fewer all the same, as in a log
+ * that is asked again, is not judged.
  *
  * "What it was" is twice the p99 of all before, or 5 ms more, which a busy machine adds by itself, or the p99 of the
  * slowest second before, whichever is longest. A request that failed took longer than any answer.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * witness_log.h - loads out of PostgreSQL's statement log, from bytes as they come: stderr, csvlog or jsonlog, whichever
- * a line looks like; or out of the access log of an origin that speaks HTTP.
+ * witness_log.h - loads out of PostgreSQL's statement log, from bytes as they come: stderr, csvlog or jsonlog,
+ * whichever a line looks like; or out of the access log of an origin that speaks HTTP.
  *
  *     4711 1763642096.789 LOG:  execute p1: SELECT ...       a load, if this contains the text
  *     <tab>... WHERE id = $1
@@ -16,15 +16,16 @@
  *     4711 1763642096.901 STATEMENT:  SELECT ...                                   ended only
  *
  * No load is: what is only prepared (parsing is not logged, "statement: PREPARE ..." is passed over), the further
- * rows of a cursor ("execute fetch from"), durations, errors that repeat a statement that was logged before, our own looking. With
- * "statement: EXECUTE p1(7)" the text is looked for in what was prepared, which DETAIL has.
+ * rows of a cursor ("execute fetch from"), durations, errors that repeat a statement that was logged before, our own
+ * looking. With "statement: EXECUTE p1(7)" the text is looked for in what was prepared, which DETAIL has.
  *
  * How many run at once is read out of the order of the log, every load, no samples. With log_duration = on a server
  * process writes a line when a statement begins and one when it has ended, before its client hears of it: the loads
- * between their two lines are those that run. The end of a load is the next message of its process, of whatever kind: an
- * error has no duration, and a warning out of the middle of a load ends it too early. A process that is killed writes
- * none: its load ends with the line that the postmaster writes about it, or about all. Loads that are logged at their end
- * say by themselves when they ran, to the millisecond. A load that began before the log was followed is not counted.
+ * between their two lines are those that run. The end of a load is the next message of its process, of whatever kind:
+ * an error has no duration, and a warning out of the middle of a load ends it too early. A process that is killed
+ * writes none: its load ends with the line that the postmaster writes about it, or about all. Loads that are logged
+ * at their end say by themselves when they ran, to the millisecond. A load that began before the log was followed is
+ * not counted.
  *
  * No I/O, no clock. Threads: one at a time.
  */
@@ -56,8 +57,9 @@
  * FALSE and NULL where a value can stand ("= NULL", not "IS NULL"). No values are comments, names ("x7", "\"id 7\"")
  * and the numbers of parameters ("$1").
  *
- * Nobody knows which of the values is the key. The first and last literals that are the same in each load are none of it,
- * and are dropped in the end; one that is another each time (an instant) makes each statement a key of its own, which result.h notices.
+ * Nobody knows which of the values is the key. The first and last literals that are the same in each load are none of
+ * it, and are dropped in the end; one that is another each time (an instant) makes each statement a key of its own,
+ * which result.h notices.
  *
  * Pure; bytes of any kind are taken.
  */
@@ -143,8 +145,8 @@ struct witness_record {
     bool is_coarse; /* its time is a whole second */
 };
 
-/* False: it is no record of PostgreSQL's, and no line of an access log. What was asked of an origin is a statement, "GET
- * /item/7", and its own key. */
+/* False: it is no record of PostgreSQL's, and no line of an access log. What was asked of an origin is a statement,
+ * "GET /item/7", and its own key. */
 bool witness_record_read(enum witness_format format, const char *text, size_t bytes,
                          struct witness_record *out);
 void witness_record_clear(struct witness_record *record);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * figures_test.c - what the tester says of broken services, against a count of PostgreSQL's log that shares nothing with
- * its own.
+ * figures_test.c - what the tester says of broken services, against a count of PostgreSQL's log that shares nothing
+ * with its own.
  *
- * The service is in this program: GET /k/N answers from a map that keeps a value for ttl_ms, and loads what is not there
- * by a real query. It is broken as `flaw` says. The program under test is `stampede` beside $CATALOGD.
+ * The service is in this program: GET /k/N answers from a map that keeps a value for ttl_ms, and loads what is not
+ * there by a real query. It is broken as `flaw` says. The program under test is `stampede` beside $CATALOGD.
  */
 #include "load/base/clock.h"
 #include "load/base/proc.h"
@@ -20,9 +20,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     CONNECTIONS = 40,
@@ -47,7 +44,7 @@ static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
 static PGconn *idle[CONNECTIONS];
 static size_t idle_count;
 static uint64_t ttl_us;
-/* HOT_STAMPEDES: nobody waits for a load of the hot key; NOW_AND_THEN: each fourth expiry of a key is loaded twice. */
+/* HOT_STAMPEDES: nobody waits for a load of the hot key; NOW_AND_THEN: each fourth expiry is loaded twice. */
 static enum { NOTHING_WRONG, HOT_STAMPEDES, NOW_AND_THEN } flaw;
 
 static struct value {

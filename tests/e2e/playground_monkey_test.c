@@ -2,9 +2,10 @@
 /*
  * playground_monkey_test.c - a monkey at the playground: every button after every other, and what is said each time.
  *
- * It walks a circuit in which each ordered pair of buttons comes once, drawn by SEED, for MONKEY_SECONDS, and presses as the
- * page does, some of it while a crowd is under way. After each press the playground lives, tells a state that is whole, and
- * says nothing that did not happen. What did, the monkey sees for itself: /proc has the processes, PostgreSQL's log the queries.
+ * It walks a circuit in which each ordered pair of buttons comes once, drawn by SEED, for MONKEY_SECONDS, and presses
+ * as the page does, some of it while a crowd is under way. After each press the playground lives, tells a state that
+ * is whole, and says nothing that did not happen. What did, the monkey sees for itself: /proc has the processes,
+ * PostgreSQL's log the queries.
  */
 #include "load/base/clock.h"
 #include "load/base/dice.h"
@@ -19,9 +20,6 @@
 #include <glob.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -433,7 +431,7 @@ static struct seen observe(struct seen was)
 
 /* ---- the walk ---- */
 
-/* Every ordered pair, the same one twice too: an Eulerian circuit in which each button's ways on are in a drawn order. */
+/* Every ordered pair, the same one twice too: an Eulerian circuit with each button's ways on in a drawn order. */
 static void draw_walk(uint8_t walk[static PAIRS + 1])
 {
     static uint8_t ways[BUTTONS][BUTTONS], stack[PAIRS + 1];

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # messages.awk - every text that a user can meet, collected from the sources and held to a few rules.
 #
-#   awk -f tests/support/messages.awk FILE.c...      prints what breaks a rule, and ends with 1 then; -v list=1: all texts
+#   awk -f tests/support/messages.awk FILE.c...      prints what breaks a rule, then ends with 1; -v list=1: all texts
 #
 # A message is what a call, a row of a table or a statement says in its string literals, joined by " | " where code is
 # between them. All that reads like words is collected, whoever makes it, unless MUTE names it as something else: so a
@@ -19,21 +19,22 @@ BEGIN {
         "MHD_add_response_header answer DO strcat strstr sscanf shell proc_output stack_redis_command " \
         "stack_redis_info stack_redis_mentions stack_redis_number "
     # Whatever these say is a message, were it a single word.
-    MAKERS = " log_event log_line findings_add mistake complain complain_about words_refuse wrong check_failed refuse " \
-        "request_refuse breach pg_fault_set witness_note tls_refuse refuse_parameter perror "
+    MAKERS = " log_event log_line findings_add mistake complain complain_about words_refuse wrong check_failed " \
+        "refuse request_refuse breach pg_fault_set witness_note tls_refuse refuse_parameter perror "
     # Their rows are helps.
     HELPS = " app/ops/metrics.c load/play/expect.c load/play/scenario_event.c load/play/scenario_take.c " \
         "load/play/live.c load/report/result_brief.c "
-    MACHINES = "^(text/|application/|GET, HEAD|; hit|SELECT |INSERT |UPDATE |BEGIN|DROP |CREATE |umask |export | \\*/ |/\\* | FROM )"
+    MACHINES = "^(text/|application/|GET, HEAD|; hit|SELECT |INSERT |UPDATE |BEGIN|DROP |CREATE |" \
+        "umask |export | \\*/ |/\\* | FROM )"
     # In texts that mean the same wherever they are.
     SAME = "memory|is NULL|request->count is 0|another guard's|cannot be written|cannot be read|no answer in time|" \
         "the locks are closing|the port must be|unix://|not an answer of Redis|the line is too long"
     # What tells somebody to do something, or where to look.
-    VERBS = " ask close correct do get give hint leave look lower raise restart see send set use wait write try open " \
-        "begin report repeat name start stop remove say "
+    VERBS = " ask close correct do get give hint leave look lower raise restart see send set use wait write try " \
+        "open begin report repeat name start stop remove say "
 }
 
-# ---- reading a source: a frame is what a call, a row or a statement has said so far; a parenthesis has its frame's ----
+# ---- reading a source: a frame is what a call, a row or a statement has said; a parenthesis has its frame's ----
 
 FNR == 1 {
     depth = said = 0
@@ -75,8 +76,8 @@ function add(at, what) {
     goes_on[at] = 1
 }
 
-# A name is judged by what follows it: a call has its own say; PRIu64 and texts that are defined belong to the literals
-# around them.
+# A name is judged by what follows it: a call has its own say; PRIu64 and texts that are defined belong to the
+# literals around them.
 function judge_name(at, next_byte) {
     has_errno[at] = has_errno[at] || name == "strerror"
     lacks_value[at] = lacks_value[at] || name == "NULL"
