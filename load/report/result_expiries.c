@@ -178,9 +178,12 @@ struct causes {
 
 static bool is_of_key(const struct result_write *write, const struct causes *causes)
 {
+    const size_t kept = WITNESS_KEY_BYTES - 1 - WITNESS_TAIL_BYTES;
     size_t bytes = write->word != NULL ? strlen(write->word) : 0;
     if (write->word == NULL)
         return causes->has_number && write->key == causes->number;
+    if (bytes > kept && strlen(causes->key) == WITNESS_KEY_BYTES - 1 && causes->key[kept] == '~')
+        return strncmp(causes->key, write->word, kept) == 0;
     return strncmp(causes->key, write->word, bytes) == 0 &&
            (causes->key[bytes] == '\0' || strncmp(causes->key + bytes, ", ", 2) == 0);
 }

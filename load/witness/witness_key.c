@@ -7,8 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-enum { TAIL_BYTES = 9 }; /* "~" and the digest */
-
 /* What was read; the key may be longer than its room, the digest is of all of it. */
 struct reading {
     const char *at, *end;
@@ -87,7 +85,7 @@ static void finish(struct reading *reading)
     if (reading->key_count < room)
         key[reading->key_count] = '\0';
     else
-        snprintf(key + room - 1 - TAIL_BYTES, TAIL_BYTES + 1, "~%08" PRIx32, reading->digest);
+        snprintf(key + room - 1 - WITNESS_TAIL_BYTES, WITNESS_TAIL_BYTES + 1, "~%08" PRIx32, reading->digest);
     reading->out->form[reading->form_count < form_room ? reading->form_count : form_room - 1] = '\0';
 }
 

@@ -14,6 +14,7 @@ enum {
     WITNESS_SAMPLE_EVERY_MS = 20,
     WITNESS_COMMANDS_MAX = 48,
     WITNESS_KEY_BYTES = 64,
+    WITNESS_TAIL_BYTES = 9, /* of a key that was cut: "~" and the digest of all of it */
     WITNESS_PATH_BYTES = 384,
     WITNESS_KEPT_MAX = 64
 };

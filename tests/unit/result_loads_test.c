@@ -323,6 +323,24 @@ TEST(a_write_of_a_word_explains_a_load_of_that_word)
     assert_int_equal(run->result->expiries, 6); /* of "tea" and "tea, 2": two; of the others: one */
 }
 
+TEST(a_write_of_a_long_word_explains_a_load_whose_key_was_cut)
+{
+    static const char word[] =
+        "a-slug-of-more-bytes-than-a-key-has-room-for-is-cut-and-has-a-digest-at-its-end";
+    static const struct result_write writes[] = {
+        {.key = 1, .word = word, .version = 3, .begun_us = MADE_BEGIN_US + 100000}};
+    static char key[] = "a-slug-of-more-bytes-than-a-key-has-room-for-is-cut-an~0123abcd";
+    const struct load_at loads[] = {{key, 0}, {key, 120}};
+    for (int is_other = 0; is_other < 2; is_other++) {
+        struct made_run *run = begin();
+        key[9] = is_other ? 'x' : '-';
+        run->source.writes = writes;
+        run->source.write_count = 1;
+        MAKE_LOADS(run, loads, 1000, 0);
+        assert_int_equal(run->result->expiries, is_other ? 1 : 2);
+    }
+}
+
 /* ---- what the tester itself did ---- */
 
 /* Rounds of as many requests each, for all keys. */
