@@ -49,6 +49,8 @@ bool wire_end(struct wire *wire, bool is_told, uint64_t now_us)
     statement->ended_us = now_us;
     if (is_told && statement->kind <= WIRE_SIMPLE)
         wire->tell(wire->context, statement);
+    if (is_told && statement->kind == WIRE_UNSEEN)
+        wire->opaque = "a statement is executed whose text was not seen";
     free(statement->text);
     free(statement->parameters);
     *statement = (struct wire_statement){.text = NULL};
@@ -57,8 +59,10 @@ bool wire_end(struct wire *wire, bool is_told, uint64_t now_us)
 
 /* ---- what has a name ---- */
 
-static void forget(struct wire_named *named)
+void wire_forget(struct wire_named *named)
 {
+    if (named == NULL)
+        return;
     free(named->name);
     free(named->text);
     free(named->parameters);
@@ -67,17 +71,19 @@ static void forget(struct wire_named *named)
 
 struct wire_named *wire_find(struct wire *wire, const char *name, bool is_portal, bool makes)
 {
-    struct wire_named *found = NULL;
+    struct wire_named *found = NULL, *spare = NULL;
     for (size_t i = 0; found == NULL && i < WIRE_NAMED_MAX; i++) {
         struct wire_named *named = &wire->named[i];
-        if (named->name != NULL && named->is_portal == is_portal && strcmp(named->name, name) == 0)
+        if (named->name == NULL)
+            spare = named;
+        else if (named->is_portal == is_portal && strcmp(named->name, name) == 0)
             found = named;
     }
     if (!makes)
         return found;
     if (found == NULL)
-        found = &wire->named[wire->next_named++ % WIRE_NAMED_MAX];
-    forget(found);
+        found = spare != NULL ? spare : &wire->named[wire->next_named++ % WIRE_NAMED_MAX];
+    wire_forget(found);
     *found = (struct wire_named){.name = copy(name, strlen(name)),
                                  .text = copy("", 0),
                                  .parameters = copy("", 0),
@@ -101,7 +107,7 @@ static size_t take_one(struct wire *wire, struct wire_side *side, wire_measure *
     const unsigned char *bytes = (const unsigned char *)side->part.bytes;
     size_t whole = measure(wire, bytes, side->part.count, &is_wanted);
     size_t wanted = whole < WIRE_TEXT_MAX ? whole : WIRE_TEXT_MAX;
-    if (whole == 0 || (is_wanted && side->part.count < wanted))
+    if (whole == 0 || wire->opaque != NULL || (is_wanted && side->part.count < wanted))
         return 0;
     if (is_wanted)
         take(wire, bytes, wanted, now_us);
@@ -155,7 +161,7 @@ void wire_clear(struct wire *wire, uint64_t now_us)
     while (wire_end(wire, true, now_us))
         ;
     for (size_t i = 0; i < WIRE_NAMED_MAX; i++)
-        forget(&wire->named[i]);
+        wire_forget(&wire->named[i]);
     text_clear(&wire->client.part);
     text_clear(&wire->server.part);
     http_parse_clear(&wire->request);

@@ -2,6 +2,7 @@
 /* wire_http.c - requests and responses of HTTP/1.1; see wire.h. */
 #include "load/witness/wire.h"
 
+#include <ctype.h>
 #include <string.h>
 
 enum { HEAD_MAX_BYTES = 65536 };
@@ -45,6 +46,10 @@ static void begin_body(struct wire *wire, const char *head, size_t count)
 static size_t take_head(struct wire *wire, const char *bytes, size_t count, uint64_t now_us)
 {
     size_t whole = head_bytes(bytes, count);
+    if (!isalpha((unsigned char)bytes[0])) {
+        wire->opaque = "it is encrypted, or no HTTP/1.1: have the service connect to the proxy with http://";
+        return 0;
+    }
     if (whole == 0 || memchr(bytes, '\0', whole) != NULL ||
         memchr(bytes, ' ', strcspn(bytes, "\r")) == NULL) {
         if (whole > 0 || count > HEAD_MAX_BYTES)

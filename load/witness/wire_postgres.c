@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { STARTUP_MAX_BYTES = 10000 };
 enum { CODE_TLS = 80877103, CODE_GSS = 80877104, CODE_CANCEL = 80877102, VALUES_MAX = 256, SHOWN_MAX = 256 };
 
 static uint32_t number_at(const unsigned char *bytes, size_t size)
@@ -98,9 +99,10 @@ static size_t measure_client(struct wire *wire, const unsigned char *bytes, size
     if (count < head + 4)
         return 0;
     uint32_t size = number_at(bytes + head, 4);
-    *is_wanted = !wire->is_started || memchr("QPBESF", bytes[0], 6) != NULL;
-    if (size < 4 || (!wire->is_started && size < 8))
-        wire->opaque = "it does not speak PostgreSQL's protocol";
+    *is_wanted = !wire->is_started || memchr("QPBESFC", bytes[0], 7) != NULL;
+    if (size < 4 || (!wire->is_started && (size < 8 || size > STARTUP_MAX_BYTES)))
+        wire->opaque = "it is encrypted, or not PostgreSQL's protocol: set sslmode=disable where the service "
+                       "connects to the proxy";
     return head + (size < 4 ? 4 : size);
 }
 
@@ -121,6 +123,7 @@ static void bind(struct wire *wire, struct fields *fields)
     struct wire_named *portal = wire_find(wire, take_text(fields), true, true);
     const struct wire_named *prepared = wire_find(wire, take_text(fields), false, false);
     show_values(fields, &values);
+    portal->is_unseen = prepared == NULL;
     if (prepared != NULL)
         wire_name_text(portal, prepared->text, strlen(prepared->text));
     if (values.bytes != NULL) {
@@ -134,12 +137,29 @@ static void bind(struct wire *wire, struct fields *fields)
 static void execute(struct wire *wire, struct fields *fields, uint64_t now_us)
 {
     struct wire_named *portal = wire_find(wire, take_text(fields), true, false);
-    bool is_new = portal != NULL && !portal->has_run;
-    const char *text = portal != NULL ? portal->text : "";
-    wire_begin(wire, text, strlen(text), portal != NULL ? portal->parameters : "",
-               is_new ? WIRE_COUNTS : WIRE_FETCH, now_us);
-    if (portal != NULL)
-        portal->has_run = true;
+    if (portal == NULL || portal->is_unseen) {
+        wire_begin(wire, "", 0, "", WIRE_UNSEEN, now_us);
+        return;
+    }
+    wire_begin(wire, portal->text, strlen(portal->text), portal->parameters,
+               portal->has_run ? WIRE_FETCH : WIRE_COUNTS, now_us);
+    portal->has_run = true;
+}
+
+/* Parse, Bind or Close: the server confirms each, or skips what follows. */
+static void take_step(struct wire *wire, char step, struct fields *fields, uint64_t now_us)
+{
+    wire_begin(wire, "", 0, "", WIRE_STEP, now_us);
+    if (step == 'P') {
+        struct wire_named *prepared = wire_find(wire, take_text(fields), false, true);
+        size_t left = (size_t)(fields->end - fields->at);
+        wire_name_text(prepared, (const char *)fields->at, strnlen((const char *)fields->at, left));
+    } else if (step == 'B') {
+        bind(wire, fields);
+    } else {
+        bool is_portal = take_number(fields, 1) == 'P';
+        wire_forget(wire_find(wire, take_text(fields), is_portal, false));
+    }
 }
 
 static void take_client(struct wire *wire, const unsigned char *bytes, size_t count, uint64_t now_us)
@@ -151,12 +171,8 @@ static void take_client(struct wire *wire, const unsigned char *bytes, size_t co
         size_t size = count > 5 ? count - 5 : 0;
         wire_begin(wire, (const char *)bytes + 5, strnlen((const char *)bytes + 5, size), "", WIRE_SIMPLE,
                    now_us);
-    } else if (bytes[0] == 'P') {
-        struct wire_named *prepared = wire_find(wire, take_text(&fields), false, true);
-        size_t left = (size_t)(fields.end - fields.at);
-        wire_name_text(prepared, (const char *)fields.at, strnlen((const char *)fields.at, left));
-    } else if (bytes[0] == 'B') {
-        bind(wire, &fields);
+    } else if (memchr("PBC", bytes[0], 3) != NULL) {
+        take_step(wire, (char)bytes[0], &fields, now_us);
     } else if (bytes[0] == 'E') {
         execute(wire, &fields, now_us);
     } else { /* Sync, FunctionCall: ReadyForQuery answers it */
@@ -177,7 +193,7 @@ static size_t measure_server(struct wire *wire, const unsigned char *bytes, size
         return 1;
     if (count < 5)
         return 0;
-    *is_wanted = memchr("CIsEZ", bytes[0], 5) != NULL;
+    *is_wanted = memchr("CIsEZ123", bytes[0], 8) != NULL;
     uint32_t size = number_at(bytes + 1, 4);
     if (size < 4)
         wire->opaque = "its server does not speak PostgreSQL's protocol";

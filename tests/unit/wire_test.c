@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* wire_test.c - statements and requests out of what clients and servers say, whole, torn at every byte, and rubbish. */
+/* wire_test.c - what clients and servers say becomes statements and requests: whole, torn, and rubbish. */
 #include "load/witness/wire.h"
 #include "tests/support/test.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct wire wire; /* of the test */
 static char told[4096];  /* "text|parameters|begun-ended;" of each statement */
@@ -60,12 +56,25 @@ static void expect(enum wire_protocol protocol, const struct said *said, size_t 
     }
 }
 
+/* Said at once, it cannot be read from there on; what was told before stays. */
+static void expect_opaque(enum wire_protocol protocol, const struct said *said, size_t count,
+                          const char *reason)
+{
+    say(protocol, said, count, 4096);
+    assert_non_null(wire.opaque);
+    assert_non_null(strstr(wire.opaque, reason));
+    wire_clear(&wire, 99);
+}
+
+#define EXPECT_OPAQUE(protocol, said, reason)                                                                \
+    expect_opaque(protocol, said, sizeof(said) / sizeof *(said), reason)
 #define EXPECT(protocol, said, wanted) expect(protocol, said, sizeof(said) / sizeof *(said), wanted)
 
 /* ---- PostgreSQL ---- */
 
 #define STARTUP "\0\0\0\x10\0\3\0\0user\0me\0"
 #define READY "Z\0\0\0\5I"
+#define DONE(step) step "\0\0\0\4"
 #define COMPLETE "C\0\0\0\xdSELECT 1\0"
 
 TEST(simple_queries_end_with_ready_for_query)
@@ -88,17 +97,17 @@ TEST(executions_have_the_text_of_parse_and_the_values_of_bind)
     static const struct said session[] = {C(1, STARTUP), S(2, READY),
                                           C(10, "P\0\0\0\x13p1\0SELECT $1\0\0\0"
                                                 "S\0\0\0\4"),
-                                          S(11, "1\0\0\0\4" READY),
+                                          S(11, DONE("1") READY),
                                           /* text and NULL, binary int4 */
                                           C(20,
                                             "B\0\0\0\x1d\0p1\0\0\0\0\3\0\0\0\1a\xff\xff\xff\xff\0\0\0\2'b\0\0"
                                             "E\0\0\0\x9\0\0\0\0\0"
                                             "S\0\0\0\4"),
-                                          S(22, "2\0\0\0\4" COMPLETE READY),
+                                          S(22, DONE("2") COMPLETE READY),
                                           C(30, "B\0\0\0\x18\0p1\0\0\1\0\1\0\1\0\0\0\4\xff\xff\xff\xfe\0\0"
                                                 "E\0\0\0\x9\0\0\0\0\0"
                                                 "S\0\0\0\4"),
-                                          S(33, "2\0\0\0\4" COMPLETE READY)};
+                                          S(33, DONE("2") COMPLETE READY)};
     EXPECT(WIRE_POSTGRES, session,
            "SELECT $1|$1 = 'a', $2 = NULL, $3 = '''b'|20-22;SELECT $1|$1 = '-2'|30-33;");
 }
@@ -112,7 +121,7 @@ TEST(further_rows_of_a_portal_and_what_is_skipped_after_an_error_are_no_statemen
                                                 "E\0\0\0\x9\0\0\0\0\1"
                                                 "E\0\0\0\x9\0\0\0\0\1"
                                                 "S\0\0\0\4"),
-                                          S(12, "s\0\0\0\4" COMPLETE READY),
+                                          S(12, DONE("1") DONE("2") DONE("s") COMPLETE READY),
                                           C(20, "P\0\0\0\x9\0b\0\0\0"
                                                 "B\0\0\0\xc\0\0\0\0\0\0\0\0"
                                                 "E\0\0\0\x9\0\0\0\0\0"
@@ -120,9 +129,44 @@ TEST(further_rows_of_a_portal_and_what_is_skipped_after_an_error_are_no_statemen
                                                 "B\0\0\0\xc\0\0\0\0\0\0\0\0"
                                                 "E\0\0\0\x9\0\0\0\0\0"
                                                 "S\0\0\0\4"),
-                                          S(25, "E\0\0\0\5\0" READY)};
+                                          S(25, DONE("1") DONE("2") "E\0\0\0\5\0" READY),
+                                          C(30, "P\0\0\0\x9\0d\0\0\0"
+                                                "B\0\0\0\xc\0\0\0\0\0\0\0\0"
+                                                "E\0\0\0\x9\0\0\0\0\0"
+                                                "S\0\0\0\4"),
+                                          S(35, "E\0\0\0\5\0" READY)};
     EXPECT(WIRE_POSTGRES, session, "a||10-12;b||20-25;");
 }
+
+TEST(statements_that_are_closed_make_room_and_one_that_was_never_parsed_is_not_left_out)
+{
+    static const struct said unseen[] = {C(1, STARTUP), S(2, READY),
+                                         C(10, "B\0\0\0\xd\0x\0\0\0\0\0\0\0"
+                                               "E\0\0\0\x9\0\0\0\0\0"
+                                               "S\0\0\0\4"),
+                                         S(12, DONE("2") COMPLETE READY)};
+    struct said session[2 * WIRE_NAMED_MAX + 5] = {C(1, STARTUP), S(2, READY),
+                                                   C(3, "P\0\0\0\xdkeep\0a\0\0\0")};
+    static char others[WIRE_NAMED_MAX][32];
+    size_t count = 3;
+    for (size_t i = 0; i < WIRE_NAMED_MAX; i++) {
+        memcpy(others[i], "P\0\0\0\xcn000\0\0\0\0C\0\0\0\xaSn000\0", 24);
+        for (size_t at = 6, part = i; at < 9; at++, part /= 10)
+            others[i][at] = others[i][at + 13] = (char)('0' + part % 10);
+        session[count++] = (struct said){true, 4, others[i], 24};
+        session[count++] = (struct said)S(5, DONE("1") DONE("3"));
+    }
+    session[count++] = (struct said)C(10, "B\0\0\0\x10\0keep\0\0\0\0\0\0\0"
+                                          "E\0\0\0\x9\0\0\0\0\0"
+                                          "S\0\0\0\4");
+    session[count++] = (struct said)S(12, DONE("1") DONE("2") COMPLETE READY);
+    EXPECT(WIRE_POSTGRES, session, "a||10-12;");
+    EXPECT_OPAQUE(WIRE_POSTGRES, unseen, "text was not seen");
+}
+
+#define GREETING                                                                                             \
+    "\5\0\0\0\xa"                                                                                            \
+    "10\0x"
 
 TEST(encrypted_connections_are_opaque_and_say_what_to_do)
 {
@@ -131,20 +175,18 @@ TEST(encrypted_connections_are_opaque_and_say_what_to_do)
     static const struct said mysql[] = {S(1, "\5\0\0\0\xa"
                                              "10\0x"),
                                         C(2, "\4\0\0\1\0\x8\0\0")};
-    say(WIRE_POSTGRES, postgres, 3, 4096);
-    assert_non_null(strstr(wire.opaque, "sslmode=disable"));
-    wire_clear(&wire, 9);
-    say(WIRE_MYSQL, mysql, 2, 4096);
-    assert_non_null(strstr(wire.opaque, "switch TLS off"));
-    wire_clear(&wire, 9);
+    static const struct said zstd[] = {S(1, GREETING), C(2, "\4\0\0\1\1\0\0\4")};
+    static const struct said hello[] = {C(1, "\x16\3\1\2\0\1\0\1")};
+    EXPECT_OPAQUE(WIRE_POSTGRES, postgres, "sslmode=disable");
+    EXPECT_OPAQUE(WIRE_POSTGRES, hello, "sslmode=disable");
+    EXPECT_OPAQUE(WIRE_MYSQL, mysql, "switch TLS off");
+    EXPECT_OPAQUE(WIRE_MYSQL, zstd, "switch compression off");
+    EXPECT_OPAQUE(WIRE_HTTP, hello, "http://");
     assert_string_equal(told, "");
 }
 
 /* ---- MySQL ---- */
 
-#define GREETING                                                                                             \
-    "\5\0\0\0\xa"                                                                                            \
-    "10\0x"
 #define LOGIN_OLD "\4\0\0\1\1\0\0\0"
 #define LOGIN_NEW "\4\0\0\1\1\0\0\1"
 #define OK(sequence) "\7\0\0" sequence "\0\0\0\2\0\0\0"
@@ -195,6 +237,128 @@ TEST(executions_of_mysql_have_the_text_that_was_prepared_and_their_values)
         C(30, "\x10\0\0\0\x17\5\0\0\0\0\1\0\0\0\0\0\7\0\0\0"), S(33, OK("\1")),
         C(40, "\5\0\0\0\x19\5\0\0\0")};
     EXPECT(WIRE_MYSQL, session, "SELECT ?|$1 = '0007000000'|20-22;SELECT ?|$1 = '0007000000'|30-33;");
+}
+
+TEST(what_a_client_of_mariadb_knows_is_not_described_again)
+{
+    static const struct said session[] = {S(1, GREETING),
+                                          C(2, LOGIN_NEW),
+                                          S(3, OK("\2")),
+                                          C(10, "\x9\0\0\0\x16SELECT 7"),
+                                          S(11, "\xc\0\0\1\0\5\0\0\0\1\0\0\0\0\0\0"
+                                                "\3\0\0\2def"),
+                                          C(20, "\xa\0\0\0\x17\xff\xff\xff\xff\0\1\0\0\0"),
+                                          S(21, "\2\0\0\1\1\0"
+                                                "\3\0\0\2\0\0\7" OK_END("\3")),
+                                          C(30, "\x9\0\0\0\3SELECT 8"),
+                                          S(31, "\2\0\0\1\1\1"
+                                                "\3\0\0\2def"
+                                                "\2\0\0\3\1"
+                                                "8" OK_END("\4"))};
+    static const struct said no_rows[] = {S(1, GREETING),
+                                          C(2, LOGIN_OLD),
+                                          S(3, OK("\2")),
+                                          C(10, "\x9\0\0\0\x16SELECT 7"),
+                                          S(11, "\xc\0\0\1\0\5\0\0\0\1\0\0\0\0\0\0"
+                                                "\3\0\0\2def" EOF_OLD("\3")),
+                                          C(20, "\xa\0\0\0\x17\5\0\0\0\0\1\0\0\0"),
+                                          S(21, "\2\0\0\1\1\0" EOF_OLD("\2") EOF_OLD("\3"))};
+    EXPECT(WIRE_MYSQL, session, "SELECT 7||20-21;SELECT 8||30-31;");
+    EXPECT(WIRE_MYSQL, no_rows, "SELECT 7||20-21;");
+}
+
+TEST(of_many_values_the_first_are_shown)
+{
+    static char types[64 * 7], values[4 + 19 + 64 * 10] = "\x93\2\0\0\x17\5\0\0\0\0\1";
+    const struct said session[] = {S(1, GREETING),
+                                   C(2, LOGIN_NEW),
+                                   S(3, OK("\2")),
+                                   C(10, "\x9\0\0\0\x16SELECT ?"),
+                                   S(11, "\xc\0\0\1\0\5\0\0\0\0\0\x40\0\0\0\0"),
+                                   {false, 12, types, sizeof types},
+                                   {true, 20, values, sizeof values},
+                                   S(22, OK("\1"))};
+    for (size_t i = 0; i < 64; i++)
+        memcpy(types + 7 * i, "\3\0\0\2def", 7);
+    values[4 + 18] = 1;
+    memset(values + 4 + 19 + 128, 7, 512);
+    say(WIRE_MYSQL, session, sizeof session / sizeof *session, 4096);
+    assert_null(wire.opaque);
+    wire_clear(&wire, 99);
+    assert_int_equal(strncmp(told, "SELECT ?|$1 = '00000000000000000707", 35), 0);
+    assert_in_range(strlen(told), 100, 600);
+    assert_non_null(strstr(told, "07'|20-22;"));
+}
+
+#define LOGIN_ATTRIBUTES "\4\0\0\1\1\0\0\x9"
+
+TEST(attributes_of_queries_are_read_over_or_said)
+{
+    static const struct said none[] = {S(1, GREETING),
+                                       C(2, LOGIN_ATTRIBUTES),
+                                       S(3, OK("\2")),
+                                       C(10, "\xb\0\0\0\3\0\1SELECT 7"),
+                                       S(11, OK("\1")),
+                                       C(12, "\x9\0\0\0\x16SELECT ?"),
+                                       S(13, "\xc\0\0\1\0\5\0\0\0\0\0\1\0\0\0\0"
+                                             "\3\0\0\2def"),
+                                       C(20, "\x15\0\0\0\x17\5\0\0\0\x8\1\0\0\0\1\0\1\3\0\1n\7\0\0\0"),
+                                       S(22, OK("\1"))};
+    static const struct said of_query[] = {S(1, GREETING), C(2, LOGIN_ATTRIBUTES), S(3, OK("\2")),
+                                           C(10, "\xb\0\0\0\3\1\1\0\1\3\0\1n\7x")};
+    static const struct said of_values[] = {S(1, GREETING),
+                                            C(2, LOGIN_ATTRIBUTES),
+                                            S(3, OK("\2")),
+                                            C(12, "\x9\0\0\0\x16SELECT ?"),
+                                            S(13, "\xc\0\0\1\0\5\0\0\0\0\0\1\0\0\0\0"
+                                                  "\3\0\0\2def"),
+                                            C(20, "\x15\0\0\0\x17\5\0\0\0\x8\1\0\0\0\2\0\1\3\0\1n\7\0\0\0")};
+    static const struct said old_server[] = {S(1, "\x18\0\0\0\xa"
+                                                  "10\0"
+                                                  "1234"
+                                                  "12345678\0\xff\xff\0\0\0\xff\1"),
+                                             C(2, LOGIN_ATTRIBUTES), S(3, OK("\2")),
+                                             C(10, "\x9\0\0\0\3SELECT 7"), S(11, OK("\1"))};
+    EXPECT(WIRE_MYSQL, none, "SELECT 7||10-11;SELECT ?|$1 = '0007000000'|20-22;");
+    EXPECT(WIRE_MYSQL, old_server, "SELECT 7||10-11;");
+    EXPECT_OPAQUE(WIRE_MYSQL, of_query, "attributes");
+    EXPECT_OPAQUE(WIRE_MYSQL, of_values, "attributes");
+}
+
+TEST(what_a_client_of_mysql_sends_unseen_or_ahead_is_said)
+{
+    static const struct said unseen[] = {S(1, GREETING), C(2, LOGIN_NEW), S(3, OK("\2")),
+                                         C(20, "\xa\0\0\0\x17\5\0\0\0\0\1\0\0\0"), S(21, OK("\1"))};
+    static const struct said closed[] = {S(1, GREETING),
+                                         C(2, LOGIN_NEW),
+                                         S(3, OK("\2")),
+                                         C(10, "\x9\0\0\0\x16SELECT 7"),
+                                         S(11, "\xc\0\0\1\0\5\0\0\0\0\0\0\0\0\0\0"),
+                                         C(12, "\5\0\0\0\x19\5\0\0\0"),
+                                         C(20, "\xa\0\0\0\x17\5\0\0\0\0\1\0\0\0"),
+                                         S(21, OK("\1"))};
+    static const struct said ahead[] = {S(1, GREETING), C(2, LOGIN_NEW), S(3, OK("\2")),
+                                        C(10, "\2\0\0\0\3a\2\0\0\0\3b")};
+    EXPECT_OPAQUE(WIRE_MYSQL, unseen, "text was not seen");
+    EXPECT_OPAQUE(WIRE_MYSQL, closed, "text was not seen");
+    EXPECT_OPAQUE(WIRE_MYSQL, ahead, "before they are answered");
+}
+
+TEST(a_row_of_mysql_that_is_longer_than_a_packet_is_no_end)
+{
+    static char row[4 + 0xffffff] = "\xff\xff\xff\3\xfe";
+    const struct said session[] = {S(1, GREETING),
+                                   C(2, LOGIN_NEW),
+                                   S(3, OK("\2")),
+                                   C(10, "\x9\0\0\0\3SELECT 7"),
+                                   S(11, "\1\0\0\1\1"
+                                         "\3\0\0\2def"),
+                                   {false, 12, row, sizeof row},
+                                   S(13, "\7\0\0\4\xfe\0\0\2\0\0\0"),
+                                   S(15, OK_END("\5"))};
+    say(WIRE_MYSQL, session, sizeof session / sizeof *session, 65536);
+    wire_clear(&wire, 99);
+    assert_string_equal(told, "SELECT 7||10-15;");
 }
 
 /* ---- HTTP ---- */
