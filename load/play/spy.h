@@ -4,7 +4,7 @@
  *
  *     service ---> LISTEN, the proxy ---> ORIGIN
  *                        |
- *                        +---> FILE: a line as PostgreSQL's jsonlog has it, for each statement or request that has ended
+ *                        +---> FILE: a line as PostgreSQL's jsonlog has it, for each statement or request that ended
  *
  * So a witness of any origin is the witness of the log: --count log:FILE. What cannot be read is passed on, and said.
  *

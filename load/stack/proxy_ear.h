@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 /*
- * Hears what passes over the connections of a route, as it comes: `open` gives each a value of its own, which `close` gets
- * last. They are called by the proxy's thread.
+ * Hears what passes over the connections of a route, as it comes: `open` gives each a value of its own, which `close`
+ * gets last. They are called by the proxy's thread.
  */
 struct proxy_ear {
     void *(*open)(void *context);
