@@ -158,7 +158,7 @@ void wire_server(struct wire *wire, const char *bytes, size_t count, uint64_t no
 
 void wire_clear(struct wire *wire, uint64_t now_us)
 {
-    while (wire_end(wire, true, now_us))
+    while (wire_end(wire, !wire->skips, now_us))
         ;
     for (size_t i = 0; i < WIRE_NAMED_MAX; i++)
         wire_forget(&wire->named[i]);

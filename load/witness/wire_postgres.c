@@ -220,9 +220,10 @@ static void take_server(struct wire *wire, const unsigned char *bytes, size_t co
         return;
     }
     if (bytes[0] != 'Z') {
-        if (kind_of_oldest(wire) == OTHER_OPEN)
+        if (kind_of_oldest(wire) == OTHER_OPEN) {
             wire_end(wire, !wire->skips, now_us);
-        wire->skips = wire->skips || bytes[0] == 'E';
+            wire->skips = wire->skips || bytes[0] == 'E';
+        }
         return;
     }
     while (kind_of_oldest(wire) == OTHER_OPEN)

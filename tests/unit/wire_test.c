@@ -380,13 +380,23 @@ TEST(requests_end_with_their_responses)
            "GET '/item/7?a=''b'||10-15;POST '/x'||20-22;HEAD '/y'||20-24;PUT '/z'||30-31;");
 }
 
-TEST(what_is_open_when_the_connection_closes_ends_then)
+TEST(what_runs_when_the_connection_closes_ends_then)
 {
     static const struct said session[] = {C(10, "GET / HTTP/1.0\r\n\r\n"), S(12, "HTTP/1.0 200 OK\r\n\r\nx")};
     say(WIRE_HTTP, session, 2, 4096);
     assert_string_equal(told, "");
     wire_clear(&wire, 19);
     assert_string_equal(told, "GET '/'||10-19;");
+    static const struct said skipped[] = {C(1, STARTUP), S(2, READY),
+                                          C(10, "P\0\0\0\x9\0a\0\0\0"
+                                                "B\0\0\0\xc\0\0\0\0\0\0\0\0"
+                                                "E\0\0\0\x9\0\0\0\0\0"
+                                                "B\0\0\0\xc\0\0\0\0\0\0\0\0"
+                                                "E\0\0\0\x9\0\0\0\0\0"),
+                                          S(11, DONE("1") DONE("2") "E\0\0\0\5\0")};
+    say(WIRE_POSTGRES, skipped, 4, 4096);
+    wire_clear(&wire, 19);
+    assert_string_equal(told, "a||10-11;");
 }
 
 /* ---- rubbish ---- */
