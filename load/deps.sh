@@ -85,6 +85,8 @@ pgbouncer pgbouncer
 '
 mariadb_needs='
 mariadb-server? mariadbd
+libmariadb3?    /usr/lib/*/libmariadb.so.3
+python3         /usr/bin/python3
 '
 bench_needs='
 nginx   nginx

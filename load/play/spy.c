@@ -128,17 +128,31 @@ static void close_one(void *connection, uint64_t now_us)
 
 /* ---- the whole ---- */
 
-static bool read_route(const char *text, struct work_target *listen, struct work_target *origin)
+/* Why a side cannot be; NULL: it can. */
+static const char *refuse(enum wire_protocol protocol, const char *text, const struct work_target *target)
+{
+    if (target->is_tls)
+        return "the proxy speaks no TLS to an origin: name a plain HOST:PORT";
+    bool is_plain = protocol == WIRE_HTTP || strcmp(text, target->name) == 0;
+    return is_plain ? NULL : "its port is not said: name a plain HOST:PORT";
+}
+
+static bool read_route(enum wire_protocol protocol, const char *text, struct work_target *listen,
+                       struct work_target *origin)
 {
     char why[WORK_WHY_BYTES] = "write LISTEN=ORIGIN, such as 127.0.0.1:6432=127.0.0.1:5432", first[128];
     const char *equals = strchr(text, '=');
     bool is_cut = equals != NULL && (size_t)(equals - text) < sizeof first;
     if (is_cut)
         snprintf(first, sizeof first, "%.*s", (int)(equals - text), text);
-    if (is_cut && work_target_parse(first, listen, why) && work_target_parse(equals + 1, origin, why))
-        return true;
-    fprintf(stderr, "stampede: proxy %s: %s\n", text, why);
-    return false;
+    bool is_read =
+        is_cut && work_target_parse(first, listen, why) && work_target_parse(equals + 1, origin, why);
+    const char *refused = is_read ? refuse(protocol, first, listen) : why;
+    if (refused == NULL)
+        refused = refuse(protocol, equals + 1, origin);
+    if (refused != NULL)
+        fprintf(stderr, "stampede: proxy %s: %s\n", text, refused);
+    return refused == NULL;
 }
 
 static int watch(struct spy *spy, const struct work_target *listen, const struct work_target *origin,
@@ -172,7 +186,7 @@ int spy_run(const char *protocol, const char *route, const char *log_path)
                                  : "it reads postgres, mysql and http; name one of them");
         return BAD_USAGE;
     }
-    if (!read_route(route, &listen, &origin))
+    if (!read_route(spy.protocol, route, &listen, &origin))
         return BAD_USAGE;
     spy.log = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (spy.log == -1) {

@@ -1140,7 +1140,7 @@ TEST(loads_of_a_service_over_mariadb_are_counted)
 {
     struct rival mariadb = {.pid = 0};
     uint16_t port;
-    char client[160], before[32], after[32];
+    char client[160], prepared[64], before[32], after[32];
     if (access("/usr/sbin/mariadbd", X_OK) != 0)
         test_skip("no mariadbd: sh load/deps.sh mariadb");
     const struct rival_plan plan = {
@@ -1158,12 +1158,14 @@ TEST(loads_of_a_service_over_mariadb_are_counted)
     pid_t pid = proxy_up("mysql", mariadb.port, &port);
     snprintf(client, sizeof client, "mariadb --no-defaults -h 127.0.0.1 -P %u -u root --skip-ssl test",
              (unsigned)port);
+    snprintf(prepared, sizeof prepared, "/usr/bin/python3 tests/support/prepared.py %u", (unsigned)port);
     mariadb_prints(mariadb.port, "SHOW GLOBAL STATUS LIKE 'Com_select'", before, sizeof before);
     expect_status(count_through_proxy(client, "loads = 24"), HELD);
+    expect_status(count_through_proxy(prepared, "loads = 24"), HELD);
     mariadb_prints(mariadb.port, "SHOW GLOBAL STATUS LIKE 'Com_select'", after, sizeof after);
     assert_in_range(strtoul(strpbrk(after, "0123456789"), NULL, 10) -
                         strtoul(strpbrk(before, "0123456789"), NULL, 10),
-                    24, 27); /* the client asks for its version, too */
+                    48, 51); /* the client asks for its version, too */
     proxy_down(pid);
     rival_stop(&mariadb);
 }
@@ -1190,6 +1192,12 @@ TEST(a_proxy_without_a_protocol_a_route_or_a_log_is_refused)
     expect_said("it reads postgres, mysql and http; name one of them");
     expect_status(TOOL("proxy", "http", "127.0.0.1:1", "--log", path_of("x")), BAD_USAGE);
     expect_said("write LISTEN=ORIGIN");
+    expect_status(TOOL("proxy", "http", "127.0.0.1:1=https://127.0.0.1:2", "--log", path_of("x")), BAD_USAGE);
+    expect_said("the proxy speaks no TLS to an origin: name a plain HOST:PORT");
+    expect_status(TOOL("proxy", "postgres", "127.0.0.1:1=127.0.0.1", "--log", path_of("x")), BAD_USAGE);
+    expect_said("name a plain HOST:PORT");
+    expect_status(TOOL("proxy", "mysql", "127.0.0.1=127.0.0.1:2", "--log", path_of("x")), BAD_USAGE);
+    expect_said("name a plain HOST:PORT");
     expect_status(TOOL("proxy", "http", "127.0.0.1:1=127.0.0.1:2"), BAD_USAGE);
     expect_said("where do statements go? Add --log FILE");
     expect_status(TOOL("proxy", "http"), BAD_USAGE);
