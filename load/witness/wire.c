@@ -25,8 +25,8 @@ static char *copy(const char *text, size_t count)
 
 /* ---- what is open ---- */
 
-void wire_begin(struct wire *wire, const char *text, size_t count, const char *parameters, int kind,
-                uint64_t now_us)
+void wire_begin(struct wire *wire, const char *text, size_t count, const char *parameters,
+                enum wire_kind kind, uint64_t now_us)
 {
     if (wire->count == WIRE_OPEN_MAX) {
         wire->opaque = "more statements at once than a connection may have";

@@ -32,17 +32,12 @@ enum wire_protocol { WIRE_POSTGRES = 0, WIRE_MYSQL, WIRE_HTTP, WIRE_PROTOCOLS };
 
 enum { WIRE_TEXT_MAX = 1 << 18, WIRE_OPEN_MAX = 1024, WIRE_NAMED_MAX = 512 };
 
+enum wire_kind { WIRE_COUNTS = 0, WIRE_SIMPLE, WIRE_UNSEEN, WIRE_FETCH, WIRE_STEP, WIRE_SYNC };
+
 struct wire_statement {
     char *text, *parameters; /* owned by the wire; parameters: "$1 = '7', $2 = NULL", or "" */
     uint64_t begun_us, ended_us;
-    enum {
-        WIRE_COUNTS = 0,
-        WIRE_SIMPLE,
-        WIRE_UNSEEN,
-        WIRE_FETCH,
-        WIRE_STEP,
-        WIRE_SYNC
-    } kind; /* the wire's own */
+    enum wire_kind kind; /* the wire's own */
 };
 
 typedef void wire_tell(void *context, const struct wire_statement *statement);
@@ -95,8 +90,8 @@ void wire_clear(struct wire *wire, uint64_t now_us);
 /* ---- for the protocols: wire_postgres.c, wire_mysql.c, wire_http.c ---- */
 
 /* A text that need not end with a NUL is copied; `text` NULL: none. */
-void wire_begin(struct wire *wire, const char *text, size_t count, const char *parameters, int kind,
-                uint64_t now_us);
+void wire_begin(struct wire *wire, const char *text, size_t count, const char *parameters,
+                enum wire_kind kind, uint64_t now_us);
 /* The oldest that is open; false: none is. `is_told`: it has run. */
 bool wire_end(struct wire *wire, bool is_told, uint64_t now_us);
 /* NULL: none of the name; where `makes`, one that is empty. */

@@ -204,7 +204,7 @@ static enum { NONE_OPEN, SIMPLE_OPEN, OTHER_OPEN } kind_of_oldest(const struct w
 {
     if (wire->count == 0)
         return NONE_OPEN;
-    int kind = wire->open[wire->first].kind;
+    enum wire_kind kind = wire->open[wire->first].kind;
     return kind == WIRE_SIMPLE || kind == WIRE_SYNC ? SIMPLE_OPEN : OTHER_OPEN;
 }
 
