@@ -105,7 +105,7 @@ static bool has_same_words(const struct scenario *scenario, const struct scenari
     return found;
 }
 
-/* Does it go to an https target? */
+/* It would be sent in the clear to a port that speaks TLS. */
 static bool asks_tls(const struct scenario *scenario, const char *url)
 {
     bool is_of_target = url[0] == '/' && !has_stack(scenario) && scenario->work.target_count > 0;

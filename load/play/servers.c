@@ -376,12 +376,6 @@ static bool send_to_target(const struct work_target *target, const char *method,
                            uint32_t limit_ms, char *why)
 {
     char host[64], port[8];
-    if (target->is_tls) {
-        snprintf(why, SCENARIO_WHY_BYTES,
-                 "%s to https://%s: only requests of the run speak TLS; write its http:// address", method,
-                 target->name);
-        return false;
-    }
     if (getnameinfo((const struct sockaddr *)&target->address.storage, target->address.bytes, host,
                     sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
         snprintf(why, SCENARIO_WHY_BYTES, "%s to %s: no such address", method, target->name);

@@ -19,7 +19,7 @@ static bool stop(void)
     return true;
 }
 
-TEST(a_key_that_is_renewed_before_it_expires_holds_a_round_for_so_long_and_not_longer)
+TEST(a_key_that_is_renewed_before_it_expires_holds_no_round_for_ever, P102)
 {
     char why[SCENARIO_WHY_BYTES] = "";
     uint64_t instant_us;
