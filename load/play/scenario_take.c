@@ -333,7 +333,6 @@ static bool take_cold(struct taking *taking)
 {
     static const char *const methods[] = {"GET", "POST", "DELETE"};
     struct scenario *scenario = taking->scenario;
-    char *line = scenario->colds[scenario->cold_count];
     struct words words = *taking->words;
     const char *how = words_next(&words), *what = words_next(&words);
     bool is_redis = how != NULL && strcmp(how, "redis") == 0, is_method = false;
@@ -344,7 +343,8 @@ static bool take_cold(struct taking *taking)
     bool is_url = what[0] == '/' || strncmp(what, "http://", 7) == 0;
     if (is_method && (!is_url || words_next(&words) != NULL))
         return words_refuse(taking->why, "a URL is /path or http://host:port/path, not", what);
-    if (scenario->cold_count == SCENARIO_COLDS_MAX || !words_rest(taking->words, line, SCENARIO_TEXT_BYTES))
+    if (scenario->cold_count == SCENARIO_COLDS_MAX ||
+        !words_rest(taking->words, scenario->colds[scenario->cold_count], SCENARIO_TEXT_BYTES))
         return words_refuse(taking->why, "at most 8 of them, of 1023 bytes each", NULL);
     scenario->work.holds_rounds = true;
     scenario->cold_count++;
