@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,40 +41,42 @@ struct spied {
 
 /* ---- the log ---- */
 
-/* A byte above ASCII is shown as if it were Latin-1: the log must be UTF-8, a statement need not. */
-static void add_escaped(struct text *line, const char *text)
+/* A byte above ASCII is shown as if it were Latin-1: the log must be UTF-8, a statement need not. NULL: no text. */
+static json_t *shown(const char *head, const char *text)
 {
-    char piece[8];
+    struct text utf8 = {.bytes = NULL};
+    if (text[0] == '\0' && head == NULL)
+        return NULL;
+    text_add_line(&utf8, head != NULL ? head : "Parameters: ");
     for (; *text != '\0'; text++) {
         unsigned char byte = (unsigned char)*text;
-        bool is_plain = byte >= ' ' && byte < 127 && byte != '"' && byte != '\\';
-        snprintf(piece, sizeof piece, is_plain ? "%c" : "\\u%04x", (unsigned)byte);
-        text_add_line(line, piece);
+        const char two[] = {(char)(0xc0 | byte >> 6), (char)(0x80 | (byte & 0x3f))};
+        text_add(&utf8, byte < 0x80 ? text : two, byte < 0x80 ? 1 : 2);
     }
+    json_t *made = json_stringn(utf8.bytes, utf8.count);
+    text_clear(&utf8);
+    return made;
 }
 
-static void write_line(struct spied *spied, const char *severity, const char *head, const char *message,
+static void write_line(const struct spied *spied, const char *severity, const char *head, const char *message,
                        const char *detail)
 {
-    char piece[160];
-    struct text line = {.bytes = NULL};
+    char stamp[48];
     uint64_t wall_us = clock_us() + clock_wall_ahead_us();
     time_t second = (time_t)(wall_us / 1000000);
     struct tm parts;
     gmtime_r(&second, &parts);
-    strftime(piece, sizeof piece, "{\"timestamp\":\"%Y-%m-%d %H:%M:%S", &parts);
-    text_add_line(&line, piece);
-    snprintf(piece, sizeof piece, ".%03u UTC\",\"pid\":%" PRIu64 ",\"error_severity\":\"%s\",\"message\":\"",
-             (unsigned)(wall_us / 1000 % 1000), spied->number, severity);
-    text_add_line(&line, piece);
-    text_add_line(&line, head);
-    add_escaped(&line, message);
-    text_add_line(&line, detail[0] != '\0' ? "\",\"detail\":\"Parameters: " : "");
-    add_escaped(&line, detail);
-    text_add_line(&line, "\",\"backend_type\":\"" WITNESS_PROXY "\"}\n");
-    if (write(spied->spy->log, line.bytes, line.count) != (ssize_t)line.count)
+    size_t used = strftime(stamp, sizeof stamp, "%Y-%m-%d %H:%M:%S", &parts);
+    snprintf(stamp + used, sizeof stamp - used, ".%03u UTC", (unsigned)(wall_us / 1000 % 1000));
+    json_t *record =
+        json_pack("{s:s,s:I,s:s,s:o,s:o*,s:s}", "timestamp", stamp, "pid", (json_int_t)spied->number,
+                  "error_severity", severity, "message", shown(head, message), "detail", shown(NULL, detail),
+                  "backend_type", WITNESS_PROXY);
+    char *line = json_dumps(record, JSON_COMPACT);
+    if (line == NULL || dprintf(spied->spy->log, "%s\n", line) < 0)
         perror("stampede proxy: the log is incomplete");
-    text_clear(&line);
+    free(line);
+    json_decref(record);
 }
 
 static void tell(void *context, const struct wire_statement *statement)
