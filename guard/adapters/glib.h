@@ -36,7 +36,7 @@ struct guard_glib_source {
     struct guard_host *host;
 };
 
-/* What is broken is told as ready, too: the guard asks for nothing else of it. */
+/* What is broken or hung up is ready for both. */
 static inline unsigned guard_glib_events(GIOCondition what)
 {
     const unsigned broken = G_IO_ERR | G_IO_HUP | G_IO_NVAL;

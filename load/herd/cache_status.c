@@ -132,7 +132,8 @@ static bool says(struct span word, const char *text)
     return false;
 }
 
-enum record_cache cache_status_of_word(const char *value, size_t count)
+/* What was revalidated is neither a hit nor a miss. */
+static enum record_cache read_word(const char *value, size_t count)
 {
     static const struct {
         const char *text;
@@ -161,7 +162,7 @@ static enum record_cache read_words(const char *head)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t count;
         const char *value = http_parse_header(head, names[i], &count);
-        enum record_cache cache = value != NULL ? cache_status_of_word(value, count) : RECORD_CACHE_NONE;
+        enum record_cache cache = value != NULL ? read_word(value, count) : RECORD_CACHE_NONE;
         if (cache == RECORD_CACHE_HIT || cache == RECORD_CACHE_STALE || cache == RECORD_CACHE_MISS)
             return cache;
         first = first == RECORD_CACHE_NONE ? cache : first;

@@ -19,7 +19,5 @@ enum record_cache cache_status_read(const char *head);
 
 /* One header's value; not terminated. */
 enum record_cache cache_status_of(const char *value, size_t count);
-/* Of the others. What was revalidated is neither a hit nor a miss. */
-enum record_cache cache_status_of_word(const char *value, size_t count);
 
 #endif

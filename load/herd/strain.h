@@ -21,8 +21,8 @@ struct herd_strain {
     uint32_t generator_count;
     double busiest; /* CPU time / time of the busiest generator, 0 to 1; burst: of the rounds' time */
     double starved; /* ready to run without a free core / time, of the one worst off, 0 to 1 */
-    uint64_t
-        late_p99_us; /* of all requests: how long after its due time one left, or that it waited in vain */
+    /* Of all requests: how long after its due time one left, or that it waited in vain. */
+    uint64_t late_p99_us;
     uint64_t late_max_us;  /* ... in rate; in a burst the same as spread_us, from the barrier on */
     uint64_t late_count;   /* those that were later than 1 ms */
     uint64_t waited_count; /* rate: those for which no connection was free */

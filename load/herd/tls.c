@@ -41,8 +41,9 @@ bool tls_open(const struct work *work, struct ssl_ctx_st **out, char why[static 
                      : SSL_CTX_set_default_verify_paths(tls) != 1) {
         good = false;
         bool is_read = !has_own || access(work->ca_file, R_OK) == 0;
+        const char *reason = is_read ? ERR_reason_error_string(ERR_peek_last_error()) : strerror(errno);
         snprintf(why, WORK_WHY_BYTES, "cacert %.150s: %s", has_own ? work->ca_file : "of the system",
-                 is_read ? ERR_reason_error_string(ERR_peek_last_error()) : strerror(errno));
+                 reason != NULL ? reason : "it has no certificate");
     }
     if (good)
         SSL_CTX_set_verify(tls, work->is_insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);

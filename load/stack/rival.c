@@ -214,10 +214,9 @@ static const char nginx_configuration[] =
 static const char nginx_stale[] = "            proxy_cache_use_stale updating;\n"
                                   "            proxy_cache_background_update on;\n";
 
-bool nginx_start(struct rival *nginx, const struct nginx_options *options)
+bool nginx_start_as(struct rival *nginx, const char *configuration, bool (*is_up)(void *nginx))
 {
     static const char installed[] = "/usr/sbin/nginx"; /* not in every PATH */
-    char text[RIVAL_FILE_BYTES];
     const char *const arguments[] = {access(installed, X_OK) == 0 ? installed : "nginx",
                                      "-p",
                                      "{folder}",
@@ -226,11 +225,20 @@ bool nginx_start(struct rival *nginx, const struct nginx_options *options)
                                      "-c",
                                      "nginx",
                                      NULL};
-    const struct rival_plan plan = {
-        .name = "nginx", .arguments = arguments, .file_text = text, .user = proc_plain_user()};
+    const struct rival_plan plan = {.name = "nginx",
+                                    .arguments = arguments,
+                                    .file_text = configuration,
+                                    .user = proc_plain_user(),
+                                    .is_up = is_up};
+    return rival_start(nginx, &plan);
+}
+
+bool nginx_start(struct rival *nginx, const struct nginx_options *options)
+{
+    char text[RIVAL_FILE_BYTES];
     snprintf(text, sizeof text, nginx_configuration, (unsigned)options->origin_port,
              (unsigned)options->valid_s, options->serves_stale ? nginx_stale : "");
-    return rival_start(nginx, &plan);
+    return nginx_start_as(nginx, text, NULL);
 }
 
 /* ---- Varnish ---- */

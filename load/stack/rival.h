@@ -71,6 +71,8 @@ struct nginx_options {
 
 /* Returns when it answers; its pid is the master's, the worker is its child. rival_stop() stops it. */
 bool nginx_start(struct rival *nginx, const struct nginx_options *options);
+/* Another configuration, in which {port} and {folder} stand for its own; `is_up` as in a plan. */
+bool nginx_start_as(struct rival *nginx, const char *configuration, bool (*is_up)(void *nginx));
 
 /* ---- Varnish ---- */
 

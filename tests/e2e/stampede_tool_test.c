@@ -990,25 +990,12 @@ static bool takes_connections(void *rival)
 static void front_up(void)
 {
     char text[RIVAL_FILE_BYTES];
-    const char *const arguments[] = {access("/usr/sbin/nginx", X_OK) == 0 ? "/usr/sbin/nginx" : "nginx",
-                                     "-p",
-                                     "{folder}",
-                                     "-e",
-                                     "errors",
-                                     "-c",
-                                     "nginx",
-                                     NULL};
-    const struct rival_plan plan = {.name = "nginx",
-                                    .arguments = arguments,
-                                    .file_text = text,
-                                    .user = proc_plain_user(),
-                                    .is_up = takes_connections};
     assert_true(stack_certificates_start(&certificates));
     assert_true(stack_certificates_issue(&certificates, "shop", "DNS:localhost", -1, 1));
     assert_true(stack_certificates_issue(&certificates, "other", "DNS:elsewhere.example", -1, 1));
     snprintf(text, sizeof text, front_configuration, certificates.folder, certificates.folder,
              certificates.folder, certificates.folder, (unsigned)server.ports[HERD_SERVER_HTTP]);
-    assert_true(rival_start(&front, &plan));
+    assert_true(nginx_start_as(&front, text, takes_connections));
 }
 
 static bool front_down(void)
