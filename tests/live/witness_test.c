@@ -458,6 +458,17 @@ TEST(a_log_of_another_server_or_of_other_lines_is_refused)
 
 enum { AT_ONCE = 3, EACH = 20 };
 
+static void await_at_gate(const char *url, unsigned wanted)
+{
+    char waiting[16] = "";
+    uint64_t end_us = clock_after_ms(LIMIT_MS);
+    while (strtoul(waiting, NULL, 10) < wanted && clock_us() < end_us)
+        assert_true(stack_postgres_query(
+            url, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted", waiting,
+            sizeof waiting));
+    assert_int_equal(strtoul(waiting, NULL, 10), wanted);
+}
+
 /* In every manner; the sequence counts them, also those that fail. */
 static void load_in_production(const char *url)
 {
@@ -473,9 +484,14 @@ static void load_in_production(const char *url)
         }
         PQclear(PQexec(connections[i], "SELECT /* load badly */ nextval('loads') / 0"));
     }
+    PGconn *gate = PQconnectdb(url);
+    PQclear(PQexec(gate, "SELECT pg_advisory_lock(1)"));
     for (size_t i = 0; i < AT_ONCE; i++)
-        assert_int_equal(
-            PQsendQuery(connections[i], "SELECT /* load long */ nextval('loads'), pg_sleep(0.5)"), 1);
+        assert_int_equal(PQsendQuery(connections[i], "SELECT /* load long */ nextval('loads'), "
+                                                     "pg_advisory_lock_shared(1), pg_sleep(0.5)"),
+                         1);
+    await_at_gate(url, AT_ONCE);
+    PQfinish(gate); /* all that have begun run on together */
     for (size_t i = 0; i < AT_ONCE; i++) {
         PQclear(PQgetResult(connections[i]));
         PQfinish(connections[i]);
