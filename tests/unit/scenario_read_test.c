@@ -70,6 +70,22 @@ static void expect_complaints(const char *text, const char *expected)
 
 /* ---- what is read ---- */
 
+static void assert_work(const struct work *work)
+{
+    assert_int_equal(work->url_count, 2);
+    assert_int_equal(work->urls[0].weight, 3);
+    assert_int_equal(work->connection_count, 1000);
+    assert_int_equal(work->round_count, 3);
+    assert_int_equal(work->every_ms, 2000);
+    assert_int_equal(work->leave_percent, 50);
+    assert_int_equal(work->request_limit_ms, 30000);
+    assert_false(work->keeps_alive);
+    assert_string_equal(work->method, "HEAD");
+    assert_string_equal(work->headers, "Accept: text/html\r\nX: y\r\n");
+    assert_string_equal(work->version_after, "\"version\":");
+    assert_int_equal(work->seed, 9);
+}
+
 TEST(a_whole_scenario_is_read_as_it_is_written)
 {
     read_good(
@@ -108,19 +124,8 @@ TEST(a_whole_scenario_is_read_as_it_is_written)
     assert_int_equal(scenario->variant_count, 2);
     assert_true(scenario->proxies_redis && scenario->proxies_postgres && scenario->has_replica);
     assert_int_equal(scenario->warm.url_count, 1);
-    assert_int_equal(scenario->work.url_count, 2);
-    assert_int_equal(scenario->work.urls[0].weight, 3);
-    assert_int_equal(scenario->work.connection_count, 1000);
-    assert_int_equal(scenario->work.round_count, 3);
-    assert_int_equal(scenario->work.every_ms, 2000);
-    assert_int_equal(scenario->work.leave_percent, 50);
-    assert_int_equal(scenario->work.request_limit_ms, 30000);
-    assert_false(scenario->work.keeps_alive);
-    assert_string_equal(scenario->work.method, "HEAD");
-    assert_string_equal(scenario->work.headers, "Accept: text/html\r\nX: y\r\n");
-    assert_string_equal(scenario->work.version_after, "\"version\":");
+    assert_work(&scenario->work);
     assert_int_equal(scenario->writes[0].last_key, 20);
-    assert_int_equal(scenario->work.seed, 9);
     assert_int_equal(scenario->event_count, 5);
     assert_string_equal(scenario->events[0].text, "redis pause for 500ms");
     assert_int_equal(scenario->events[0].for_ms, 500);
