@@ -538,11 +538,11 @@ static void note_reply(struct core *core, struct core_shard *shard, const struct
 {
     enum core_reply_kind kind = reply->kind;
     core->stats.moving += kind == REPLY_MOVING;
-    if (kind == REPLY_MOVING)
+    if (kind == REPLY_MOVING) {
         breaker_unjudged(&shard->breaker);
-    else if (kind == REPLY_UNSENT || (kind == REPLY_UNKNOWN && !reply->blameless))
+    } else if (kind == REPLY_UNSENT || (kind == REPLY_UNKNOWN && !reply->blameless)) {
         breaker_unanswered(&shard->breaker, core->now_us, &core->chance);
-    else {
+    } else {
         shard->answered_us = core->now_us;
         breaker_answered(&shard->breaker);
     }
