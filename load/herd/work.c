@@ -88,7 +88,7 @@ uint64_t work_part(uint64_t whole, uint32_t index, uint32_t count)
 
 /* ---- checking ---- */
 
-__attribute__((format(printf, 2, 3))) static bool wrong(char *why, const char *format, ...)
+bool work_wrong(char *why, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -101,23 +101,23 @@ static bool in_range(const char *what, uint64_t value, uint64_t least, uint64_t 
 {
     if (value >= least && value <= most)
         return true;
-    return wrong(why, "%s: %llu is not from %llu to %llu", what, (unsigned long long)value,
-                 (unsigned long long)least, (unsigned long long)most);
+    return work_wrong(why, "%s: %llu is not from %llu to %llu", what, (unsigned long long)value,
+                      (unsigned long long)least, (unsigned long long)most);
 }
 
 static bool check_lists(const struct work *work, char *why)
 {
     if (work->target_count == 0)
-        return wrong(why, "no target: name one, such as 127.0.0.1:8080");
+        return work_wrong(why, "no target: name one, such as 127.0.0.1:8080");
     if (work->url_count == 0)
-        return wrong(why, "no URL: name a path, such as /products/7");
+        return work_wrong(why, "no URL: name a path, such as /products/7");
     if (work->target_count > WORK_TARGETS_MAX || work->url_count > WORK_URLS_MAX)
-        return wrong(why, "at most %d targets and %d URLs", WORK_TARGETS_MAX, WORK_URLS_MAX);
+        return work_wrong(why, "at most %d targets and %d URLs", WORK_TARGETS_MAX, WORK_URLS_MAX);
     for (size_t i = 0; i < work->url_count; i++) {
         if (work->urls[i].target < -1 || work->urls[i].target >= (int)work->target_count)
-            return wrong(why, "URL %s belongs to a target that does not exist", work->urls[i].path);
+            return work_wrong(why, "URL %s belongs to a target that does not exist", work->urls[i].path);
         if (work->urls[i].weight == 0)
-            return wrong(why, "URL %s has the weight 0: leave it out", work->urls[i].path);
+            return work_wrong(why, "URL %s has the weight 0: leave it out", work->urls[i].path);
     }
     return true;
 }
@@ -150,7 +150,8 @@ static bool check_method(const struct work *work, char *why)
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-";
     size_t count = work->method != NULL ? strlen(work->method) : 0;
     if (count == 0 || count >= WORK_METHOD_BYTES || strspn(work->method, letters) != count)
-        return wrong(why, "method \"%.40s\" is not one, such as GET or HEAD", count > 0 ? work->method : "");
+        return work_wrong(why, "method \"%.40s\" is not one, such as GET or HEAD",
+                          count > 0 ? work->method : "");
     return true;
 }
 
@@ -161,13 +162,13 @@ static bool check_header(const char *line, size_t count, char *why)
 {
     size_t name_bytes = strcspn(line, ": \t\r\n");
     if (name_bytes == 0 || line[name_bytes] != ':' || memchr(line, '\n', count) != NULL)
-        return wrong(why, "header \"%.*s\" is not \"Name: value\"", count < 80 ? (int)count : 80, line);
+        return work_wrong(why, "header \"%.*s\" is not \"Name: value\"", count < 80 ? (int)count : 80, line);
     for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++) {
         if (strncasecmp(line, reserved[i], strlen(reserved[i])) == 0)
-            return wrong(why,
-                         "header \"%s\" cannot be given: requests have no body, and whether connections "
-                         "are kept is a setting of its own",
-                         reserved[i]);
+            return work_wrong(why,
+                              "header \"%s\" cannot be given: requests have no body, and whether connections "
+                              "are kept is a setting of its own",
+                              reserved[i]);
     }
     return true;
 }
@@ -175,11 +176,11 @@ static bool check_header(const char *line, size_t count, char *why)
 static bool check_headers(const char *headers, char *why)
 {
     if (headers == NULL || strlen(headers) > WORK_HEADERS_BYTES)
-        return wrong(why, "headers: at most %d bytes", WORK_HEADERS_BYTES);
+        return work_wrong(why, "headers: at most %d bytes", WORK_HEADERS_BYTES);
     while (*headers != '\0') {
         const char *end = strstr(headers, "\r\n");
         if (end == NULL)
-            return wrong(why, "header \"%.80s\" does not end with CR LF", headers);
+            return work_wrong(why, "header \"%.80s\" does not end with CR LF", headers);
         if (!check_header(headers, (size_t)(end - headers), why))
             return false;
         headers = end + 2;
@@ -193,10 +194,10 @@ bool work_check(const struct work *work, char why[static WORK_WHY_BYTES])
         !check_method(work, why) || !check_headers(work->headers, why))
         return false;
     if (work->version_after == NULL || strlen(work->version_after) > WORK_VERSION_AFTER_BYTES)
-        return wrong(why, "the text before a version: at most %d bytes", WORK_VERSION_AFTER_BYTES);
+        return work_wrong(why, "the text before a version: at most %d bytes", WORK_VERSION_AFTER_BYTES);
     if (work->generator_count > work->connection_count)
-        return wrong(why, "%u generators for %u connections: each needs at least one", work->generator_count,
-                     work->connection_count);
+        return work_wrong(why, "%u generators for %u connections: each needs at least one",
+                          work->generator_count, work->connection_count);
     return true;
 }
 

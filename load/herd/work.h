@@ -142,6 +142,9 @@ void work_clear(struct work *work);
 /* Does it make sense as a whole? */
 bool work_check(const struct work *work, char why[static WORK_WHY_BYTES]);
 
+/* Writes why something is refused, of WORK_WHY_BYTES, and is false. */
+__attribute__((format(printf, 2, 3))) bool work_wrong(char *why, const char *format, ...);
+
 /* In place of all URLs and of the rate; lent until the work is done with. It has a line at least. */
 void work_follow(struct work *work, const struct work_script *script);
 /* NULL: there is none. */

@@ -5,21 +5,11 @@
 #include "load/base/number.h"
 
 #include <netdb.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { WEIGHT_MAX = 1000000, DEFAULT_PORT = 80, TLS_PORT = 443, QUOTED_MAX = 100, PATH_SPARE_BYTES = 17 };
 static const double DEFAULT_EXPONENT = 0.99, EXPONENT_MAX = 20;
-
-__attribute__((format(printf, 2, 3))) static bool wrong(char *why, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(why, WORK_WHY_BYTES, format, arguments);
-    va_end(arguments);
-    return false;
-}
 
 /* ---- targets ---- */
 
@@ -71,11 +61,11 @@ static bool look_up(const struct host_port *from, struct net_address *out, char 
     if (net_address_init(out, from->host, (uint16_t)from->port))
         return true;
     if (from->is_v6)
-        return wrong(why, "[%s] is not an IPv6 address", from->host);
+        return work_wrong(why, "[%s] is not an IPv6 address", from->host);
     snprintf(port, sizeof port, "%u", (unsigned)from->port);
     int error = look_up_name(from->host, port, &found);
     if (error != 0)
-        return wrong(why, "host \"%s\" is not found: %s", from->host, gai_strerror(error));
+        return work_wrong(why, "host \"%s\" is not found: %s", from->host, gai_strerror(error));
     memcpy(&out->storage, found->ai_addr, found->ai_addrlen);
     out->bytes = found->ai_addrlen;
     freeaddrinfo(found);
@@ -104,11 +94,11 @@ static bool target_parse(const char *text, size_t count, bool is_tls, struct wor
     struct work_target target = {.is_tls = is_tls};
     const char *shown = behind_login(text, count);
     if (shown != text)
-        return wrong(why, "no user or password is sent: name \"%.*s\" alone", (int)(text + count - shown),
-                     shown);
+        return work_wrong(why, "no user or password is sent: name \"%.*s\" alone",
+                          (int)(text + count - shown), shown);
     if (!split_target(text, count, is_tls, &from))
-        return wrong(why, "\"%.*s\" is not host:port, such as 127.0.0.1:8080 or [::1]:8080",
-                     count < QUOTED_MAX ? (int)count : QUOTED_MAX, text);
+        return work_wrong(why, "\"%.*s\" is not host:port, such as 127.0.0.1:8080 or [::1]:8080",
+                          count < QUOTED_MAX ? (int)count : QUOTED_MAX, text);
     if (!look_up(&from, &target.address, why))
         return false;
     snprintf(target.name, sizeof target.name, from.is_v6 ? "[%s]:%u" : "%s:%u", from.host,
@@ -122,7 +112,8 @@ bool work_target_parse(const char *text, struct work_target *out, char why[stati
     bool is_tls = strip_scheme(&text);
     size_t count = strcspn(text, "/");
     if (text[count] == '/' && text[count + 1] != '\0')
-        return wrong(why, "\"%.*s\": a target has no path; the path belongs to the URL", QUOTED_MAX, text);
+        return work_wrong(why, "\"%.*s\": a target has no path; the path belongs to the URL", QUOTED_MAX,
+                          text);
     return target_parse(text, count, is_tls, out, why);
 }
 
@@ -197,8 +188,8 @@ static bool find_key(struct work_url *url, char *why)
         return true;
     if (open == NULL || close == NULL || close < open || strpbrk(open + 1, "{") != NULL ||
         strchr(close + 1, '}') != NULL)
-        return wrong(why, "\"%.*s\": a path may hold one {...}, and braces for nothing else", QUOTED_MAX,
-                     url->path);
+        return work_wrong(why, "\"%.*s\": a path may hold one {...}, and braces for nothing else", QUOTED_MAX,
+                          url->path);
     url->key_at = (size_t)(open - url->path);
     url->key_bytes = (size_t)(close - open) + 1;
     why[0] = '\0';
@@ -206,7 +197,7 @@ static bool find_key(struct work_url *url, char *why)
         return true;
     if (why[0] != '\0')
         return false;
-    return wrong(
+    return work_wrong(
         why,
         "\"%.*s\": {...} is {1-900}, {zipf:1-900}, {zipf:1-900:1.2}, {each:1-900}, {random}, or @FILE in "
         "place of a range",
@@ -223,11 +214,12 @@ static bool parse_weight(const char *text, struct work_url *url, char *why)
     if (*text == '\0')
         return true;
     if (strncmp(text, "weight", 6) != 0 || strspn(text + 6, " \t") == 0)
-        return wrong(why, "only \"weight N\" may follow the path, not \"%.*s\"", QUOTED_MAX, given);
+        return work_wrong(why, "only \"weight N\" may follow the path, not \"%.*s\"", QUOTED_MAX, given);
     text += 6;
     text += strspn(text, " \t");
     if (!number_scan(&text, WEIGHT_MAX, &weight) || weight == 0 || text[strspn(text, " \t")] != '\0')
-        return wrong(why, "a weight is a number from 1 to %d, not \"%.*s\"", WEIGHT_MAX, QUOTED_MAX, given);
+        return work_wrong(why, "a weight is a number from 1 to %d, not \"%.*s\"", WEIGHT_MAX, QUOTED_MAX,
+                          given);
     url->weight = (uint32_t)weight;
     return true;
 }
@@ -236,12 +228,12 @@ static bool parse_path(const char *text, struct work_url *url, char *why)
 {
     size_t count = strcspn(text, " \t");
     if (count > WORK_PATH_BYTES - PATH_SPARE_BYTES)
-        return wrong(why, "\"%.*s...\": a path of %zu bytes; at most %d fit", 40, text, count,
-                     WORK_PATH_BYTES - PATH_SPARE_BYTES);
+        return work_wrong(why, "\"%.*s...\": a path of %zu bytes; at most %d fit", 40, text, count,
+                          WORK_PATH_BYTES - PATH_SPARE_BYTES);
     for (size_t i = 0; i < count; i++) {
         if ((unsigned char)text[i] <= ' ' || (unsigned char)text[i] >= 127 || text[i] == '#')
-            return wrong(why, "\"%.*s\": byte %zu cannot stand in a request; percent-encode it", QUOTED_MAX,
-                         text, i + 1);
+            return work_wrong(why, "\"%.*s\": byte %zu cannot stand in a request; percent-encode it",
+                              QUOTED_MAX, text, i + 1);
     }
     memcpy(url->path, text, count);
     url->path[count] = '\0';
@@ -261,7 +253,7 @@ static bool find_or_add_target(struct work *work, const char *text, size_t count
         }
     }
     if (work->target_count == WORK_TARGETS_MAX)
-        return wrong(why, "\"%s\" is one target too many: at most %d", target.name, WORK_TARGETS_MAX);
+        return work_wrong(why, "\"%s\" is one target too many: at most %d", target.name, WORK_TARGETS_MAX);
     *out = (int)work->target_count;
     work->targets[work->target_count++] = target;
     return true;
@@ -273,11 +265,11 @@ bool work_url_add(struct work *work, const char *text, char why[static WORK_WHY_
     size_t known = work->target_count;
     const char *given = text;
     if (work->url_count == WORK_URLS_MAX)
-        return wrong(why, "\"%.*s\" is one URL too many: at most %d", QUOTED_MAX, text, WORK_URLS_MAX);
+        return work_wrong(why, "\"%.*s\" is one URL too many: at most %d", QUOTED_MAX, text, WORK_URLS_MAX);
     bool is_tls = strip_scheme(&text);
     if (text == given && *text != '/')
-        return wrong(why, "\"%.*s\" is neither /path nor http://host:port/path", QUOTED_MAX,
-                     behind_login(text, strlen(text)));
+        return work_wrong(why, "\"%.*s\" is neither /path nor http://host:port/path", QUOTED_MAX,
+                          behind_login(text, strlen(text)));
     size_t host_bytes = strcspn(text, "/ \t");
     if (text != given && !find_or_add_target(work, text, host_bytes, is_tls, &url.target, why))
         return false;

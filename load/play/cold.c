@@ -8,21 +8,11 @@
 #include "load/herd/herd_shared.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { STEP_LIMIT_MS = 3000, EARLY_MS = 100, SHOWN = 100 };
-
-__attribute__((format(printf, 2, 3))) static bool refuse(char *why, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(why, SCENARIO_WHY_BYTES, format, arguments);
-    va_end(arguments);
-    return false;
-}
 
 bool cold_note_drop(struct cold *cold, uint64_t at_us)
 {
@@ -48,9 +38,10 @@ static bool connect_redis(struct cold *cold, char *why)
     redisFree(cold->redis);
     cold->redis = NULL;
     if (!redis_url_parse(text, &url, wrong))
-        return refuse(why, "redis: %s", wrong);
+        return work_wrong(why, "redis: %s", wrong);
     cold->redis = redis_link_open(&url, STEP_LIMIT_MS);
-    return cold->redis != NULL || refuse(why, "before a round: Redis does not answer, or refuses the login");
+    return cold->redis != NULL ||
+           work_wrong(why, "before a round: Redis does not answer, or refuses the login");
 }
 
 /* NULL: no answer, or an error. */
@@ -65,8 +56,8 @@ static redisReply *command(struct cold *cold, struct words *words, char *why)
     redisReply *reply = redisCommandArgv(cold->redis, count, list, NULL);
     if (reply != NULL && reply->type != REDIS_REPLY_ERROR)
         return reply;
-    refuse(why, "before a round: redis %.60s: %.100s", list[0],
-           reply != NULL ? reply->str : cold->redis->errstr);
+    work_wrong(why, "before a round: redis %.60s: %.100s", list[0],
+               reply != NULL ? reply->str : cold->redis->errstr);
     freeReplyObject(reply);
     return NULL;
 }
@@ -92,7 +83,7 @@ static bool prepare(struct cold *cold, char *why)
     const struct scenario *scenario = cold->servers->scenario;
     for (size_t i = 0; i < scenario->cold_count; i++) {
         if (strncmp(scenario->colds[i], "GET ", 4) != 0 && !cold_note_drop(cold, clock_us()))
-            return refuse(why, "no memory");
+            return work_wrong(why, "no memory");
         if (!prepare_one(cold, scenario->colds[i], why))
             return false;
     }
@@ -116,14 +107,14 @@ static bool ask_pttl(struct cold *cold, uint64_t *left_ms, char *why)
     freeReplyObject(reply);
     *left_ms = left > 0 ? (uint64_t)left : 0;
     if (left == -2)
-        return refuse(why, "at-expiry: Redis has no key %.*s: load it first: --before-round 'GET URL'", SHOWN,
-                      key);
+        return work_wrong(why, "at-expiry: Redis has no key %.*s: load it first: --before-round 'GET URL'",
+                          SHOWN, key);
     if (left == -1)
-        return refuse(why, "at-expiry: the key %.*s never expires: its PTTL is -1", SHOWN, key);
+        return work_wrong(why, "at-expiry: the key %.*s never expires: its PTTL is -1", SHOWN, key);
     return *left_ms <= COLD_WAIT_LIMIT_MS ||
-           refuse(why,
-                  "at-expiry: the key %.*s expires in %" PRIu64 " s, more than a minute: shorten its TTL",
-                  SHOWN, key, *left_ms / 1000);
+           work_wrong(why,
+                      "at-expiry: the key %.*s expires in %" PRIu64 " s, more than a minute: shorten its TTL",
+                      SHOWN, key, *left_ms / 1000);
 }
 
 static enum cold_state look_at_key(struct cold *cold, uint64_t *instant_us, char *why)
@@ -136,8 +127,8 @@ static enum cold_state look_at_key(struct cold *cold, uint64_t *instant_us, char
     cold->end_us =
         cold->end_us != 0 ? cold->end_us : asked_us + (COLD_WAIT_LIMIT_MS + EARLY_MS) * UINT64_C(1000);
     if (asked_us + left_ms * 1000 > cold->end_us) {
-        refuse(why, "at-expiry: the key %.*s is renewed before it expires", SHOWN,
-               cold->servers->scenario->expiry_key);
+        work_wrong(why, "at-expiry: the key %.*s is renewed before it expires", SHOWN,
+                   cold->servers->scenario->expiry_key);
         return COLD_FAILED;
     }
     if (left_ms > EARLY_MS) { /* it may be renewed until then */
