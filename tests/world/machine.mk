@@ -3,7 +3,8 @@
 #
 #     make -f tests/world/machine.mk test BUILD=build/arm64 CC=aarch64-linux-gnu-gcc TEST_RUN=qemu-aarch64
 #
-# Asks for nothing that guard/guard.mk does not, but cmocka. machines.sh says which machines there are.
+# Asks for nothing that guard/guard.mk does not, but for cmocka and libuv, the loop of some tests. machines.sh says
+# which machines there are.
 
 BUILD ?= build/machine
 CC := gcc
@@ -32,7 +33,7 @@ $(BUILD)/tests/%.o: tests/%.c | $(GUARD_MADE)
 -include $(PROGRAMS:=.d)
 
 $(PROGRAMS): %: %.o $(BUILD)/tests/support/test.o $(GUARD_PARTS)
-	$(CC) $(WRAPPED) $(LDFLAGS) -o $@ $^ -lcmocka $(GUARD_LIBS) -lm
+	$(CC) $(WRAPPED) $(LDFLAGS) -o $@ $^ -lcmocka -luv $(GUARD_LIBS) -lm
 
 tests: $(PROGRAMS) $(GUARD_LIB)
 test: tests
