@@ -36,7 +36,9 @@ static const struct check_rules rules = {
     .deadline_ms = SCENE_DEADLINE_MS,
     .slack_ms = 1500, /* two cores do all of this */
     .load_limit_ms = SCENE_LOAD_LIMIT_MS,
-    .memory_ms = SCENE_REDIS_LIMIT_MS, /* a grant that took longer is not used */
+    /* A grant that took longer than a command may is not used. A load that queues keeps its lease, and hears that it is
+     * void when it renews it, at a third of its time. */
+    .memory_ms = SCENE_LEASE_MS / 3 + SCENE_REDIS_LIMIT_MS,
     .kept_ms = SCENE_OUTAGE_MS,
     .redis_late_ms = SCENE_REDIS_LIMIT_MS / 2,
     .tail_ms = SCENE_LOAD_LIMIT_MS + 2000, /* loads begun in it, and the longest pause of the breaker */

@@ -20,7 +20,8 @@
  *     1 + invalidations of the key + sum of fault_further_loads() + P if there was a stall
  *       + queries given up in stalls
  *
- * over what happened since the oldest of them could have got its lease (memory_ms before it began); a fault
+ * over what happened since the oldest of them could have got its lease (memory_ms before it began, for it may have
+ * queued with a lease that an invalidation had made void); a fault
  * counts until tail_ms after it was mended, which is how long breakers and leases remember it, or, if it was mended
  * before all settled, until all was calm. And never more than all workers of all processes.
  *
