@@ -30,20 +30,6 @@ enum {
     UNJUDGED_MAX = 8, /* rounds in a row; on a crowded machine every fifth calm has a stall */
 };
 
-static const struct check_rules rules = {
-    .process_count = SCENE_PROCESSES,
-    .workers = SCENE_WORKERS,
-    .deadline_ms = SCENE_DEADLINE_MS,
-    .slack_ms = 1500, /* two cores do all of this */
-    .load_limit_ms = SCENE_LOAD_LIMIT_MS,
-    /* A grant that took longer than a command may is not used. A load that queues keeps its lease, and hears that it is
-     * void when it renews it, at a third of its time. */
-    .memory_ms = SCENE_LEASE_MS / 3 + SCENE_REDIS_LIMIT_MS,
-    .kept_ms = SCENE_OUTAGE_MS,
-    .redis_late_ms = SCENE_REDIS_LIMIT_MS / 2,
-    .tail_ms = SCENE_LOAD_LIMIT_MS + 2000, /* loads begun in it, and the longest pause of the breaker */
-};
-
 struct totals {
     uint64_t gets, edits, confirmed, unconfirmed, loads, overlapping, allowed, kept, kept_old;
     uint32_t statuses[STATUS_MAX], outcomes[HTTP_BAD + 1], faults[FAULT_KINDS];
@@ -287,7 +273,7 @@ static bool count_unjudged(struct chaos *chaos, const struct check_report *repor
 static bool judge(struct chaos *chaos, struct history *history, bool ran)
 {
     struct check_report report;
-    bool kept = check_history(history, &rules, &report);
+    bool kept = check_history(history, &scene_rules, &report);
     add_up(&chaos->totals, history, &report);
     for (uint32_t key = 1; key <= scene_key_count(&chaos->scene); key++) {
         uint64_t version = check_confirmed(history, key);
@@ -413,7 +399,7 @@ bool chaos_check(const char *path, FILE *out)
     bool good = history_read(&history, path);
     if (!good)
         perror(path);
-    good = good && check_history(&history, &rules, &report);
+    good = good && check_history(&history, &scene_rules, &report);
     print_report(&report, out);
     fprintf(out, "%s\n", good ? "every promise kept" : "BROKEN");
     history_clear(&history);

@@ -14,16 +14,17 @@
  *     OVERLAP      more loads of one key at a time than its faults and invalidations excuse
  *
  * Freshness has no excuses but two. What a fault may lose with a master (fault_may_lose()): such answers are counted,
- * with how long after the fault the last of them began. And what a process answers from what it keeps for an outage may
- * lack what another process has had confirmed less than kept_ms before the request began; never what it was told itself. The loads of a key that run at one instant may be
+ * with how long after the fault the last of them began. And what a process answers from what it keeps for an outage
+ * may lack what another process has had confirmed less than kept_ms before the request began; never what it was told
+ * itself. The loads of a key that run at one instant may be
  *
  *     1 + invalidations of the key + sum of fault_further_loads() + P if there was a stall
  *       + queries given up in stalls
  *
- * over what happened since the oldest of them could have got its lease (memory_ms before it began, for it may have
- * queued with a lease that an invalidation had made void); a fault
- * counts until tail_ms after it was mended, which is how long breakers and leases remember it, or, if it was mended
- * before all settled, until all was calm. And never more than all workers of all processes.
+ * over what happened since the oldest of them could have got its lease: memory_ms before it began, because a load may
+ * have queued under a lease that an invalidation has made void. A fault counts until tail_ms after it was mended,
+ * which is how long breakers and leases remember it, or, if it was mended before all settled, until all was calm. And
+ * never more than all workers of all processes.
  *
  * A stall (stall.h) is no fault: whatever their number, stalls make each of the P processes load for itself, as
  * without Redis, and only one as long as load_limit_ms makes anybody give up a query. A request in the calm is not

@@ -11,6 +11,7 @@
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/herd/burst.h"
+#include "tests/chaos/check.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,6 +35,20 @@ enum {
     LISTS_EACH = 8,
 };
 _Static_assert(SCENE_PRODUCTS % LISTED_PRODUCTS == 0, "whole lists");
+
+const struct check_rules scene_rules = {
+    .process_count = SCENE_PROCESSES,
+    .workers = SCENE_WORKERS,
+    .deadline_ms = SCENE_DEADLINE_MS,
+    .slack_ms = 1500, /* two cores do all of this */
+    .load_limit_ms = SCENE_LOAD_LIMIT_MS,
+    /* A grant that took longer than a command may is not used. A load that queues renews its lease at a third of its
+     * time, and hears only then that it is void. */
+    .memory_ms = SCENE_LEASE_MS / 3 + SCENE_REDIS_LIMIT_MS,
+    .kept_ms = SCENE_OUTAGE_MS,
+    .redis_late_ms = SCENE_REDIS_LIMIT_MS / 2,
+    .tail_ms = SCENE_LOAD_LIMIT_MS + 2000, /* loads begun in it, and the longest pause of the breaker */
+};
 
 /* ---- Redis with a clock of ours ---- */
 

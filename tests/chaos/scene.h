@@ -55,6 +55,9 @@ enum {
     SCENE_SHELF_BYTES = 256 << 10, /* of a loop: after a hundred keys it is full */
 };
 
+/* What a fleet with these settings is held to. */
+extern const struct check_rules scene_rules;
+
 struct scene_page {
     uint32_t category, product;
     long stock; /* of the product, when its version is 1 */

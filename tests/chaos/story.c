@@ -20,18 +20,6 @@ enum {
     QUIET_LIMIT_MS = 20000
 };
 
-static const struct check_rules rules = {
-    .process_count = SCENE_PROCESSES,
-    .workers = SCENE_WORKERS,
-    .deadline_ms = SCENE_DEADLINE_MS,
-    .slack_ms = 1500,
-    .load_limit_ms = SCENE_LOAD_LIMIT_MS,
-    .memory_ms = SCENE_REDIS_LIMIT_MS,
-    .kept_ms = SCENE_OUTAGE_MS,
-    .redis_late_ms = SCENE_REDIS_LIMIT_MS / 2,
-    .tail_ms = SCENE_LOAD_LIMIT_MS + 2000,
-};
-
 bool story_begin(struct story *story, struct scene *scene, const char *name)
 {
     *story = (struct story){.scene = scene, .name = name, .mark = stack_postgres_mark(&scene->postgres)};
@@ -171,7 +159,7 @@ bool story_end(struct story *story)
     good = loads_read(&story->history, story->scene->postgres.log_path, story->mark, story->scene->epoch_us,
                       clock_us()) &&
            good;
-    good = check_history(&story->history, &rules, &story->report) && good;
+    good = check_history(&story->history, &scene_rules, &story->report) && good;
     count_writes(story);
     print(story, good);
     if (!good)
