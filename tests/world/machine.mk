@@ -3,7 +3,7 @@
 #
 #     make -f tests/world/machine.mk test BUILD=build/arm64 CC=aarch64-linux-gnu-gcc TEST_RUN=qemu-aarch64
 #
-# Asks for nothing that guard/guard.mk does not, but for cmocka and libuv, the loop of some tests. machines.sh says
+# Needs what guard/guard.mk needs, and cmocka and libuv, the loop of some tests. machines.sh says
 # which machines there are.
 
 BUILD ?= build/machine
