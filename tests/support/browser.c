@@ -321,17 +321,22 @@ static bool holds(struct browser *browser, const char *expression)
     return is_true;
 }
 
+static void tell_failure(struct browser *browser, const char *what, const char *of)
+{
+    char seen[1200];
+    browser_text(browser, "document.body.innerText", seen, sizeof seen);
+    fprintf(stderr, "browser: %s: %s\nthe page showed:\n%s\nand complained:\n%s\n", what, of, seen,
+            browser->complaints[0]);
+}
+
 bool browser_wait(struct browser *browser, const char *expression)
 {
-    enum { SEEN_BYTES = 1200 };
-    char whole[SEEN_BYTES + 64], seen[SEEN_BYTES];
+    char whole[1264];
     const uint64_t end_us = clock_after_ms(BROWSER_LIMIT_MS);
     snprintf(whole, sizeof whole, "!!(%s)", expression);
     while (!holds(browser, whole)) {
         if (clock_us() > end_us) {
-            browser_text(browser, "document.body.innerText", seen, sizeof seen);
-            fprintf(stderr, "browser: never true: %s\nthe page showed:\n%s\nand complained:\n%s\n",
-                    expression, seen, browser->complaints[0]);
+            tell_failure(browser, "never true", expression);
             return false;
         }
         clock_pause_ms(LOOK_PAUSE_MS);
@@ -419,22 +424,35 @@ static bool mouse(struct browser *browser, const char *type, double x, double y)
                           "clickCount", 1));
 }
 
-bool browser_click(struct browser *browser, const char *selector)
+/* The middle of what stands for the selector, once it can be seen there: a page is drawn a moment after it knows. */
+static bool find_middle(struct browser *browser, const char *selector, double *x, double *y)
 {
     char script[1024];
-    double x = -1, y = -1;
+    const uint64_t end_us = clock_after_ms(BROWSER_LIMIT_MS);
     snprintf(script, sizeof script,
              "(() => { const one = document.querySelector(`%s`); one.scrollIntoView({ block: 'center', "
              "behavior: 'instant' }); const at = one.getBoundingClientRect(), x = at.left + at.width / 2, y "
              "= at.top + "
              "at.height / 2; return one.contains(document.elementFromPoint(x, y)) ? [x, y] : null; })()",
              selector);
-    json_t *at = browser_value(browser, script);
-    bool found = json_unpack(at, "[F, F]", &x, &y) == 0;
-    json_decref(at);
-    if (!found)
-        fprintf(stderr, "browser: %s is not there, or covered\n", selector);
-    return found && mouse(browser, "mousePressed", x, y) && mouse(browser, "mouseReleased", x, y);
+    for (;;) {
+        json_t *at = browser_value(browser, script);
+        bool found = json_unpack(at, "[F, F]", x, y) == 0;
+        json_decref(at);
+        if (found || clock_us() > end_us)
+            return found;
+        clock_pause_ms(LOOK_PAUSE_MS);
+    }
+}
+
+bool browser_click(struct browser *browser, const char *selector)
+{
+    double x = -1, y = -1;
+    if (!find_middle(browser, selector, &x, &y)) {
+        tell_failure(browser, "not there, or covered", selector);
+        return false;
+    }
+    return mouse(browser, "mousePressed", x, y) && mouse(browser, "mouseReleased", x, y);
 }
 
 /* ---- what it saw ---- */

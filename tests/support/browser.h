@@ -53,7 +53,7 @@ bool browser_prefer(struct browser *browser, bool dark, bool less_motion);
 bool browser_press(struct browser *browser, const char *key, bool shift);
 /* Into what has the focus, as if typed. */
 bool browser_type(struct browser *browser, const char *text);
-/* In the middle of the first element of this selector; false: there is none, or another one covers it. */
+/* In the middle of the first element of this selector, once it can be seen there; false: it never can. */
 bool browser_click(struct browser *browser, const char *selector);
 
 /* ---- what it saw ---- */
