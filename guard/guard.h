@@ -27,8 +27,8 @@
  * Threads    Any thread may call any function, unless it says otherwise. Callbacks run on the guard's own thread;
  *            those of a request with a loop run on the loop's. Keep them short. A call that blocks is INVALID in a
  *            callback of any guard or of locks.h, and the log names it. Loaders run on load threads and may block.
- * Once       An accepted request calls back exactly once, never from inside the call that started it, also when it is
- *            cancelled or the guard closes. A refused one (a status other than GUARD_OK) never calls back.
+ * Once       An accepted request calls back exactly once, never from inside the call that started it, also if it is
+ *            cancelled or the guard closes; but not after guard_forget(). A refused one (not GUARD_OK) never does.
  * Ownership  Arguments are *copied*, or *lent until X*. What is *yours* you give back with the function named there.
  *            Handles are closed with **, which leaves NULL.
  * Time       Spans are milliseconds and end in _ms. No wall clock takes part in any decision, on any machine.
@@ -230,6 +230,10 @@ GUARD_API enum guard_status guard_get(struct guard *guard, const struct guard_re
 /* Answers with CANCELLED what has no answer yet; the loads go on for others. `loop` is the request's. A ticket that
  * waits no longer is ignored. */
 GUARD_API void guard_cancel(struct guard *guard, struct guard_loop *loop, guard_ticket ticket);
+/* Cancels so that nobody is told, for a host whose request ends at once. When it has returned, `answered` will not be
+ * called and `context` not be looked at, whatever the answer was to be; asker_unref still comes. Also from a callback
+ * of that loop, and of a ticket that waits no longer: OK. INVALID: no loop, or not the thread that asks on it. */
+GUARD_API enum guard_status guard_forget(struct guard *guard, struct guard_loop *loop, guard_ticket ticket);
 
 /* Keeps a lent value beyond its callback. What it returns is yours. */
 GUARD_API const struct guard_value *guard_value_ref(const struct guard_value *value);

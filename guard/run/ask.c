@@ -336,6 +336,7 @@ static enum guard_status admit_gets(struct asking *asking, guard_ticket *ticket)
 static enum guard_status accept_on_loop(struct asking *asking, guard_ticket *ticket)
 {
     enum guard_status status = admit_gets(asking, ticket);
+    atomic_store_explicit(&asking->loop->name->thread, pthread_self(), memory_order_relaxed);
     while (status == GUARD_OK && asking->gets != NULL) {
         struct get *get = asking->gets;
         DL_DELETE(asking->gets, get);
@@ -473,11 +474,16 @@ enum guard_status guard_get_wait(struct guard *guard, const struct guard_request
     return waiting.count == 1 ? results->status : status;
 }
 
-static void cancel_on_loop(struct loop *loop, guard_ticket ticket)
+/* ---- leaving ---- */
+
+/* NULL: it waits no longer. */
+static struct get *get_on_loop(const struct guard_loop *loop, guard_ticket ticket)
 {
-    struct get *get = tickets_find(&loop->tickets, ticket);
-    if (get == NULL)
-        return;
+    return loop->there != NULL ? tickets_find(&loop->there->tickets, ticket) : NULL;
+}
+
+static void cancel_on_loop(struct loop *loop, struct get *get)
+{
     pthread_mutex_lock(&loop->guard->mutex);
     if (get->is_stand_in)
         loop_cancel_many(get->many);
@@ -490,16 +496,51 @@ void guard_cancel(struct guard *guard, struct guard_loop *loop, guard_ticket tic
 {
     if (is_forked(guard))
         return;
-    if (loop != NULL) {
-        if (loop->there != NULL)
-            cancel_on_loop(loop->there, ticket);
+    struct get *get = loop != NULL ? get_on_loop(loop, ticket) : NULL;
+    if (get != NULL)
+        cancel_on_loop(loop->there, get);
+    if (loop != NULL)
         return;
-    }
     pthread_mutex_lock(&guard->mutex);
-    struct get *get = tickets_find(&guard->own->tickets, ticket);
+    get = tickets_find(&guard->own->tickets, ticket);
     if (get != NULL && get->is_stand_in)
         loop_cancel_many(get->many);
     else if (get != NULL)
         mailbox_post_cancel(guard, get);
     pthread_mutex_unlock(&guard->mutex);
+}
+
+static const char *wrong_forget(const struct guard *guard, struct guard_loop *loop)
+{
+    if (is_forked(guard))
+        return FORKED_TEXT;
+    if (loop == NULL)
+        return "loop is NULL: a request without one can be cancelled, and is answered all the same";
+    if (loop->guard != guard)
+        return "loop is another guard's";
+    return pthread_equal(atomic_load_explicit(&loop->thread, memory_order_relaxed), pthread_self())
+               ? NULL
+               : "this is not the thread that asks on the loop; call it there";
+}
+
+static void answered_nobody(void *context, const struct guard_result *results)
+{
+    (void)context, (void)results;
+}
+
+/* It goes the way of a cancelled one, and is called back as that, or as what it was answered before: by this. */
+enum guard_status guard_forget(struct guard *guard, struct guard_loop *loop, guard_ticket ticket)
+{
+    const char *wrong = wrong_forget(guard, loop);
+    if (wrong != NULL)
+        return request_refuse(guard, "guard_forget", wrong);
+    struct get *get = get_on_loop(loop, ticket);
+    if (get == NULL)
+        return GUARD_OK;
+    if (get->is_stand_in)
+        get->many->answered = answered_nobody;
+    else
+        get->answered = answered_nobody;
+    cancel_on_loop(loop->there, get);
+    return GUARD_OK;
 }

@@ -103,6 +103,7 @@ struct guard_loop {
     struct guard *guard;
     struct loop
         *there; /* NULL: gone; written on its thread under desk_lock(), for others to read under that */
+    _Atomic(pthread_t) thread; /* where it was last asked */
 };
 
 struct loop {
