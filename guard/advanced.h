@@ -170,9 +170,9 @@ GUARD_API enum guard_status guard_load_get(struct guard_load *load, const struct
 /* ---- a policy changed while running ---- */
 
 /* Another policy for the kind, from the next request on. What is under way keeps its old one: a request, a load (also
- * for a request that joins it), and what is stored or near, until its time is over. Loader, batch loader, context and
- * tagged must be the same; the name too, or NULL. INVALID, as guard_kind_add(): the old one stands. Each policy that
- * differs from the one before takes some 150 bytes until guard_close(). */
+ * for a request that joins it), and what is stored or near, until its time is over. Loader, batch loader, context,
+ * tagged and needs_meta must be the same; the name too, or NULL. INVALID, as guard_kind_add(): the old one stands.
+ * Each policy that differs from the one before takes some 150 bytes until guard_close(). */
 GUARD_API enum guard_status guard_kind_set(struct guard_kind *kind, const struct guard_policy *policy,
                                            struct guard_error *error);
 /* The policy as it is now; its `name` is lent until guard_close(). */

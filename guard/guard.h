@@ -124,11 +124,12 @@ GUARD_API enum guard_status guard_load_fail(struct guard_load *load, enum guard_
 
 struct guard_request; /* {.kind, .key} is enough: see "asking" */
 struct guard_result;  /* .status; .value, if that is OK: see "asking" */
-/* Immutable, reference-counted, shared by all its waiters. body[body_bytes] is always 0. */
+/* Immutable, reference-counted, shared by all its waiters. body[body_bytes] and meta[meta_bytes] are always 0. */
 struct guard_value {
     const char *body;
     size_t body_bytes;
-    const char *validator; /* what the loader passed, "" if nothing */
+    const char *validator, *meta; /* what the loader passed, "" if nothing */
+    size_t meta_bytes;
 };
 /* Asks and waits. Not on a thread that runs a loop: the loop would stand still. INVALID in a callback, and on a
  * thread that runs a loader of this guard: call guard_load_get() there. *result is always set; its value is yours.
@@ -145,8 +146,7 @@ struct guard_invalidated; /* its .status is what is returned */
 GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const struct guard_change *change,
                                                   struct guard_invalidated *result);
 
-/* Refuses new requests, gives running loads drain_ms to finish, answers the rest with CLOSING: see "closing". Blocks.
- * INVALID in a callback or a loader of this guard: *guard stays. */
+/* Gives running loads drain_ms, answers the rest with CLOSING: see "closing". Blocks: INVALID where that may not. */
 GUARD_API enum guard_status guard_close(struct guard **guard, uint32_t drain_ms);
 
 /* ---- asking ---- */
@@ -297,6 +297,7 @@ struct guard_policy {
     const char *name;   /* in numbers and events: 1..32 of [a-z0-9_], unique; copied; NULL: "kind0", ... */
     uint32_t outage_ms; /* while Redis cannot be asked, what this process has answers for so long after it was
                            known to be right: see "outage"; 0 = never */
+    bool needs_meta;    /* an entry without meta is a miss: see guard_load_meta() */
 };
 
 /* For the defaults: C++ before C++20 cannot name a field here, and need not, because all are there in order. */
@@ -315,7 +316,7 @@ struct guard_policy {
             GUARD_FIELD(deadline_ms, 15000), GUARD_FIELD(near_ms, 0), GUARD_FIELD(soft_ms, 0),               \
             GUARD_FIELD(early_percent, 0), GUARD_FIELD(batch_loader, NULL), GUARD_FIELD(batch_max, 64),      \
             GUARD_FIELD(tagged, false), GUARD_FIELD(abandon, false), GUARD_FIELD(apart, false),              \
-            GUARD_FIELD(name, NULL), GUARD_FIELD(outage_ms, 5000)                                            \
+            GUARD_FIELD(name, NULL), GUARD_FIELD(outage_ms, 5000), GUARD_FIELD(needs_meta, false)            \
     }
 
 /* ---- the guard's settings ---- */
@@ -413,8 +414,8 @@ struct guard_config {
  * guard_close() refuses new requests at once. After drain_ms it cancels the loads that still run, answers everybody
  * left with CLOSING, releases the leases and ends the threads.
  *
- * When        It blocks: not from a callback or a loader, and only after every guard_loop is detached. No other call
- *             of this guard may run beside it, guard_stats() included.
+ * When        It blocks: INVALID in a callback or a loader of this guard, and *guard stays. Only after every
+ *             guard_loop is detached. No other call of this guard may run beside it, guard_stats() included.
  * TIMEOUT     A loader ignored its cancellation for 5 s more; the guard's memory is left to it. Otherwise OK.
  * dlclose()   Do not unload the guard's code. A lookup of Redis's name in DNS cannot be interrupted: its thread may
  *             outlive the call. It touches nothing of the guard and ends by itself.
@@ -457,6 +458,20 @@ enum { GUARD_TAGS_MAX = 8, GUARD_TAG_BYTES_MAX = 64 };
 GUARD_API enum guard_status guard_load_tag(struct guard_load *load, const char *tag);
 /* The same; tag_bytes 0: it is NUL-terminated. */
 GUARD_API enum guard_status guard_load_tag_of(struct guard_load *load, const char *tag, size_t tag_bytes);
+
+/*
+ * A few bytes beside the body, for a status, headers, a type: they are stored, shared and lent with the value. Call
+ * it before the load is finished; the last call counts. meta: copied, any bytes, up to GUARD_META_MAX; 0: none. In a
+ * batch each key has its own. An unchanged value keeps its meta, an absent row has none. It is INVALID, and the load
+ * fails as INTERNAL, if it is longer or the load is finished. NO_MEMORY: so does the load end. In a kind that says
+ * `needs_meta` a value without it fails its load as INTERNAL.
+ *
+ * A process of a release before this takes an entry with meta for a damaged one: it loads, and stores without. So as
+ * long as such processes run, a kind that cannot do without says `needs_meta`: each takes the other's entry for a
+ * miss, and a key that both ask for is loaded by turns.
+ */
+enum { GUARD_META_MAX = 4096 };
+GUARD_API enum guard_status guard_load_meta(struct guard_load *load, const void *meta, size_t meta_bytes);
 
 /* ---- changing ---- */
 
@@ -689,7 +704,8 @@ struct guard_stats {
     uint64_t fill_stored, fill_late, fill_refused, fill_unknown, fill_too_big;
     uint64_t wake_messages, wake_polls, wake_resyncs;
     uint64_t invalidated, invalidate_unknown;
-    uint64_t entry_rejected; /* entries in Redis that were not ours, damaged or of another key */
+    uint64_t
+        entry_rejected; /* entries in Redis that were not ours, damaged, of another key or without needed meta */
     /* Redis */
     uint64_t redis_commands, redis_round_trips, redis_timeouts, redis_errors, redis_connects;
     uint64_t breaker_opened;

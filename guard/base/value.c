@@ -13,26 +13,42 @@ static char *put_text(char *at, const char *text, size_t bytes)
     return at + bytes + 1;
 }
 
-struct value *value_new(const char *body, size_t body_bytes, const char *validator, size_t validator_bytes,
-                        const char *tags, size_t tags_bytes)
+struct value *value_from(const struct value_parts *parts)
 {
     size_t bytes = 0;
-    if (__builtin_add_overflow(body_bytes, validator_bytes, &bytes) ||
-        __builtin_add_overflow(bytes, tags_bytes, &bytes) ||
-        __builtin_add_overflow(bytes, sizeof(struct value) + 3, &bytes))
+    if (__builtin_add_overflow(parts->body_bytes, parts->validator_bytes, &bytes) ||
+        __builtin_add_overflow(bytes, parts->tags_bytes, &bytes) ||
+        __builtin_add_overflow(bytes, parts->meta_bytes, &bytes) ||
+        __builtin_add_overflow(bytes, sizeof(struct value) + VALUE_NULS, &bytes))
         return NULL;
     struct value *value = malloc(bytes);
     if (value == NULL)
         return NULL;
-    char *validator_at = put_text(value->bytes, body, body_bytes);
-    char *tags_at = put_text(validator_at, validator, validator_bytes);
-    put_text(tags_at, tags, tags_bytes);
-    value->public = (struct guard_value){value->bytes, body_bytes, validator_at};
-    value->validator_bytes = validator_bytes;
-    value->tags = tags_at;
-    value->tags_bytes = tags_bytes;
+    char *validator = put_text(value->bytes, parts->body, parts->body_bytes);
+    char *tags = put_text(validator, parts->validator, parts->validator_bytes);
+    char *meta = put_text(tags, parts->tags, parts->tags_bytes);
+    put_text(meta, parts->meta, parts->meta_bytes);
+    value->public = (struct guard_value){.body = value->bytes,
+                                         .body_bytes = parts->body_bytes,
+                                         .validator = validator,
+                                         .meta = meta,
+                                         .meta_bytes = parts->meta_bytes};
+    value->validator_bytes = parts->validator_bytes;
+    value->tags = tags;
+    value->tags_bytes = parts->tags_bytes;
     atomic_init(&value->refs, 1);
     return value;
+}
+
+struct value *value_new(const char *body, size_t body_bytes, const char *validator, size_t validator_bytes,
+                        const char *tags, size_t tags_bytes)
+{
+    return value_from(&(struct value_parts){.body = body,
+                                            .body_bytes = body_bytes,
+                                            .validator = validator,
+                                            .validator_bytes = validator_bytes,
+                                            .tags = tags,
+                                            .tags_bytes = tags_bytes});
 }
 
 struct value *value_ref(struct value *value)

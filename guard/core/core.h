@@ -337,7 +337,8 @@ struct core_reply {
     struct value *value; /* lent */
     bool absent, mark;
     struct entry_life life;
-    bool damaged; /* FRESH, STALE: something is there, but not a sound entry of this key */
+    bool
+        damaged; /* FRESH, STALE: something is there, but not a sound entry of this key; or it lacks its meta */
     /* FRESH, STALE: older than an invalidation of one of its tags. To a FILL or TOUCH of a value with tags: one was
      * invalidated before it was sent, or that is not known. The owner has looked: the core sees no
      * value unchecked. */

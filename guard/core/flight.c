@@ -462,6 +462,11 @@ static bool flight_is_past_waiting(const struct flight *flight)
 
 /* ---- what an acquire says ---- */
 
+static bool lacks_meta(const struct flight *flight, const struct value *value)
+{
+    return value != NULL && hit_lacks_meta(flight->policy, true, value->public.meta_bytes);
+}
+
 static void flight_reply_mark(struct flight *flight)
 {
     loads_give_place(flight);
@@ -738,8 +743,11 @@ void flight_left(struct flight *flight)
     }
 }
 
-void flight_replied(struct flight *flight, uint64_t op, const struct core_reply *reply)
+void flight_replied(struct flight *flight, uint64_t op, const struct core_reply *told)
 {
+    struct core_reply judged = *told;
+    const struct core_reply *reply = &judged;
+    judged.damaged |= lacks_meta(flight, told->value); /* as good as none */
     if (op == flight->renew_op) {
         lease_renew_replied(flight, reply);
         return;
@@ -803,7 +811,7 @@ void flight_pushed(struct flight *flight, const struct core_pushed *pushed)
     uint64_t since_us = looks_again ? flight->waiting_since_us : flight->sent_us;
     uint32_t age_ms = ms_until(since_us, flight->core->now_us);
     uint32_t waiters = flight_counts(flight)->waiters;
-    bool over = !pushed->shared && age_ms >= pushed->fresh_ms;
+    bool over = (!pushed->shared && age_ms >= pushed->fresh_ms) || lacks_meta(flight, pushed->value);
     bool too_early = flight->first == NULL || flight->first->joined >= flight->wait_stamp;
     if (over || (!pushed->mark && too_early)) {
         flight_woken(flight, false);

@@ -370,7 +370,7 @@ static size_t near_bytes_of(const struct near_entry *entry, size_t key_bytes)
     const struct value *value = entry->value;
     if (value != NULL)
         bytes += malloc_bytes(sizeof *value + value->public.body_bytes + value->validator_bytes +
-                              value->tags_bytes + 3);
+                              value->tags_bytes + value->public.meta_bytes + VALUE_NULS);
     return bytes;
 }
 

@@ -113,6 +113,8 @@ static const char *changed_for_good(const struct guard_policy *old, const struct
         return "context";
     if (new->tagged != old->tagged)
         return "tagged";
+    if (new->needs_meta != old->needs_meta) /* what is near and kept was found under the old one */
+        return "needs_meta";
     return new->name != NULL &&strcmp(new->name, old->name) != 0 ? "name" : NULL;
 }
 

@@ -212,6 +212,7 @@ static struct running_load *alloc_load(const struct job *job)
         memcpy(load->previous_validator, job->previous_validator,
                strnlen(job->previous_validator, ENVELOPE_VALIDATOR_MAX));
     memcpy(load->key, job->key, job->key_bytes);
+    load->needs_meta = job->policy->needs_meta;
     load->tags = job->policy->tagged ? load->key + job->key_bytes + 1 : NULL;
     return load;
 }
@@ -279,6 +280,7 @@ static void free_retired(struct running_load *load)
     bell_unref(&load->batch_bell);
     desk_unlock();
     value_unref(&load->result.loaded.value);
+    free(load->meta);
     if (load->asker.unref != NULL)
         load->asker.unref(load->asker.what);
     free(load);
@@ -699,6 +701,16 @@ static const char *wrong_tag(struct running_load *load, const char *tag, size_t 
 _Static_assert(GUARD_TAGS_MAX == 8 && GUARD_TAG_BYTES_MAX == 64 && ENVELOPE_VALIDATOR_MAX == 127,
                "as in the texts");
 
+static const char *wrong_meta(const struct running_load *load, const void *meta, size_t meta_bytes)
+{
+    if (load->verdict != VERDICT_NONE)
+        return "passed its meta after it had finished the load, which fails";
+    if (meta == NULL && meta_bytes > 0)
+        return "passed NULL for meta of more than 0 bytes; the load fails";
+    return meta_bytes > GUARD_META_MAX ? "passed meta of more than 4096 bytes; the load fails" : NULL;
+}
+_Static_assert(GUARD_META_MAX == 4096, "as in the text");
+
 static const char *wrong_keep(const struct running_load *load, const struct guard_keep *keep)
 {
     if (load->verdict != VERDICT_NONE)
@@ -736,6 +748,31 @@ enum guard_status guard_load_tag_of(struct guard_load *handle, const char *tag, 
         status = doom(load, wrong);
     desk_unlock();
     return load != NULL ? status : desk_refuse(handle, "guard_load_tag", OVER_TEXT);
+}
+
+/* With the mutex held. Without memory it has a length and no bytes: nothing may be stored without what it should have. */
+static enum guard_status take_meta(struct running_load *load, const void *meta, size_t meta_bytes)
+{
+    free(load->meta);
+    load->meta = meta_bytes > 0 ? malloc(meta_bytes) : NULL;
+    load->meta_bytes = meta_bytes;
+    if (load->meta != NULL)
+        memcpy(load->meta, meta, meta_bytes);
+    return load->meta != NULL || meta_bytes == 0 ? GUARD_OK : GUARD_NO_MEMORY;
+}
+
+enum guard_status guard_load_meta(struct guard_load *handle, const void *meta, size_t meta_bytes)
+{
+    enum guard_status status = GUARD_OK;
+    desk_lock();
+    struct running_load *load = load_of(handle);
+    const char *wrong = load != NULL ? wrong_meta(load, meta, meta_bytes) : NULL;
+    if (wrong != NULL)
+        status = doom(load, wrong);
+    else if (load != NULL)
+        status = take_meta(load, meta, meta_bytes);
+    desk_unlock();
+    return load != NULL ? status : desk_refuse(handle, "guard_load_meta", OVER_TEXT);
 }
 
 enum guard_status guard_load_keep(struct guard_load *handle, const struct guard_keep *keep)
@@ -815,8 +852,21 @@ enum guard_status guard_load_done(struct guard_load *handle, const void *body, s
     if (!validator_valid(validator, validator_bytes))
         return bring_failure(
             load, "passed a validator that is not of at most 127 bytes of printable ASCII; the load fails");
-    struct value *value =
-        value_new(body, body_bytes, validator, validator_bytes, load->tags, load->tags_bytes);
+    if (load->needs_meta && load->meta_bytes == 0)
+        return bring_failure(load,
+                             "finished the load without meta, but guard_policy.needs_meta is true; it fails");
+    const struct value_parts parts = {
+        .body = body,
+        .body_bytes = body_bytes,
+        .validator = validator,
+        .validator_bytes = validator_bytes,
+        .tags = load->tags,
+        .tags_bytes = load->tags_bytes,
+        .meta = load->meta,
+        .meta_bytes = load->meta_bytes,
+    };
+    bool meta_lost = load->meta == NULL && load->meta_bytes > 0;
+    struct value *value = meta_lost ? NULL : value_from(&parts);
     return bring_verdict(load, value != NULL ? LOAD_OK : LOAD_NO_MEMORY, value, GUARD_FAILURE_NONE);
 }
 

@@ -144,6 +144,9 @@ struct running_load {
 
     bool has_previous;
     char previous_validator[ENVELOPE_VALIDATOR_MAX + 1];
+    bool needs_meta;
+    size_t meta_bytes;
+    char *meta; /* owned; NULL: none */
     size_t tags_bytes;
     char *tags; /* room for TAGS_TEXT_MAX and NUL behind the key if its kind is tagged; else NULL */
     char key[]; /* owned */

@@ -295,7 +295,9 @@ static bool judge_entry(const struct lookup *lookup, const struct redisReply *en
 {
     struct envelope envelope;
     struct core_key key = get_key(lookup->gets);
-    if (envelope_read(entry->str, entry->len, key.plain, key.plain_bytes, &envelope) != ENVELOPE_OK) {
+    const struct guard_policy *policy = lookup->gets->policy;
+    if (envelope_read(entry->str, entry->len, key.plain, key.plain_bytes, &envelope) != ENVELOPE_OK ||
+        hit_lacks_meta(policy, !envelope.absent && !envelope.mark, envelope.meta_bytes)) {
         counter_add(&counters_of(lookup->loop, lookup->gets)->entry_rejected, 1);
         return false;
     }

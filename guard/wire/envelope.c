@@ -2,12 +2,13 @@
 /*
  * envelope.c - writes and checks the envelope; envelope.h says which bytes the scripts read.
  *
- *   <uuid> <px_ms> <stale_ms> csg3 <v|a|p> <own fresh_ms> <o|-> <load_us> <key_bytes> <validator_bytes> <body_bytes>
+ *   <uuid> <px_ms> <stale_ms> csg3 <v|m|a|p> <own fresh_ms> <o|-> <load_us> <key_bytes> <validator_bytes> <body_bytes>
  *   <tags_bytes> <born>\n
  *   <key>\n
  *   <validator>\n
  *   <body>\n
  *   <tags>\n
+ *   <meta>\n        m only: what is left
  *   <checksum>
  *
  * The checksum comes last, so that what was cut off or overwritten in part never has one.
@@ -46,12 +47,12 @@ static const char frame[] =
 
 enum {
     HEAD_BYTES = ENVELOPE_HEAD_BYTES,
-    LINE_ENDS = 4, /* after key, validator, body and tags */
+    LINE_ENDS = 4, /* after key, validator, body and tags; there is one more if there is meta */
     CHECKSUM_BYTES = ENVELOPE_CHECKSUM_BYTES,
     DIGITS_MAX = 16,
     HEAD_BLOCK_BYTES = 16, /* of the head, looked at together */
 };
-static const char kind_value = 'v', kind_absent = 'a', kind_mark = 'p';
+static const char kind_value = 'v', kind_meta = 'm', kind_absent = 'a', kind_mark = 'p';
 static const char stale_own = 'o', of_policy = '-';
 static const uint64_t load_us_max = 9999999999999;
 
@@ -112,7 +113,7 @@ static bool fits_frame(const char *head)
     if (misfit != 0)
         return false;
     const char kind = head[kind_field.at], stale = head[own_stale_field.at];
-    return (kind == kind_value || kind == kind_absent || kind == kind_mark) &&
+    return (kind == kind_value || kind == kind_meta || kind == kind_absent || kind == kind_mark) &&
            (stale == stale_own || stale == of_policy) && (is_of_policy(head) || has_own_fresh(head));
 }
 
@@ -142,8 +143,18 @@ static char *put_line(char *at, const char *bytes, size_t count)
 
 size_t envelope_size(const struct envelope *envelope)
 {
+    const size_t meta_bytes = envelope->meta_bytes > 0 ? envelope->meta_bytes + 1 : 0;
     return HEAD_BYTES + envelope->key_bytes + envelope->tags_bytes + envelope->validator_bytes +
-           envelope->body_bytes + LINE_ENDS + CHECKSUM_BYTES;
+           envelope->body_bytes + LINE_ENDS + meta_bytes + CHECKSUM_BYTES;
+}
+
+static char letter_of(const struct envelope *envelope)
+{
+    if (envelope->mark)
+        return kind_mark;
+    if (envelope->absent)
+        return kind_absent;
+    return envelope->meta_bytes > 0 ? kind_meta : kind_value;
 }
 
 static void put_head(const struct envelope *envelope, char *head)
@@ -152,7 +163,7 @@ static void put_head(const struct envelope *envelope, char *head)
     memcpy(head + filler_field.at, envelope->filler, filler_field.bytes);
     put_digits(head, px_field, envelope->px_ms);
     put_digits(head, stale_field, envelope->stale_ms);
-    head[kind_field.at] = envelope->mark ? kind_mark : envelope->absent ? kind_absent : kind_value;
+    head[kind_field.at] = letter_of(envelope);
     memset(head + own_fresh_field.at, of_policy, own_fresh_field.bytes);
     if (envelope->life.own_fresh)
         put_digits(head, own_fresh_field, envelope->life.fresh_ms);
@@ -178,13 +189,15 @@ static bool is_coherent(const struct envelope *envelope)
 {
     if (envelope->px_ms == 0 || envelope->stale_ms > envelope->px_ms ||
         (envelope->life.own_stale && envelope->stale_ms >= GUARD_POLICY_MS) ||
-        envelope->validator_bytes > ENVELOPE_VALIDATOR_MAX || !has_coherent_tags(envelope))
+        envelope->validator_bytes > ENVELOPE_VALIDATOR_MAX || envelope->meta_bytes > GUARD_META_MAX ||
+        !has_coherent_tags(envelope))
         return false;
     const struct entry_life *life = &envelope->life;
     if (envelope->mark && (envelope->absent || life->own_fresh || life->own_stale))
         return false;
     return (!envelope->absent && !envelope->mark) ||
-           (envelope->stale_ms == 0 && envelope->validator_bytes == 0 && envelope->body_bytes == 0);
+           (envelope->stale_ms == 0 && envelope->validator_bytes == 0 && envelope->body_bytes == 0 &&
+            envelope->meta_bytes == 0);
 }
 
 void envelope_write(const struct envelope *envelope, char *out)
@@ -197,6 +210,8 @@ void envelope_write(const struct envelope *envelope, char *out)
     at = put_line(at, envelope->validator, envelope->validator_bytes);
     at = put_line(at, envelope->body, envelope->body_bytes);
     at = put_line(at, envelope->tags, envelope->tags_bytes);
+    if (envelope->meta_bytes > 0)
+        at = put_line(at, envelope->meta, envelope->meta_bytes);
     put_checksum(out, (size_t)(at - out), at);
 }
 
@@ -207,8 +222,10 @@ static bool split(const char *data, size_t data_bytes, struct envelope *envelope
     const uint64_t tags_bytes = get_digits(data, tags_field);
     const uint64_t validator_bytes = get_digits(data, validator_field);
     const uint64_t body_bytes = get_digits(data, body_field);
-    if (HEAD_BYTES + key_bytes + tags_bytes + validator_bytes + body_bytes + LINE_ENDS + CHECKSUM_BYTES !=
-        data_bytes)
+    const uint64_t without_meta =
+        HEAD_BYTES + key_bytes + tags_bytes + validator_bytes + body_bytes + LINE_ENDS + CHECKSUM_BYTES;
+    const bool has_meta = data[kind_field.at] == kind_meta;
+    if (has_meta ? without_meta + 1 >= data_bytes : without_meta != data_bytes)
         return false;
     /* None is larger than data_bytes, so each fits a size_t. */
     envelope->key = data + HEAD_BYTES;
@@ -219,6 +236,8 @@ static bool split(const char *data, size_t data_bytes, struct envelope *envelope
     envelope->body_bytes = (size_t)body_bytes;
     envelope->tags = envelope->body + envelope->body_bytes + 1;
     envelope->tags_bytes = (size_t)tags_bytes;
+    envelope->meta = has_meta ? envelope->tags + envelope->tags_bytes + 1 : "";
+    envelope->meta_bytes = has_meta ? (size_t)(data_bytes - without_meta) - 1 : 0;
     return true;
 }
 
@@ -262,8 +281,16 @@ enum envelope_fault envelope_read(const char *data, size_t data_bytes, const cha
 
 struct value *envelope_value(const struct envelope *envelope)
 {
-    return value_new(envelope->body, envelope->body_bytes, envelope->validator, envelope->validator_bytes,
-                     envelope->tags, envelope->tags_bytes);
+    return value_from(&(struct value_parts){
+        .body = envelope->body,
+        .body_bytes = envelope->body_bytes,
+        .validator = envelope->validator,
+        .validator_bytes = envelope->validator_bytes,
+        .tags = envelope->tags,
+        .tags_bytes = envelope->tags_bytes,
+        .meta = envelope->meta,
+        .meta_bytes = envelope->meta_bytes,
+    });
 }
 
 enum envelope_age envelope_judge(const struct envelope *envelope, int64_t pttl_ms, uint64_t max_value_ms)

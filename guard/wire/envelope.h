@@ -4,19 +4,22 @@
  * which key.
  *
  * A text head of fixed width, readable with redis-cli and by the scripts with string.sub, then the full
- * key, the validator, the body and the tags, each closed by a newline, then 16 hex digits of checksum over all before
- * it: XXH3 with 64 bits and no seed, the most significant digit first. The checksum tells damage, not forgery: a
+ * key, the validator, the body, the tags and, if the head says so, the meta, each closed by a newline, then 16 hex
+ * digits of checksum over all before it: XXH3 with 64 bits and no seed, the most significant digit first. The checksum tells damage, not forgery: a
  * client that may write to this Redis is believed.
  *
  *   bytes  1-36   UUID of the filler's lease               string.sub(v, 1, 36)
  *         38-50   px_ms: TTL the filler set                string.sub(v, 38, 50)
  *         52-64   stale_ms: the last part of it is stale   string.sub(v, 52, 64)
- *            71   v (value), a (absent) or p (the mark of a pass)        string.sub(v, 71, 71)
+ *            71   v (value), m (one with meta), a (absent) or p (the mark of a pass)
+ *                                                                     string.sub(v, 71, 71)
  *            84   o: the stale time is the entry's own; -: the policy's  string.sub(v, 84, 84)
  *         66-154  "csg3", that letter, the entry's own fresh_ms before jitter (dashes: the policy's), that other
  *         letter,
  *                 load_us, the lengths of key, validator, body and tags, and when it was born by the clock of the
  *                 tags (tags.h), fixed-width decimal; newline
+ *
+ * A process that knows no m takes such an entry for a foreign one: it loads anew and stores without.
  *
  * Pure: no I/O, no clock, no allocation but by envelope_value(). Any thread.
  */
@@ -52,6 +55,8 @@ struct envelope {
     size_t validator_bytes;
     const char *body;
     size_t body_bytes;
+    const char *meta; /* of a value; none: it is written as it was before there was any */
+    size_t meta_bytes;
 };
 
 enum envelope_fault {

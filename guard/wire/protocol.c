@@ -192,6 +192,7 @@ static struct envelope envelope_of(const struct core_action *action)
         .tags = "",
         .validator = "",
         .body = "",
+        .meta = "",
     };
     memcpy(envelope.filler, action->token, ENVELOPE_UUID_BYTES);
     envelope.filler[ENVELOPE_UUID_BYTES] = '\0';
@@ -200,6 +201,8 @@ static struct envelope envelope_of(const struct core_action *action)
         envelope.validator_bytes = action->value->validator_bytes;
         envelope.body = action->value->public.body;
         envelope.body_bytes = action->value->public.body_bytes;
+        envelope.meta = action->value->public.meta;
+        envelope.meta_bytes = action->value->public.meta_bytes;
     }
     if (action->value != NULL) {
         envelope.tags = action->value->tags;

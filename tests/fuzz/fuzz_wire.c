@@ -264,6 +264,9 @@ static void check_read(const struct envelope *envelope, const char *data, size_t
     assert(envelope->px_ms > 0 && envelope->stale_ms <= envelope->px_ms);
     assert(envelope->validator_bytes <= ENVELOPE_VALIDATOR_MAX);
     assert(envelope->body >= data && envelope->body + envelope->body_bytes < data + bytes);
+    assert(envelope->meta_bytes == 0 ||
+           (envelope->meta > envelope->body && envelope->meta_bytes <= GUARD_META_MAX &&
+            envelope->meta + envelope->meta_bytes < data + bytes));
     assert(!(envelope->absent || envelope->mark) || envelope->body_bytes == 0);
     assert(!envelope->absent || !envelope->mark);
     check_life(&envelope->life, envelope->mark);
@@ -331,6 +334,11 @@ static struct envelope envelope_from(struct fuzz_input *input)
     envelope.validator = (const char *)input->at;
     envelope.body = (const char *)input->at + envelope.validator_bytes;
     envelope.body_bytes = input->left - envelope.validator_bytes;
+    envelope.meta_bytes = (kind & 16) != 0 ? envelope.body_bytes / 2 : 0;
+    if (envelope.meta_bytes > GUARD_META_MAX)
+        envelope.meta_bytes = GUARD_META_MAX;
+    envelope.body_bytes -= envelope.meta_bytes;
+    envelope.meta = envelope.body + envelope.body_bytes;
     return envelope;
 }
 
@@ -346,6 +354,7 @@ static void check_same(const struct envelope *sent, const struct envelope *got)
     assert(got->validator_bytes == sent->validator_bytes && got->body_bytes == sent->body_bytes);
     assert(memcmp(got->validator, sent->validator, sent->validator_bytes) == 0);
     assert(memcmp(got->body, sent->body, sent->body_bytes) == 0);
+    assert(got->meta_bytes == sent->meta_bytes && memcmp(got->meta, sent->meta, sent->meta_bytes) == 0);
 }
 
 /* There and back; then with one byte of it changed, and cut off, which must not pass. */

@@ -162,6 +162,36 @@ static void load_tags(struct guard_load *load, void *context)
     guard_load_done(load, "row", 3, NULL);
 }
 
+static void load_long_meta(struct guard_load *load, void *context)
+{
+    static const char meta[GUARD_META_MAX + 1];
+    (void)context;
+    assert_int_equal(guard_load_meta(load, meta, GUARD_META_MAX), GUARD_OK);
+    assert_int_equal(guard_load_meta(load, meta, sizeof meta), GUARD_INVALID);
+    guard_load_done(load, "row", 3, NULL);
+}
+
+static void load_late_meta(struct guard_load *load, void *context)
+{
+    (void)context;
+    guard_load_done(load, "row", 3, NULL);
+    assert_int_equal(guard_load_meta(load, "m", 1), GUARD_INVALID);
+}
+
+static void load_no_meta(struct guard_load *load, void *context)
+{
+    (void)context;
+    assert_int_equal(guard_load_meta(load, NULL, 1), GUARD_INVALID);
+    guard_load_done(load, "row", 3, NULL);
+}
+
+static void load_without_meta(struct guard_load *load, void *context)
+{
+    (void)context;
+    assert_int_equal(guard_load_meta(load, NULL, 0), GUARD_OK);
+    guard_load_done(load, "row", 3, NULL);
+}
+
 static void load_unchanged(struct guard_load *load, void *context)
 {
     (void)context;
@@ -189,6 +219,10 @@ TEST(a_loader_that_breaks_its_contract_is_named_with_its_key, P97)
         {SOURCE_TWICE, NULL, NULL, "finished the load a second time", GUARD_OK},
         {SOURCE_ROW, NULL, "line\n", "passed a validator", GUARD_FAILED},
         {SOURCE_ROW, load_tags, NULL, "named a tag that is not", GUARD_FAILED},
+        {SOURCE_ROW, load_long_meta, NULL, "passed meta of more than 4096 bytes", GUARD_FAILED},
+        {SOURCE_ROW, load_late_meta, NULL, "passed its meta after it had finished", GUARD_FAILED},
+        {SOURCE_ROW, load_no_meta, NULL, "passed NULL for meta", GUARD_FAILED},
+        {SOURCE_ROW, load_without_meta, NULL, "finished the load without meta", GUARD_FAILED},
         {SOURCE_ROW, load_unchanged, NULL, "found unchanged", GUARD_FAILED},
         {SOURCE_ROW, load_nameless_failure, NULL, "failed the load with a number", GUARD_FAILED},
     };
@@ -200,6 +234,7 @@ TEST(a_loader_that_breaks_its_contract_is_named_with_its_key, P97)
         fleet.source.verdict = breaches[i].verdict;
         fleet.source.validator = breaches[i].validator;
         fleet.policy.tagged = true;
+        fleet.policy.needs_meta = breaches[i].loader == load_without_meta;
         if (breaches[i].loader != NULL)
             fleet.policy.loader = breaches[i].loader;
         fleet_open(1);

@@ -2,8 +2,10 @@
 /*
  * envelope_test.c - the layout the scripts rely on, and every way in which an entry can be unsound.
  */
+#include "guard/base/digest.h"
 #include "guard/wire/envelope.h"
 #include "tests/support/test.h"
+#include <inttypes.h>
 
 static const char key[] = "product:7";
 enum { KEY_BYTES = sizeof(key) - 1 };
@@ -73,6 +75,8 @@ static void assert_same(const struct envelope *a, const struct envelope *b)
     assert_memory_equal(a->validator, b->validator, a->validator_bytes);
     assert_int_equal(a->body_bytes, b->body_bytes);
     assert_memory_equal(a->body, b->body, a->body_bytes);
+    assert_int_equal(a->meta_bytes, b->meta_bytes);
+    assert_memory_equal(a->meta, b->meta, a->meta_bytes);
 }
 
 static void assert_survives(void)
@@ -97,6 +101,38 @@ TEST(the_layout_is_the_published_one)
     write_text();
     assert_int_equal(envelope_size(&envelope), sizeof(head) - 1);
     assert_memory_equal(text, head, sizeof(head) - 1);
+}
+
+/* An older process sees an unknown letter, and would see a length that does not fit. */
+TEST(meta_stands_behind_the_tags_and_the_head_says_so)
+{
+    write_text();
+    const size_t without = envelope_size(&envelope);
+    char head[ENVELOPE_HEAD_BYTES];
+    memcpy(head, text, sizeof head);
+    envelope.meta = "status=200\nstatus=404";
+    envelope.meta_bytes = 21;
+    write_text();
+    assert_int_equal(envelope_size(&envelope), without + 22);
+    assert_int_equal(text[70], 'm');
+    text[70] = 'v';
+    assert_memory_equal(text, head, sizeof head);
+    assert_memory_equal(text + without - ENVELOPE_CHECKSUM_BYTES, "status=200\nstatus=404\n", 22);
+    assert_int_equal(read_exactly(text, envelope_size(&envelope)), ENVELOPE_TRUNCATED);
+}
+
+TEST(meta_of_any_bytes_up_to_its_limit_is_read)
+{
+    static char meta[GUARD_META_MAX];
+    for (size_t i = 0; i < sizeof meta; i++)
+        meta[i] = (char)i;
+    envelope.meta = meta;
+    for (size_t bytes = 1; bytes <= sizeof meta; bytes = bytes < 3 ? bytes + 1 : bytes + 1364 + bytes % 2) {
+        envelope.meta_bytes = bytes;
+        assert_survives();
+    }
+    envelope.meta_bytes = sizeof meta;
+    assert_survives();
 }
 
 TEST(what_was_written_is_read)
@@ -323,6 +359,28 @@ TEST(a_sound_envelope_that_no_filler_writes_is_foreign)
     for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
         if (read_exactly(foreign[i], strlen(foreign[i])) != ENVELOPE_FOREIGN)
             fail_msg("not foreign: %s", foreign[i]);
+}
+
+/* Sound in form and checksum. */
+TEST(meta_above_its_limit_or_of_no_bytes_is_refused)
+{
+    static char meta[GUARD_META_MAX + 1];
+    char longer[1024 + sizeof meta];
+    envelope.meta = meta;
+    envelope.meta_bytes = GUARD_META_MAX;
+    write_text();
+    const size_t size = envelope_size(&envelope), body_end = size - ENVELOPE_CHECKSUM_BYTES - 1;
+    memcpy(longer, text, body_end);
+    for (size_t i = 0; i < 2; i++) {
+        /* one byte more, then the line end alone */
+        const size_t end = i == 0 ? body_end + 1 : body_end - GUARD_META_MAX;
+        longer[end - (i == 0)] = i == 0 ? 'x' : '\n';
+        longer[end] = '\n';
+        snprintf(longer + end + 1, ENVELOPE_CHECKSUM_BYTES + 1, "%016" PRIx64,
+                 digest_checksum(longer, end + 1));
+        assert_int_equal(read_exactly(longer, end + 1 + ENVELOPE_CHECKSUM_BYTES),
+                         i == 0 ? ENVELOPE_FOREIGN : ENVELOPE_TRUNCATED);
+    }
 }
 
 /* The sample has px_ms 65000 and stale_ms 5000. */

@@ -24,10 +24,30 @@ TEST(a_value_is_a_copy_with_a_zero_behind_it)
     value_unref(&value);
 }
 
+TEST(its_parts_stand_behind_each_other)
+{
+    struct value *value = value_from(&(struct value_parts){.body = "body",
+                                                           .body_bytes = 4,
+                                                           .validator = "v",
+                                                           .validator_bytes = 1,
+                                                           .tags = "t0 t1",
+                                                           .tags_bytes = 5,
+                                                           .meta = "a\0b",
+                                                           .meta_bytes = 3});
+    assert_non_null(value);
+    assert_memory_equal(value->bytes, "body\0v\0t0 t1\0a\0b", 4 + 1 + 5 + 3 + VALUE_NULS);
+    assert_string_equal(value->tags, "t0 t1");
+    assert_int_equal(value->public.meta_bytes, 3);
+    assert_memory_equal(value->public.meta, "a\0b", 4);
+    value_unref(&value);
+}
+
 TEST(an_empty_value_is_a_value)
 {
     struct value *value = value_new(NULL, 0, NULL, 0, NULL, 0);
     assert_non_null(value);
+    assert_int_equal(value->public.meta_bytes, 0);
+    assert_string_equal(value->public.meta, "");
     assert_int_equal(value->public.body_bytes, 0);
     assert_string_equal(value->public.body, "");
     assert_string_equal(value->public.validator, "");
