@@ -8,6 +8,7 @@
 #include "core/near.h"
 #include "guard.h"
 #include "host.h"
+#include "run/ask.h"
 #include "run/kind.h"
 #include "run/life.h"
 #include "run/loop.h"
@@ -216,20 +217,63 @@ void guard_loop_detach(struct guard_loop **detaching, void (*detached)(void *con
 
 /* ---- invalidating ---- */
 
-static struct invalidation *new_invalidation(const char *text, size_t bytes, uint32_t deadline_ms)
+/* One of those that a change is about. */
+struct target {
+    const char *text;
+    size_t bytes;
+    bool is_tag;
+};
+
+static bool has_many(const struct guard_change *change)
+{
+    return change->keys_count > 0 || change->tags_count > 0;
+}
+
+static struct target target_of(const struct guard_change *change, size_t i)
+{
+    const bool is_tag = has_many(change) ? i >= change->keys_count : change->tag != NULL;
+    const size_t at = is_tag ? i - change->keys_count : i;
+    const char *text = is_tag ? change->tag : change->key;
+    size_t bytes = is_tag ? change->tag_bytes : change->key_bytes;
+    if (has_many(change)) {
+        const size_t *lengths = is_tag ? change->tags_bytes : change->keys_bytes;
+        text = (is_tag ? change->tags : change->keys)[at];
+        bytes = lengths != NULL ? lengths[at] : 0;
+    }
+    return (struct target){text, check_length(text, bytes), is_tag};
+}
+
+static struct invalidation *new_invalidation(const struct target *target, bool expires, uint64_t deadline_us)
 {
     char encoded[KEY_ENCODED_MAX + 1];
-    size_t encoded_bytes = key_encode(text, bytes, encoded);
+    const size_t bytes = target->bytes, encoded_bytes = key_encode(target->text, bytes, encoded);
     struct invalidation *invalidation = calloc(1, sizeof *invalidation + bytes + encoded_bytes + 2);
     if (invalidation == NULL)
         return NULL;
     char *encoded_at = invalidation->text + bytes + 1;
-    memcpy(invalidation->text, text, bytes);
+    memcpy(invalidation->text, target->text, bytes);
     memcpy(encoded_at, encoded, encoded_bytes);
     invalidation->core.key = (struct core_key){invalidation->text, bytes, encoded_at, encoded_bytes};
-    uint32_t within_ms = deadline_ms != 0 ? deadline_ms : INVALIDATE_DEADLINE_MS;
-    invalidation->core.deadline_us = clock_now_us() + (uint64_t)within_ms * 1000;
+    invalidation->core.of_tag = target->is_tag;
+    invalidation->core.expires = expires;
+    invalidation->core.deadline_us = deadline_us;
     return invalidation;
+}
+
+/* NULL: there is none, or it is to be looked at. */
+static const char *wrong_many(const struct guard_change *change)
+{
+    if (change->key != NULL || change->tag != NULL)
+        return "change->key or change->tag is set beside change->keys or change->tags";
+    if (!has_many(change))
+        return "change->keys_count and change->tags_count are 0";
+    if (change->keys_count > GUARD_CHANGE_MAX || change->tags_count > GUARD_CHANGE_MAX - change->keys_count)
+        return "change->keys_count and change->tags_count together are above GUARD_CHANGE_MAX";
+    if (change->keys == NULL && change->keys_count > 0)
+        return "change->keys is NULL, and change->keys_count is not 0";
+    return change->tags == NULL && change->tags_count > 0
+               ? "change->tags is NULL, and change->tags_count is not 0"
+               : NULL;
 }
 
 static const char *wrong_change(const struct guard *guard, const struct guard_change *change)
@@ -238,6 +282,8 @@ static const char *wrong_change(const struct guard *guard, const struct guard_ch
         return FORKED_TEXT;
     if (change == NULL)
         return "change is NULL";
+    if (change->keys != NULL || change->tags != NULL || has_many(change))
+        return wrong_many(change);
     if (change->key != NULL && change->tag != NULL)
         return "change->key and change->tag are both set";
     if (change->key == NULL && change->tag == NULL)
@@ -254,25 +300,64 @@ struct telling {
     void *context;
 };
 
-static enum guard_status change_entries(struct guard *guard, const struct guard_change *change,
-                                        const struct telling *telling)
+static enum guard_status check_change(struct guard *guard, const struct guard_change *change,
+                                      const char *function)
 {
     const char *wrong = wrong_change(guard, change);
     if (wrong != NULL)
-        return request_refuse(guard, telling->function, wrong);
-    const char *text = change->tag != NULL ? change->tag : change->key;
-    size_t given = change->tag != NULL ? change->tag_bytes : change->key_bytes;
-    struct invalidation *invalidation =
-        new_invalidation(text, check_length(text, given), change->deadline_ms);
-    if (invalidation == NULL)
-        return GUARD_NO_MEMORY;
-    invalidation->core.of_tag = change->tag != NULL;
-    invalidation->core.expires = telling->expires;
-    invalidation->done = telling->done;
-    invalidation->context = telling->context;
-    enum guard_status status = mailbox_post_invalidation(guard, invalidation);
+        return request_refuse(guard, function, wrong);
+    const struct ask_keys keys = {change->keys, change->keys_bytes, change->keys_count, false};
+    const struct ask_keys tags = {change->tags, change->tags_bytes, change->tags_count, true};
+    return ask_check_keys(guard, &keys, function) == NULL && ask_check_keys(guard, &tags, function) == NULL
+               ? GUARD_OK
+               : GUARD_INVALID;
+}
+
+static void free_invalidations(struct invalidation *list)
+{
+    struct invalidation *at = NULL, *next = NULL;
+    DL_FOREACH_SAFE (list, at, next)
+        free(at);
+}
+
+/* All of its targets, each with a reference to `of`. NULL: no memory. */
+static struct invalidation *new_invalidations(const struct guard_change *change, bool expires,
+                                              struct change *of)
+{
+    struct invalidation *list = NULL;
+    const uint32_t within_ms = change->deadline_ms != 0 ? change->deadline_ms : INVALIDATE_DEADLINE_MS;
+    const uint64_t deadline_us = clock_now_us() + (uint64_t)within_ms * 1000;
+    const size_t count = has_many(change) ? change->keys_count + change->tags_count : 1;
+    for (of->left = 0; of->left < count; of->left++) {
+        const struct target target = target_of(change, of->left);
+        struct invalidation *invalidation = new_invalidation(&target, expires, deadline_us);
+        if (invalidation == NULL) {
+            free_invalidations(list);
+            return NULL;
+        }
+        invalidation->change = of;
+        DL_APPEND(list, invalidation);
+    }
+    return list;
+}
+
+static enum guard_status change_entries(struct guard *guard, const struct guard_change *given,
+                                        const struct telling *telling)
+{
+    enum guard_status status = check_change(guard, given, telling->function);
     if (status != GUARD_OK)
-        free(invalidation);
+        return status;
+    struct change *change = calloc(1, sizeof *change);
+    if (change == NULL)
+        return GUARD_NO_MEMORY;
+    change->done = telling->done;
+    change->context = telling->context;
+    struct invalidation *list = new_invalidations(given, telling->expires, change);
+    status = list != NULL ? mailbox_post_invalidations(guard, list) : GUARD_NO_MEMORY;
+    if (status != GUARD_OK) {
+        free_invalidations(list);
+        free(change);
+    }
     return status;
 }
 

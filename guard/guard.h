@@ -482,7 +482,9 @@ struct guard_invalidated {
 };
 typedef void guard_invalidate_done(void *context, const struct guard_invalidated *result);
 
-/* One key, or all entries with a tag. */
+/* One key, or all entries with a tag; or several of both. */
+enum { GUARD_CHANGE_MAX = 64 };
+
 struct guard_change {
     const char *key;             /* as in guard_request; copied; or */
     const char *tag;             /* as in guard_load_tag(); copied; the other one is NULL */
@@ -490,12 +492,21 @@ struct guard_change {
     guard_invalidate_done *done; /* may be NULL; not used by the blocking forms */
     void *context;
     size_t key_bytes, tag_bytes; /* 0: it is NUL-terminated */
+    const char *const *keys;  /* in place of `key` and `tag`, up to GUARD_CHANGE_MAX together with `tags` */
+    size_t keys_count;        /* of keys */
+    const size_t *keys_bytes; /* of each of `keys`; NULL: all are NUL-terminated */
+    const char *const *tags;  /* likewise */
+    size_t tags_count;
+    const size_t *tags_bytes;
 };
 
 /*
  * guard_invalidate_wait() for a thread that cannot block. Repeats unconfirmed attempts until deadline_ms has passed.
- * INVALID, CLOSING, NO_MEMORY, SHED (GUARD_INVALIDATIONS_MAX are under way): never calls back.
+ * INVALID, CLOSING, NO_MEMORY, SHED (GUARD_INVALIDATIONS_MAX are under way): never calls back, and nothing was done.
  *
+ * Many   All leave in one round trip (in a Cluster one to each master that has some), each as if it were alone: it is
+ *        an event, counts, is repeated and said to the next master. One result for all: OK if every one was
+ *        confirmed, else why the first was not; value_dropped and load_voided if it was so for any.
  * Tags   One command drops all entries with the tag, in every process, however many there are; it touches none of
  *        them. A running load goes on and answers the requests that began before its query; what it stores does not
  *        count. A remembered failure stays. Redis holds some 120 bytes for a tag until max_value_ms after its last

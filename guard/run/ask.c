@@ -105,10 +105,11 @@ const char *ask_check_keys(struct guard *guard, const struct ask_keys *keys, con
     char text[160];
     for (size_t i = 0; i < keys->count; i++) {
         const size_t bytes = keys->bytes != NULL ? keys->bytes[i] : 0;
-        const char *wrong = check_key(keys->bytes != NULL && bytes == 0 ? "" : keys->keys[i], bytes);
+        const char *key = keys->bytes != NULL && bytes == 0 ? "" : keys->keys[i];
+        const char *wrong = keys->are_tags ? check_tag(key, bytes) : check_key(key, bytes);
         if (wrong == NULL)
             continue;
-        snprintf(text, sizeof text, "keys[%zu]: %s", i, wrong);
+        snprintf(text, sizeof text, "%s[%zu]: %s", keys->are_tags ? "tags" : "keys", i, wrong);
         request_refuse(guard, function, text);
         return wrong;
     }
@@ -125,7 +126,7 @@ const char *ask_check(struct guard *guard, const struct guard_request *request, 
         request_refuse(guard, function, wrong);
         return wrong;
     }
-    const struct ask_keys keys = {request->keys, request->keys_bytes, request->count};
+    const struct ask_keys keys = {request->keys, request->keys_bytes, request->count, false};
     return ask_check_keys(guard, &keys, function);
 }
 

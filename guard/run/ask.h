@@ -21,13 +21,14 @@
  * for the answer. */
 const char *ask_check(struct guard *guard, const struct guard_request *request, const char *function,
                       bool blocks);
-/* Several keys. */
+/* Several keys, or tags. */
 struct ask_keys {
     const char *const *keys;
     const size_t *bytes; /* NULL: they are NUL-terminated */
     size_t count;
+    bool are_tags;
 };
-/* Likewise of several keys; the log names the one that is wrong. */
+/* Likewise of these; the log names the one that is wrong. */
 const char *ask_check_keys(struct guard *guard, const struct ask_keys *keys, const char *function);
 
 /* For guard_request.flags, of our own: the load of a revalidation is queued behind those of users. */

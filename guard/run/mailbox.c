@@ -43,22 +43,25 @@ void mailbox_post_get(struct guard *guard, struct get *get)
 }
 
 /* Under the mutex. */
-static enum guard_status admit_invalidation(const struct guard *guard)
+static enum guard_status admit_invalidations(const struct guard *guard, size_t count)
 {
     if (guard->closing_asked)
         return GUARD_CLOSING;
-    return guard->invalidation_count < GUARD_INVALIDATIONS_MAX ? GUARD_OK : GUARD_SHED;
+    return guard->invalidation_count + count <= GUARD_INVALIDATIONS_MAX ? GUARD_OK : GUARD_SHED;
 }
 
-enum guard_status mailbox_post_invalidation(struct guard *guard, struct invalidation *invalidation)
+enum guard_status mailbox_post_invalidations(struct guard *guard, struct invalidation *list)
 {
-    const struct core_invalidation *core = &invalidation->core;
-    near_invalidation_begins(guard->near, core->of_tag, core->key.encoded, core->key.encoded_bytes);
+    const size_t count = list->change->left;
+    const struct invalidation *at = NULL;
+    DL_FOREACH (list, at)
+        near_invalidation_begins(guard->near, at->core.of_tag, at->core.key.encoded,
+                                 at->core.key.encoded_bytes);
     pthread_mutex_lock(&guard->mutex);
-    enum guard_status status = admit_invalidation(guard);
+    enum guard_status status = admit_invalidations(guard, count);
     if (status == GUARD_OK) {
-        guard->invalidation_count++;
-        DL_APPEND(guard->invalidations, invalidation);
+        guard->invalidation_count += (uint32_t)count;
+        DL_CONCAT(guard->invalidations, list);
         mailbox_wake(guard);
     }
     pthread_mutex_unlock(&guard->mutex);

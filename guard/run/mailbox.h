@@ -25,8 +25,8 @@ void mailbox_post_refresh(struct guard *guard, const struct get *get, const char
 /* Of what is kept: core_refresh_kept(). */
 void mailbox_post_kept(struct guard *guard, const struct core_key *key, const struct guard_policy *policy,
                        bool of_many);
-/* OK, CLOSING, SHED. */
-enum guard_status mailbox_post_invalidation(struct guard *guard, struct invalidation *invalidation);
+/* All of one change, which the guard's thread finds whole and sends in one turn. OK, CLOSING, SHED: none is taken. */
+enum guard_status mailbox_post_invalidations(struct guard *guard, struct invalidation *list);
 /* Loads that are over or deferred: the desk's load_done. */
 void mailbox_post_finished(void *context, struct finished_load *finished);
 /* A call about a load is wrong: the desk's load_refused. */

@@ -217,7 +217,7 @@ static enum guard_status check_refresh(struct guard *guard, const struct guard_r
     const char *wrong = wrong_refresh(guard, request);
     if (wrong != NULL)
         return request_refuse(guard, "guard_refresh", wrong);
-    const struct ask_keys keys = {request->keys, request->keys_bytes, request->count};
+    const struct ask_keys keys = {request->keys, request->keys_bytes, request->count, false};
     return ask_check_keys(guard, &keys, "guard_refresh") == NULL ? GUARD_OK : GUARD_INVALID;
 }
 

@@ -148,12 +148,20 @@ struct loop {
     atomic_bool any_cancelled; /* since its thread last looked: most mail brings none */
 };
 
+/* One call, of one or several keys and tags. Once it is posted the guard's thread's. */
+struct change {
+    guard_invalidate_done *done; /* NULL: nobody is told */
+    void *context;
+    size_t left;                     /* of them, to be confirmed */
+    struct guard_invalidated result; /* of those that are */
+};
+
+/* One of them. */
 struct invalidation {
     struct core_invalidation core; /* first */
     struct invalidation *prev, *next;
-    guard_invalidate_done *done;
-    void *context;
-    char text[]; /* plain key, NUL, encoded key, NUL */
+    struct change *change; /* freed with the last one */
+    char text[];           /* plain key, NUL, encoded key, NUL */
 };
 
 /* A hit that calls for a background refresh. */

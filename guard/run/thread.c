@@ -214,6 +214,21 @@ static void tell_answered(struct guard *guard)
     }
 }
 
+/* The first that is not confirmed says how it ended. */
+static void end_part(struct change *change, const struct guard_invalidated *part)
+{
+    struct guard_invalidated *whole = &change->result;
+    if (whole->status == GUARD_OK)
+        whole->status = part->status;
+    whole->value_dropped |= part->value_dropped;
+    whole->load_voided |= part->load_voided;
+    if (--change->left > 0)
+        return;
+    if (change->done != NULL)
+        change->done(change->context, whole);
+    free(change);
+}
+
 static void end_invalidation(struct guard *guard, struct invalidation *invalidation,
                              const struct guard_invalidated *result)
 {
@@ -222,8 +237,7 @@ static void end_invalidation(struct guard *guard, struct invalidation *invalidat
     pthread_mutex_lock(&guard->mutex);
     guard->invalidation_count--;
     pthread_mutex_unlock(&guard->mutex);
-    if (invalidation->done != NULL)
-        invalidation->done(invalidation->context, result);
+    end_part(invalidation->change, result);
     free(invalidation);
 }
 

@@ -416,6 +416,146 @@ TEST(what_cannot_be_expired_is_refused_by_name)
         GUARD_INVALID);
 }
 
+/* ---- several keys and tags in one change ---- */
+
+static const char *const KEYS[] = {"k0", "k1", "k2"}, *const TAGS[] = {"t", "u"};
+static const struct guard_change SEVERAL = {
+    .keys = KEYS, .keys_count = 2, .tags = TAGS, .tags_count = 2, .deadline_ms = RIG_LIMIT_MS};
+
+/* Three keys without a tag and one of each of two. */
+static void load_all_of_several(unsigned version, enum guard_source source)
+{
+    static const char *const keys[] = {"k0", "k1", "t0", "u0"}, *const tags[] = {NULL, NULL, "t", "u"};
+    char row[16];
+    for (size_t i = 0; i < 4; i++) {
+        fleet.source.tag = tags[i];
+        snprintf(row, sizeof row, "%s v%u", keys[i], version);
+        assert_int_equal(expect_row(0, keys[i], row).source, source);
+    }
+    fleet.source.tag = NULL;
+    assert_int_equal(expect_row(0, "k2", "k2 v1").source, version == 1 ? source : GUARD_FROM_CACHE);
+}
+
+static void open_several(void)
+{
+    fleet_init();
+    fleet.policy.stale_ms = STALE_FOR_MS;
+    fleet.policy.tagged = true;
+    fleet_open(2);
+    load_all_of_several(1, GUARD_FROM_LOAD);
+    atomic_store(&fleet.source.version, 2);
+}
+
+TEST(several_keys_and_tags_are_changed_by_one_call, P186)
+{
+    struct guard_invalidated result;
+    open_several();
+    assert_int_equal(guard_invalidate_wait(fleet.guards[1], &SEVERAL, &result), GUARD_OK);
+    assert_true(result.value_dropped && !result.load_voided);
+    assert_int_equal(FLEET_SUM(invalidated), 4);
+    load_all_of_several(2, GUARD_FROM_LOAD);
+    atomic_store(&fleet.source.version, 3);
+    source_shut(&fleet.source);
+    assert_int_equal(guard_expire_wait(fleet.guards[1], &SEVERAL, &result), GUARD_OK);
+    assert_true(result.value_dropped);
+    load_all_of_several(2, GUARD_FROM_STALE);
+    assert_int_equal(FLEET_SUM(invalidated), 8);
+}
+
+/* What the connection does by itself, now and then, goes its own way. */
+TEST(several_keys_and_tags_are_one_round_trip, P186)
+{
+    enum { TRIES = 20 };
+    struct guard_invalidated result;
+    uint64_t trips = 0;
+    open_several();
+    for (int i = 0; i < TRIES && trips != 1; i++) {
+        const uint64_t before = stats_of(fleet.guards[0]).redis_round_trips;
+        const struct guard_stats commands = stats_of(fleet.guards[0]);
+        assert_int_equal(guard_invalidate_wait(fleet.guards[0], &SEVERAL, &result), GUARD_OK);
+        assert_true(stats_of(fleet.guards[0]).redis_commands >= commands.redis_commands + 4);
+        trips = stats_of(fleet.guards[0]).redis_round_trips - before;
+    }
+    assert_int_equal(trips, 1);
+}
+
+static void note_change(void *context, const struct guard_invalidated *result)
+{
+    assert_int_equal(result->status, GUARD_OK);
+    atomic_fetch_add((atomic_uint *)context, 1);
+}
+
+/* At once, though Redis confirms nothing yet; and one callback for all of it. */
+TEST(what_is_near_of_several_keys_goes_when_they_are_changed_and_one_callback_tells_of_it, P186)
+{
+    atomic_uint told = 0;
+    fleet_init();
+    fleet.policy.near_ms = NEAR_FOR_MS;
+    fleet_open(1);
+    for (size_t i = 0; i < 3; i++) {
+        char row[16];
+        snprintf(row, sizeof row, "%s v1", KEYS[i]);
+        bring_near(0, KEYS[i], row);
+    }
+    stack_redis_pause(&rig_redis);
+    const size_t lengths[] = {2, 2};
+    const struct guard_change change = {.keys = (const char *const[]){"k0 and more", "k1"},
+                                        .keys_count = 2,
+                                        .keys_bytes = lengths,
+                                        .deadline_ms = RIG_LIMIT_MS,
+                                        .done = note_change,
+                                        .context = &told};
+    assert_int_equal(guard_invalidate(fleet.guards[0], &change), GUARD_OK);
+    assert_false(is_near(0, "k0") || is_near(0, "k1"));
+    assert_true(is_near(0, "k2"));
+    assert_int_equal(atomic_load(&told), 0);
+    stack_redis_resume(&rig_redis);
+    WAIT_UNTIL(atomic_load(&told) == 1);
+    fleet_close();
+    assert_int_equal(atomic_load(&told), 1);
+}
+
+TEST(each_of_several_counts_among_those_that_are_under_way)
+{
+    enum {
+        WHOLE = GUARD_INVALIDATIONS_MAX / GUARD_CHANGE_MAX,
+        REST = GUARD_INVALIDATIONS_MAX % GUARD_CHANGE_MAX
+    };
+    static const char *keys[GUARD_CHANGE_MAX];
+    atomic_uint told = 0;
+    for (size_t i = 0; i < GUARD_CHANGE_MAX; i++)
+        keys[i] = "k";
+    struct guard_change change = {.keys = keys,
+                                  .keys_count = GUARD_CHANGE_MAX,
+                                  .deadline_ms = RIG_LIMIT_MS,
+                                  .done = note_change,
+                                  .context = &told};
+    fleet_open(1);
+    stack_redis_pause(&rig_redis);
+    for (size_t i = 0; i < WHOLE; i++)
+        assert_int_equal(guard_invalidate(fleet.guards[0], &change), GUARD_OK);
+    change.keys_count = REST + 1;
+    assert_int_equal(guard_invalidate(fleet.guards[0], &change), GUARD_SHED);
+    change.keys_count = REST;
+    assert_int_equal(guard_invalidate(fleet.guards[0], &change), GUARD_OK);
+    stack_redis_resume(&rig_redis);
+    WAIT_UNTIL(atomic_load(&told) == WHOLE + 1);
+}
+
+TEST(a_change_of_several_that_is_not_confirmed_says_so, P186)
+{
+    struct guard_invalidated result;
+    fleet_init();
+    fleet.config.redis_url = "redis://127.0.0.1:1/0";
+    fleet.config.log = guard_log_none;
+    fleet_add();
+    struct guard_change change = SEVERAL;
+    change.deadline_ms = 100;
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], &change, &result), GUARD_UNKNOWN);
+    assert_int_equal(FLEET_SUM(invalidate_unknown), 4);
+    assert_false(result.value_dropped || result.load_voided);
+}
+
 /* ---- a tag expired ---- */
 
 /* One entry, k, with the tag t. */

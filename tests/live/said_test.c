@@ -471,6 +471,37 @@ TEST(what_is_wrong_with_many_or_an_invalidation_is_told, P98)
     assert_heard(&calls.ear, "guard_invalidate: change is NULL");
 }
 
+TEST(a_wrong_change_of_several_is_named, P97)
+{
+    static const char *const names[GUARD_CHANGE_MAX + 1] = {"k", "t\0g"};
+    static const size_t lengths[] = {1, 3};
+    static const struct {
+        struct guard_change change;
+        const char *said;
+    } rows[] = {
+        {{.key = "k", .keys = names, .keys_count = 1}, "change->key or change->tag is set beside"},
+        {{.tag = "t", .tags_count = 1}, "change->key or change->tag is set beside"},
+        {{.keys = names}, "change->keys_count and change->tags_count are 0"},
+        {{.keys = names, .keys_count = GUARD_CHANGE_MAX, .tags = names, .tags_count = 1},
+         "change->keys_count and change->tags_count together"},
+        {{.keys = names, .keys_count = SIZE_MAX, .tags = names, .tags_count = 2},
+         "change->keys_count and change->tags_count together"},
+        {{.keys_count = 1}, "change->keys is NULL, and"},
+        {{.tags_count = 1}, "change->tags is NULL, and"},
+        {{.keys = names, .keys_count = 2, .keys_bytes = lengths}, "keys[1]: the key has a NUL byte"},
+        {{.tags = names, .tags_count = 2, .tags_bytes = lengths}, "tags[1]: the tag has a NUL byte"},
+        {{.keys = names, .keys_count = 3}, "keys[2]: the key is NULL"},
+    };
+    char line[160];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        wrong_calls_begin();
+        assert_int_equal(guard_expire(calls.guard, &rows[i].change), GUARD_INVALID);
+        snprintf(line, sizeof line, "guard_expire: %s", rows[i].said);
+        assert_heard(&calls.ear, line);
+        fleet_close();
+    }
+}
+
 /* ---- after fork() ---- */
 
 /* In the child: a test that fails there must not run on as a second test program. */

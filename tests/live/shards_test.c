@@ -166,6 +166,28 @@ TEST(many_keys_of_all_masters_are_one_request, P143)
     assert_in_range(trips, MASTERS, MASTERS + 4); /* canaries go their own way meanwhile */
 }
 
+TEST(many_keys_of_all_masters_are_changed_in_one_round_trip_to_each, P186)
+{
+    static char names[KEYS][KEY_BYTES];
+    const char *keys[KEYS];
+    struct guard_invalidated result;
+    fleet_open(1);
+    for (unsigned i = 0; i < KEYS; i++) {
+        snprintf(names[i], KEY_BYTES, "c%u", i);
+        keys[i] = names[i];
+        expect_key(0, names[i], 1, GUARD_FROM_LOAD);
+    }
+    const struct guard_change change = {.keys = keys, .keys_count = KEYS};
+    uint64_t trips = stats_of(fleet.guards[0]).redis_round_trips;
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], &change, &result), GUARD_OK);
+    trips = stats_of(fleet.guards[0]).redis_round_trips - trips;
+    assert_true(result.value_dropped);
+    assert_in_range(trips, MASTERS, MASTERS + 4);
+    atomic_store(&fleet.source.version, 2);
+    for (unsigned i = 0; i < KEYS; i++)
+        expect_key(0, keys[i], 2, GUARD_FROM_LOAD);
+}
+
 /* ---- tags, which have one master ---- */
 
 static void open_tagged(void)
@@ -264,6 +286,12 @@ TEST(a_master_that_is_away_costs_its_own_keys_and_those_with_tags_if_it_has_the_
         expect_key(1, there, 1, GUARD_FROM_LOAD);
     }
     assert_int_equal(invalidate(here, 200).status, GUARD_UNKNOWN);
+    const char *const both[] = {there, here};
+    struct guard_invalidated result;
+    guard_invalidate_wait(fleet.guards[0],
+                          &(struct guard_change){.keys = both, .keys_count = 2, .deadline_ms = 200}, &result);
+    assert_int_equal(result.status, GUARD_UNKNOWN);
+    assert_true(result.value_dropped);
     assert_true(stack_redis_restart(&cluster.node[away]));
     WAIT_UNTIL(is_up(fleet.guards[0]) && is_up(fleet.guards[1]));
 }
@@ -328,9 +356,9 @@ static bool have_both_said_it_again(void)
 }
 
 /* In mode shadow, too, which invalidates for those that answer from the cache. */
-TEST(what_a_master_has_confirmed_is_said_again_to_the_replica_that_takes_over)
+TEST(what_a_master_has_confirmed_is_said_again_to_the_replica_that_takes_over, P186)
 {
-    char key[KEY_BYTES], there[KEY_BYTES];
+    char key[KEY_BYTES], second[KEY_BYTES], there[KEY_BYTES];
     unsigned number = 300;
     struct guard_invalidated result;
     fleet_open(1);
@@ -340,13 +368,15 @@ TEST(what_a_master_has_confirmed_is_said_again_to_the_replica_that_takes_over)
         find_key(1, true, &number, key);
     while (owner_of_shadow(key) == 1);
     find_key(1, false, &number, there);
+    find_key(1, true, &number, second);
     WAIT_UNTIL(is_up(fleet.guards[0]) && is_up(fleet.guards[1]));
-    for (size_t i = 0; i < 2; i++)
-        assert_int_equal(guard_invalidate_wait(fleet.guards[i], KEY_CHANGE(key, 0), &result), GUARD_OK);
-    assert_int_equal(invalidate(there, 0).status, GUARD_OK);
+    const char *const keys[] = {key, second, there};
+    const struct guard_change change = {.keys = keys, .keys_count = 3};
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], &change, &result), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[1], KEY_CHANGE(key, 0), &result), GUARD_OK);
     assert_true(stack_cluster_failover(&cluster, stack_cluster_replica(&cluster, 1), NULL));
     WAIT_UNTIL(have_both_said_it_again());
-    assert_int_equal(stats_of(fleet.guards[0]).replayed, 1);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).replayed == 2);
     WAIT_UNTIL(get_source(key, 1) == GUARD_FROM_CACHE);
 }
 

@@ -302,6 +302,13 @@ TEST(a_load_and_an_invalidation_are_told_once_and_no_hit_is, P161)
     assert_int_equal(events_of(GUARD_EVENT_INVALIDATED, "t", &event), 1);
     assert_int_equal(event.count, 1);
     assert_int_equal(event.status, GUARD_OK);
+    const char *const keys[] = {"one", "two"};
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0],
+                                           &(struct guard_change){.keys = keys, .keys_count = 2},
+                                           &invalidated),
+                     GUARD_OK);
+    assert_int_equal(events_of(GUARD_EVENT_INVALIDATED, "one", &event), 1);
+    assert_int_equal(events_of(GUARD_EVENT_INVALIDATED, "two", &event), 1);
 }
 
 /* In mode shadow a load is told once, though two cores know of it. */
