@@ -283,6 +283,7 @@ enum event_kind {
 struct stored_value {
     bool there, damaged, absent;
     bool mark;   /* of a pass: version is that of the row that was passed */
+    bool meta;   /* it has some */
     bool shared; /* stored nowhere: it goes with the message of a release */
     struct entry_life life;
     uint32_t key, version;
@@ -615,6 +616,9 @@ struct params {
     uint32_t processes, keys, shards;
     enum guard_mode mode;
     struct guard_policy policy;
+    bool
+        mixed; /* some processes know no meta, and have this policy; the others need it, and have this one: */
+    struct guard_policy newer_policy;
     uint32_t workers, queue, max_waiters, redis_limit_ms;
     uint32_t load_threads;       /* 0: as many as workers */
     uint32_t permits, permit_ms; /* 0: none */
@@ -728,7 +732,7 @@ struct core_key process_key(uint32_t key);
 /* What a row of this version looks like: "k<key> v<version>", and padding if it is too big. */
 enum { BODY_SIZE = 96, BODY_MOST = 64 };
 struct value *body_value(uint32_t key, uint32_t version, bool too_big, const char *validator,
-                         const char *tags);
+                         const char *tags, bool meta);
 /* What a reply or a message brings of an entry, NULL of an absent one. */
 struct value *body_of_entry(const struct sim *sim, const struct stored_value *entry, const char *validator);
 bool body_read(const char *body, uint32_t *key, uint32_t *version);

@@ -263,7 +263,7 @@ void check_request(struct sim *sim, struct request *request)
     request->start_us = sim->course.now_us;
     request->changes = sim->row[request->key].changes;
     request->found = value->there && !value->mark && value->expires_ms > redis_now_ms(sim) + LASTS_MS &&
-                     tags_good_now(sim, request->key);
+                     tags_good_now(sim, request->key) && keep_is_of_use(sim, request->process, value);
 }
 
 /* Its process was busy with a load that it could not yet know to be voided, or that it began without Redis. */
@@ -674,7 +674,8 @@ static void check_needed(struct sim *sim, const struct load_model *load)
                                                    sim->hit[FAULT_OOM] + sim->hit[FAULT_REDIS_EMPTY] +
                                                    sim->hit[FAULT_TWO_UNFENCED] >
                                                0);
-    excused = excused || !tags_good_now(sim, load->key) || is_ahead_of_epochs(sim, load, value);
+    excused = excused || !tags_good_now(sim, load->key) || is_ahead_of_epochs(sim, load, value) ||
+              !keep_is_of_use(sim, load->process, value);
     bool is_fresh = value->there && value->expires_ms - redis_now_ms(sim) > (int64_t)value->stale_ms;
     if (is_fresh && !is_early(sim, load, value) && !excused && !change_revalidates(load))
         sim_fail(sim, "p%u loads k%u although v%u is there and fresh", load->process, load->key,

@@ -164,7 +164,8 @@ void defer_load_ends(const struct load_model *load, struct core_loaded *loaded)
 static void speak_again(struct sim *sim, struct process *process, const struct load_model *load)
 {
     enum { TIMES = 2 };
-    struct value *value = body_value(load->key, load->version, false, "", tags_of_key(sim, load->key));
+    struct value *value = body_value(load->key, load->version, false, "", tags_of_key(sim, load->key),
+                                     keep_knows_meta(sim, load->process));
     for (int i = 0; i < TIMES; i++) {
         core_loaded(process->core, process_now_us(process), load->id,
                     &(struct core_loaded){.outcome = LOAD_OK, .value = value});

@@ -13,9 +13,49 @@
 
 /* ---- what a world has ---- */
 
+/* No dice: the other worlds stay as they are. */
 void keep_choose(struct sim *sim)
 {
-    (void)sim;
+    enum { MIXED_IN = 5 };
+    sim->params.mixed = !outage_is_world(sim) && sim->course.seed % MIXED_IN == 0;
+}
+
+/* ---- a fleet of two releases ---- */
+
+bool keep_knows_meta(const struct sim *sim, uint32_t process)
+{
+    return sim->params.mixed && process % 2 == 0;
+}
+
+const struct guard_policy *keep_policy(struct sim *sim, uint32_t process)
+{
+    struct params *params = &sim->params;
+    if (!keep_knows_meta(sim, process))
+        return &params->policy;
+    params->newer_policy = params->policy;
+    params->newer_policy.needs_meta = true;
+    return &params->newer_policy;
+}
+
+bool keep_is_foreign(const struct sim *sim, uint32_t process, const struct stored_value *entry)
+{
+    return entry->meta && !keep_knows_meta(sim, process) && sim->mutant != MUTANT_META_BLIND;
+}
+
+bool keep_is_of_use(struct sim *sim, uint32_t process, const struct stored_value *entry)
+{
+    bool has_value = !entry->absent && !entry->mark;
+    return !hit_lacks_meta(keep_policy(sim, process), has_value, entry->meta) &&
+           !keep_is_foreign(sim, process, entry);
+}
+
+static void check_meta(struct sim *sim, const struct request *request)
+{
+    const struct guard_value *value = request->waiter.result.value;
+    bool knows = keep_knows_meta(sim, request->process);
+    if (value != NULL && (value->meta_bytes > 0) != knows)
+        sim_fail(sim, "#%u of k%u got a value %s meta", (uint32_t)(request - sim->request), request->key,
+                 knows ? "without" : "with");
 }
 
 /* ---- what a loader says ---- */
@@ -102,7 +142,7 @@ void keep_load_ends(struct sim *sim, struct load_model *load, struct core_loaded
     snprintf(validator, sizeof validator, "%c%u", mark_of(keep), (unsigned)(load - sim->load));
     value_unref(&loaded->value);
     loaded->value = body_value(load->key, load->version, sim->row[load->key].too_big[load->version],
-                               validator, tags_of_key(sim, load->key));
+                               validator, tags_of_key(sim, load->key), keep_knows_meta(sim, load->process));
 }
 
 /* ---- what the model asks ---- */
@@ -265,6 +305,7 @@ void keep_check_answer(struct sim *sim, const struct request *request)
     bool shared = sim->pushed != NULL && sim->pushed->shared && sim->pushed->key == request->key &&
                   result->source == GUARD_FROM_FLEET;
     sim->seen[SEEN_SHARED] += shared;
+    check_meta(sim, request);
     if (shared && (result->stored || result->left_ms != 0))
         sim_fail(sim, "#%u of k%u is told that what is shared is stored", (uint32_t)(request - sim->request),
                  request->key);

@@ -25,11 +25,14 @@
     X(SEEN_PARTED, "waiters that parted")                                                                    \
     X(SEEN_MARKS, "marks found by lookups")                                                                  \
     X(SEEN_STALE_OWN, "answers in a stale time of the entry's own")                                          \
-    X(SEEN_TOUCHED_OWN, "lives of their own that went on")
+    X(SEEN_TOUCHED_OWN, "lives of their own that went on")                                                   \
+    X(SEEN_LACKING, "entries without the meta that is needed")                                               \
+    X(SEEN_FOREIGN, "entries of a newer release")
 
 /* X(member of enum mutant, its name): bugs sown into the model's side of it */
 #define KEEP_MUTANTS(X)                                                                                      \
-    X(MUTANT_OWN_STALE_IGNORED, "a stale time of its own counts only where the policy has one")
+    X(MUTANT_OWN_STALE_IGNORED, "a stale time of its own counts only where the policy has one")              \
+    X(MUTANT_META_BLIND, "an older release takes what a newer one has stored for an entry")
 
 struct sim;
 struct command;
@@ -62,6 +65,14 @@ void keep_check_answer(struct sim *sim, const struct request *request);
 void keep_check_load(struct sim *sim, const struct load_model *load);
 
 /* ---- for the model ---- */
+
+/* Every other process of a mixed fleet: its loaders pass meta, and it needs it. Where none does, none is mixed. */
+bool keep_knows_meta(const struct sim *sim, uint32_t process);
+const struct guard_policy *keep_policy(struct sim *sim, uint32_t process);
+/* To this process it is no entry at all. */
+bool keep_is_foreign(const struct sim *sim, uint32_t process, const struct stored_value *entry);
+/* Nor does it lack what the process needs. */
+bool keep_is_of_use(struct sim *sim, uint32_t process, const struct stored_value *entry);
 
 enum hit_age keep_hit_age(const struct stored_value *entry, bool is_stale);
 /* The longest that an entry is fresh where the policy says so. */

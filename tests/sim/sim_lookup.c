@@ -216,7 +216,8 @@ static struct value *value_of(const struct sim *sim, const struct stored_value *
 static void refresh_behind(struct sim *sim, struct process *process, uint32_t key, const char *filler)
 {
     struct core_key core_key = process_key(key);
-    core_refresh(process->core, process_now_us(process), &core_key, &sim->params.policy, filler, false);
+    core_refresh(process->core, process_now_us(process), &core_key, keep_policy(sim, process->index), filler,
+                 false);
 }
 
 /* As answer_entry() there. False: no hit. */
@@ -276,7 +277,9 @@ void lookup_reply(struct sim *sim, struct process *process, uint32_t index)
         lookup->tags_at_former && !lookup->epochs.answered && is_left_then(sim, tags_shard);
     process->link[shard].loop_at_former = process->link[shard].loop_at_former && !former_spoke;
     process->link[tags_shard].loop_at_former = process->link[tags_shard].loop_at_former && !tags_unanswered;
-    bool sound = !lookup->refused && entry->there && !entry->damaged && entry->key == request->key;
+    bool of_use = keep_is_of_use(sim, process->index, entry);
+    bool sound = !lookup->refused && entry->there && !entry->damaged && entry->key == request->key && of_use;
+    sim->seen[entry->meta ? SEEN_FOREIGN : SEEN_LACKING] += entry->there && !of_use;
     enum tags_verdict verdict =
         sound && entry->tagged ? tags_verdict_of(sim, entry, &lookup->epochs) : TAGS_GOOD;
     bool outdated = verdict == TAGS_OUTDATED;

@@ -349,7 +349,8 @@ static void read_value(const struct sim *sim, const struct command *command,
     out->refresher = (enum core_refresher)answer->refresher;
     out->lease_tag = tag_of(answer);
     out->head = value->filler;
-    out->damaged = value->damaged || value->key != command->key; /* the full key stands in the envelope */
+    out->damaged = value->damaged || value->key != command->key || /* the full key stands in the envelope */
+                   keep_is_foreign(sim, command->process, value);
     if (out->damaged)
         return;
     out->absent = value->absent;
@@ -432,7 +433,7 @@ static bool ask_for_epochs(struct sim *sim, struct process *process, struct comm
 {
     const struct redis_answer *found = &command->answer;
     bool is_entry = !found->error && (found->what == 'H' || found->what == 'S') && !found->value.damaged &&
-                    found->value.key == command->key;
+                    found->value.key == command->key && !keep_is_foreign(sim, process->index, &found->value);
     struct event event = {
         .process = process->index, .life = process->life, .subject = (uint32_t)(command - sim->command)};
     if (!is_entry || !found->value.tagged || sim->mutant == MUTANT_REPLY_SHIFTED)
@@ -792,7 +793,8 @@ static void push(struct sim *sim, struct process *process, const struct command 
 static bool take_push(struct sim *sim, struct process *process, const struct event *event)
 {
     const struct command *fill = event->subject != 0 ? &sim->command[event->subject - 1] : NULL;
-    if (fill == NULL || fill->answer.value.damaged || fill->answer.value.key != event->key)
+    if (fill == NULL || fill->answer.value.damaged || fill->answer.value.key != event->key ||
+        keep_is_foreign(sim, process->index, &fill->answer.value))
         return false;
     if (!fill->answer.value.tagged || sim->mutant == MUTANT_PUSH_UNCHECKED) {
         push(sim, process, fill);

@@ -35,18 +35,26 @@ static void write_body(char body[BODY_SIZE], uint32_t key, uint32_t version, boo
 }
 
 struct value *body_value(uint32_t key, uint32_t version, bool too_big, const char *validator,
-                         const char *tags)
+                         const char *tags, bool meta)
 {
     char body[BODY_SIZE];
     write_body(body, key, version, too_big);
-    return value_new(body, strlen(body), validator, strlen(validator), tags, strlen(tags));
+    return value_from(&(struct value_parts){.body = body,
+                                            .body_bytes = strlen(body),
+                                            .validator = validator,
+                                            .validator_bytes = strlen(validator),
+                                            .tags = tags,
+                                            .tags_bytes = strlen(tags),
+                                            .meta = "m",
+                                            .meta_bytes = meta});
 }
 
 struct value *body_of_entry(const struct sim *sim, const struct stored_value *entry, const char *validator)
 {
     const char *tags = entry->tagged ? tags_of_key(sim, entry->key) : "";
-    return entry->absent || entry->mark ? NULL
-                                        : body_value(entry->key, entry->version, false, validator, tags);
+    return entry->absent || entry->mark
+               ? NULL
+               : body_value(entry->key, entry->version, false, validator, tags, entry->meta);
 }
 
 bool body_read(const char *body, uint32_t *key, uint32_t *version)
@@ -586,7 +594,7 @@ void process_load_end(struct sim *sim, uint32_t index)
     } else if (succeeds) {
         loaded.outcome = LOAD_OK;
         loaded.value = body_value(load->key, load->version, row->too_big[load->version],
-                                  name_of_load(sim, index, name), tags);
+                                  name_of_load(sim, index, name), tags, keep_knows_meta(sim, load->process));
     }
     sim_trace(sim, "p%u  loaded k%u v%u %s", process->index, load->key, load->version,
               succeeds ? "ok" : "failed");
@@ -656,8 +664,8 @@ void process_get_nested(struct sim *sim, struct process *process, uint32_t key, 
     request->waiter.start_us = process_now_us(process);
     request->waiter.parent_load = load->id;
     enum guard_status status =
-        core_get(process->core, process_now_us(process), &core_key, &sim->params.policy, &request->waiter,
-                 request->deadline_us + process->clock_offset_us);
+        core_get(process->core, process_now_us(process), &core_key, keep_policy(sim, process->index),
+                 &request->waiter, request->deadline_us + process->clock_offset_us);
     enters(sim, process, request, status);
     load->blocked = request->open;
     sim->seen[SEEN_NESTED]++;
@@ -673,8 +681,8 @@ void process_enter(struct sim *sim, struct process *process, uint32_t index)
         request->waiter.of_many = chance_below(&sim->course.chance, 100) < sim->params.together_percent;
     request->outage.commands_before = sim->commands + 1;
     enum guard_status status =
-        core_get(process->core, process_now_us(process), &core_key, &sim->params.policy, &request->waiter,
-                 request->deadline_us + process->clock_offset_us);
+        core_get(process->core, process_now_us(process), &core_key, keep_policy(sim, process->index),
+                 &request->waiter, request->deadline_us + process->clock_offset_us);
     enters(sim, process, request, status);
     sim_trace(sim, "p%u  get #%u k%u floor v%u%s", process->index, index, request->key, request->floor,
               request->open ? "" : " refused");

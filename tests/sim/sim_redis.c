@@ -299,6 +299,7 @@ static struct stored_value entry_of(const struct run *run, const struct command 
         .there = true,
         .absent = action->absent,
         .mark = action->mark,
+        .meta = action->value != NULL && !action->mark && action->value->public.meta_bytes > 0,
         .life = action->life,
         .key = run->key,
         .px_ms = (uint64_t)action->fresh_ms + action->stale_ms,
@@ -334,6 +335,7 @@ static void store_again(struct run *run, const struct command *command)
     store(run, command);
     struct stored_value *value = &run->slot->value;
     value->absent = old.absent;
+    value->meta = old.meta;
     value->damaged = old.damaged;
     value->key = old.key;
     value->version = old.version;
