@@ -320,44 +320,39 @@ static void free_invalidations(struct invalidation *list)
         free(at);
 }
 
-/* All of its targets, each with a reference to `of`. NULL: no memory. */
-static struct invalidation *new_invalidations(const struct guard_change *change, bool expires,
-                                              struct change *of)
+/* All of its targets. NULL: no memory. */
+static struct invalidation *new_invalidations(const struct guard_change *change,
+                                              const struct telling *telling)
 {
     struct invalidation *list = NULL;
     const uint32_t within_ms = change->deadline_ms != 0 ? change->deadline_ms : INVALIDATE_DEADLINE_MS;
     const uint64_t deadline_us = clock_now_us() + (uint64_t)within_ms * 1000;
     const size_t count = has_many(change) ? change->keys_count + change->tags_count : 1;
-    for (of->left = 0; of->left < count; of->left++) {
-        const struct target target = target_of(change, of->left);
-        struct invalidation *invalidation = new_invalidation(&target, expires, deadline_us);
+    for (size_t i = 0; i < count; i++) {
+        const struct target target = target_of(change, i);
+        struct invalidation *invalidation = new_invalidation(&target, telling->expires, deadline_us);
         if (invalidation == NULL) {
             free_invalidations(list);
             return NULL;
         }
-        invalidation->change = of;
         DL_APPEND(list, invalidation);
+        invalidation->change = &list->own;
     }
+    list->own =
+        (struct change){.first = list, .done = telling->done, .context = telling->context, .left = count};
     return list;
 }
 
-static enum guard_status change_entries(struct guard *guard, const struct guard_change *given,
+static enum guard_status change_entries(struct guard *guard, const struct guard_change *change,
                                         const struct telling *telling)
 {
-    enum guard_status status = check_change(guard, given, telling->function);
+    enum guard_status status = check_change(guard, change, telling->function);
     if (status != GUARD_OK)
         return status;
-    struct change *change = calloc(1, sizeof *change);
-    if (change == NULL)
-        return GUARD_NO_MEMORY;
-    change->done = telling->done;
-    change->context = telling->context;
-    struct invalidation *list = new_invalidations(given, telling->expires, change);
+    struct invalidation *list = new_invalidations(change, telling);
     status = list != NULL ? mailbox_post_invalidations(guard, list) : GUARD_NO_MEMORY;
-    if (status != GUARD_OK) {
+    if (status != GUARD_OK)
         free_invalidations(list);
-        free(change);
-    }
     return status;
 }
 

@@ -150,6 +150,7 @@ struct loop {
 
 /* One call, of one or several keys and tags. Once it is posted the guard's thread's. */
 struct change {
+    struct invalidation *first;  /* which it is part of, and which is freed last */
     guard_invalidate_done *done; /* NULL: nobody is told */
     void *context;
     size_t left;                     /* of them, to be confirmed */
@@ -160,8 +161,9 @@ struct change {
 struct invalidation {
     struct core_invalidation core; /* first */
     struct invalidation *prev, *next;
-    struct change *change; /* freed with the last one */
-    char text[];           /* plain key, NUL, encoded key, NUL */
+    struct change *change; /* the first one's own */
+    struct change own;
+    char text[]; /* plain key, NUL, encoded key, NUL */
 };
 
 /* A hit that calls for a background refresh. */

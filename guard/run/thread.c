@@ -226,19 +226,22 @@ static void end_part(struct change *change, const struct guard_invalidated *part
         return;
     if (change->done != NULL)
         change->done(change->context, whole);
-    free(change);
+    free(change->first);
 }
 
 static void end_invalidation(struct guard *guard, struct invalidation *invalidation,
                              const struct guard_invalidated *result)
 {
     const struct core_invalidation *core = &invalidation->core;
+    struct change *change = invalidation->change;
     near_invalidation_ends(guard->near, core->of_tag, core->key.encoded, core->key.encoded_bytes);
     pthread_mutex_lock(&guard->mutex);
     guard->invalidation_count--;
     pthread_mutex_unlock(&guard->mutex);
-    end_part(invalidation->change, result);
-    free(invalidation);
+    const struct guard_invalidated part = *result; /* it may lie in what is freed */
+    if (invalidation != change->first)
+        free(invalidation);
+    end_part(change, &part);
 }
 
 static void tell_invalidated(struct guard *guard)
