@@ -64,6 +64,8 @@ static void load_kept(struct guard_load *load, void *context)
     if (strncmp(guard_load_key(load), "tagged", 6) == 0) {
         enum guard_status status = guard_load_tag(load, "tag");
         assert_true(status == GUARD_OK || status == GUARD_NO_MEMORY);
+        status = guard_load_meta(load, "meta", 4);
+        assert_true(status == GUARD_OK || status == GUARD_NO_MEMORY);
     }
     source_load(load, context);
 }
@@ -221,8 +223,10 @@ static void invalidate(struct life *life)
     char key[KEY_SIZE];
     struct guard_invalidated result;
     name_key(life, "row", key);
+    const char *const keys[] = {"one", key, "two"};
     enum guard_status status = guard_invalidate(
-        life->guard, &(const struct guard_change){.key = key, .done = invalidated_one, .context = life});
+        life->guard, &(const struct guard_change){
+                         .keys = keys, .keys_count = 3, .done = invalidated_one, .context = life});
     atomic_fetch_add(&life->accepted, status == GUARD_OK);
     assert_true(status == GUARD_OK || status == GUARD_NO_MEMORY);
     status = guard_invalidate_wait(life->guard, KEY_CHANGE(key, 0), &result);
