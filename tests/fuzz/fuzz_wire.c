@@ -313,6 +313,7 @@ static struct envelope envelope_from(struct fuzz_input *input)
         .key_bytes = KEY_LENGTH,
         .validator = "",
         .body = "",
+        .meta = "",
     };
     uint8_t kind = fuzz_byte(input);
     envelope.absent = (kind & 1) != 0;
