@@ -268,6 +268,8 @@ static void compare_value(uint32_t key, const struct stored_value *value, const 
         differ("k%u: envelope fault %d", key, (int)fault);
     if (value->damaged || fault != ENVELOPE_OK)
         return;
+    if ((envelope.meta_bytes > 0) != value->meta)
+        differ("k%u: %zu bytes of meta, model %d", key, envelope.meta_bytes, value->meta);
     if (envelope.mark != value->mark || !is_same_life(&envelope.life, &value->life))
         differ("k%u: mark %d, own fresh %u, own stale %d, model %d %u %d", key, envelope.mark,
                envelope.life.fresh_ms, envelope.life.own_stale, value->mark, value->life.fresh_ms,
@@ -690,11 +692,13 @@ static void step_renew(void)
     run_both(&command);
 }
 
-static struct value *next_row(const struct command *command)
+/* Every other version has meta. */
+static struct value *row_of(const struct command *command, uint32_t version)
 {
     char body[64];
-    int bytes = snprintf(body, sizeof body, "k%u v%u", command->key, ++world.version);
-    struct value *value = value_new(body, (size_t)bytes, "", 0, NULL, 0);
+    int bytes = snprintf(body, sizeof body, "k%u v%u", command->key, version);
+    struct value *value = value_from(&(struct value_parts){
+        .body = body, .body_bytes = (size_t)bytes, .meta = "status=200", .meta_bytes = version % 2 * 10});
     assert_non_null(value);
     return value;
 }
@@ -717,7 +721,7 @@ static void step_fill(void)
     choose_token(&command);
     command.action.fresh_ms = odd_ms(3);
     if (below(4) != 0) {
-        command.action.value = value = next_row(&command);
+        command.action.value = value = row_of(&command, ++world.version);
         command.action.stale_ms = JUMP_MS * below(10);
     }
     command.action.mark = value == NULL && below(3) == 0;
@@ -732,14 +736,11 @@ static void step_touch(void)
 {
     struct command command = command_for(CORE_TOUCH);
     const struct stored_value *stored = &sim.redis.slot[command.key].value;
-    char body[64];
     uint32_t version = stored->there && !stored->absent ? stored->version : ++world.version;
     if (stored->there && (stored->absent || stored->mark || stored->key != command.key))
         return;
     choose_token(&command);
-    int bytes = snprintf(body, sizeof body, "k%u v%u", command.key, version);
-    struct value *value = value_new(body, (size_t)bytes, "", 0, NULL, 0);
-    assert_non_null(value);
+    struct value *value = row_of(&command, version);
     memcpy(command.wanted, stored->there && below(4) != 0 ? stored->filler : any_token(command.key),
            TOKEN_UUID_BYTES);
     command.action.wanted = command.wanted;
@@ -780,7 +781,7 @@ static void step_abandon(void)
 static void step_share(void)
 {
     struct command command = command_for(CORE_RELEASE);
-    struct value *value = below(4) != 0 ? next_row(&command) : NULL;
+    struct value *value = below(4) != 0 ? row_of(&command, ++world.version) : NULL;
     choose_token(&command);
     command.action.shares = true;
     command.action.absent = value == NULL;
