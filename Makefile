@@ -522,6 +522,7 @@ lab: all $(CHAOS_SHIM)
 	@CHAOS_SHIM=$(CHAOS_SHIM) $(LAB) $(T) $(if $(JSON),--json $(JSON))
 
 SOURCES = $(wildcard guard/*.c guard/*/*.c guard/*/*/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c)
+CPP = $(wildcard guard/*.hpp guard/example/*.cpp tests/install/*.cpp)
 HEADERS = $(wildcard guard/*.h guard/*/*.h guard/*/*/*.h app/*.h app/*/*.h load/*/*.h tests/*/*.h)
 
 # What is promised, and by which tests it is held.
@@ -532,7 +533,7 @@ lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(PAGES)
 	@sh load/deps.sh lint
 	@sh load/deps.sh hosts
 	@sh load/lint.sh
-	$(or $(FORMATTER:%=% --dry-run -Werror $(SOURCES) $(HEADERS)),@echo "  the format: SKIPPED$(comma) $(NO_FORMATTER)")
+	$(or $(FORMATTER:%=% --dry-run -Werror $(SOURCES) $(HEADERS) $(CPP)),@echo "  the format: SKIPPED$(comma) $(NO_FORMATTER)")
 	cppcheck --quiet -j $(LINT_JOBS) --std=c11 --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \
 	    $(CPPCHECK_OFF:%=--suppress=%) --include=/usr/include/utlist.h -D_GNU_SOURCE \
 	    -DJSON_INTEGER_FORMAT='"lld"' '-D_Noreturn=__attribute__((noreturn))' $(filter -DGUARD_%,$(GUARD_CFLAGS)) \
@@ -568,7 +569,7 @@ CPPCHECK_OFF := missingIncludeSystem funcArgOrderDifferent ctuuninitvar uninitva
 
 format:
 	@sh load/deps.sh lint
-	$(or $(FORMATTER:%=% -i $(SOURCES) $(HEADERS)),@echo "make format: $(NO_FORMATTER)" >&2; exit 1)
+	$(or $(FORMATTER:%=% -i $(SOURCES) $(HEADERS) $(CPP)),@echo "make format: $(NO_FORMATTER)" >&2; exit 1)
 
 # The format is that of this version: others lay the same lines out in other ways.
 FORMAT_VERSION := 14

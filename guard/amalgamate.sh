@@ -15,7 +15,7 @@ here=$(dirname "$0")
 mkdir -p "$out"
 trap 'rm -f "$out/guard_scripts.h" "$out/guard_lock_scripts.h"' EXIT
 sh "$here/wire/scripts/embed.sh" "$out/guard_scripts.h" "$here"/wire/scripts/*.lua
-cp "$here/guard.h" "$here/advanced.h" "$here/host.h" "$out"
+cp "$here/guard.h" "$here/advanced.h" "$here/guard.hpp" "$here/host.h" "$out"
 set -- "$here"/base/*.c "$here"/core/*.c "$here"/redis/*.c "$here"/wire/*.c "$here"/run/*.c "$here/api.c"
 if [ -d "$here/locks" ]; then
     sh "$here/wire/scripts/embed.sh" "$out/guard_lock_scripts.h" "$here"/locks/scripts/*.lua

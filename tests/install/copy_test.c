@@ -39,7 +39,7 @@ static bool copy_and_build(void)
     const char *argv[] = {"sh", "-c", command, NULL};
     if (!proc_folder("copy", NULL, folder) || !stack_redis_start(&redis, NULL))
         return false;
-    snprintf(command, sizeof command, "cp -r guard '%s/'", folder);
+    snprintf(command, sizeof command, "cp -r guard tests/install/hpp.cpp '%s/'", folder);
     if (!proc_run(&(struct proc_options){.argv = argv}, WAIT_MS))
         return false;
     return shell("make -C guard/example clean; make -j2 -C guard/example GUARD_LOCKS_WITH= GUARD_TLS=");
@@ -65,6 +65,32 @@ static bool has(const char *program)
     char command[64];
     snprintf(command, sizeof command, "command -v %s >/dev/null", program);
     return shell(command);
+}
+
+/* Each C++ that a compiler of these has, with exceptions and without: all uses of guard.hpp, over Redis. */
+static void hpp_works(const char *compiler)
+{
+    char command[768];
+    snprintf(
+        command, sizeof command,
+        "for std in c++17 'c++17 -fno-exceptions' c++20 'c++20 -fno-exceptions'; do %s -std=$std -O1 -Wall "
+        "-Wextra -Wpedantic -Wconversion -Wshadow -Werror -pthread -Iguard hpp.cpp -o hpp "
+        "guard/example/build/libstampede-guard.a @guard/example/build/libs; "
+        "redis-cli -u $REDIS flushall; timeout 60 ./hpp $REDIS; done",
+        compiler);
+    assert_true(shell(command));
+}
+
+TEST(guard_hpp_works_in_cpp17_and_cpp20_with_exceptions_and_without)
+{
+    hpp_works("g++");
+}
+
+TEST(guard_hpp_works_with_clang)
+{
+    if (!has("clang++"))
+        test_skip("clang is not there");
+    hpp_works("clang++");
 }
 
 /* Those of C, which alone.o has, and those of each C++. */
@@ -148,7 +174,7 @@ TEST(one_file_does_the_work_of_the_folder, P100)
 {
     assert_true(shell(
         "sh guard/amalgamate.sh one; cd one; "
-        "test \"$(ls | tr '\\n' ' ')\" = 'adapters advanced.h guard.c guard.h host.h locks.h '; "
+        "test \"$(ls | tr '\\n' ' ')\" = 'adapters advanced.h guard.c guard.h guard.hpp host.h locks.h '; "
         "sed -n '/^```c$/,/^```$/{/^```/d;p}' ../guard/README.md >main.c; "
         "cc -std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -fvisibility=hidden -c guard.c; "
         "objcopy --localize-hidden guard.o; "

@@ -64,6 +64,7 @@ TEST(each_place_can_be_chosen)
     assert_true(
         shell("make install DESTDIR=$T/chosen PREFIX=/usr BINDIR=/b LIBDIR=/usr/lib/here INCLUDEDIR=/i "
               "SYSCONFDIR=/e UNITDIR=/u MANDIR=/m; cd $T/chosen; ls b/catalogd i/stampede-guard/guard.h "
+              "i/stampede-guard/guard.hpp "
               "e/catalogd/catalogd.env u/catalogd.socket m/man8/catalogd.8 usr/lib/here/libstampede-guard.a; "
               "unset LD_LIBRARY_PATH; b/fleetlock --help >help; b/catalogd --help >help; "
               "grep -q '^ExecStart=/b/catalogd' u/catalogd.service; "
