@@ -367,10 +367,12 @@ TEST(every_recipe_of_the_cookbook_prints_what_it_shows, P147)
         shell("mkdir -p recipes; cd recipes; "
               "awk -v to=. -f ../guard/guide/recipes.awk ../guard/guide/cookbook.md >list; "
               "test $(wc -l <list) -ge 12; "
-              "while read -r name needs; do "
-              "cc -std=gnu11 -Wall -Wextra -Werror -I../guard -isystem /usr/include/postgresql "
-              "-o $name $name.c ../guard/example/build/libstampede-guard.a @../guard/example/build/libs "
-              "-lmicrohttpd -lpq -luv; done <list"));
+              "while read -r name needs; do compile='cc -std=gnu11'; "
+              "[ ! -f $name.cpp ] || compile='g++ -std=c++20'; "
+              "$compile -Wall -Wextra -Werror -I../guard -isystem /usr/include/postgresql "
+              "$(pkgconf --cflags glib-2.0) "
+              "-o $name $name.c* ../guard/example/build/libstampede-guard.a @../guard/example/build/libs "
+              "-lmicrohttpd -lpq -luv $(pkgconf --libs glib-2.0); done <list"));
     snprintf(
         command, sizeof command,
         "cd recipes; while read -r name needs; do "
