@@ -8,9 +8,11 @@
  *     stampede::pending asked = guard.get(loop, {users, "user:7"}, [](stampede::answer answer) { ... });
  *     stampede::answer awaited = co_await guard.get(loop, {users, "user:7"});        resumes on the loop
  *
- *  1. Settings, policies, requests and changes are the structs of guard.h, filled in: fields keep name and meaning.
- *     A span goes in by ms(), as in policy.fresh_ms = ms(10min), which rounds up, and comes out as milliseconds.
- *  2. Nothing here throws, but for want of memory: a false handle, a null kind, a status say what failed, and why.
+ *  1. Settings, policies and requests are the structs of guard.h, filled in: fields keep name and meaning. A span
+ *     goes in by ms(), as in policy.fresh_ms = ms(10min), which rounds up, and comes out as milliseconds. What has no
+ *     name here is called with c().
+ *  2. Nothing here throws, but for want of memory: a false handle, a null kind, a status say what failed, and why. As
+ *     of a null pointer, nothing else is asked of a false handle, or of one that was moved from.
  *  3. What a loader throws fails its load as INTERNAL; the log names the key. After its verdict that stands, and the
  *     log says that there was a second. So catch what you know: it is a load.fail(GUARD_FAILURE_UNAVAILABLE).
  *  4. An exception out of any other callback is std::terminate(), and of a plain function in a C field undefined.
@@ -47,11 +49,16 @@ namespace stampede
 
 using milliseconds = std::chrono::milliseconds;
 
-/* For a field of guard.h. No span is GUARD_POLICY_MS, which is no span. */
+/* For a field of guard.h. No span is GUARD_POLICY_MS, which is no span. As double, in which hours::max() has room. */
 template <class Rep, class Period> constexpr uint32_t ms(std::chrono::duration<Rep, Period> span)
 {
-    const auto whole = std::chrono::ceil<milliseconds>(span).count();
-    return whole <= 0 ? 0 : whole >= UINT32_MAX ? UINT32_MAX - 1 : static_cast<uint32_t>(whole);
+    const double exact = std::chrono::duration<double, std::milli>(span).count();
+    if (!(exact > 0))
+        return 0;
+    if (exact > UINT32_MAX - 1)
+        return UINT32_MAX - 1;
+    const auto whole = static_cast<uint32_t>(exact);
+    return whole < exact ? whole + 1 : whole;
 }
 
 /* An empty view may be null, and 0 bytes mean a string that ends with 0. */
@@ -80,6 +87,7 @@ struct policy : guard_policy {
     policy() : guard_policy(default_policy()) {}
 };
 
+/* Of one key. */
 struct request : guard_request {
     request(guard_kind *of, std::string_view name) : guard_request()
     {
@@ -87,26 +95,53 @@ struct request : guard_request {
         key = start_of(name);
         key_bytes = name.size();
     }
+
+  private: /* what a get sets itself, or has one answer for */
+    using guard_request::answered, guard_request::context, guard_request::loop;
+    using guard_request::count, guard_request::keys, guard_request::keys_bytes;
 };
 
-struct change : guard_change {
-    static change of_key(std::string_view name)
+/* Several keys or tags, as guard.h takes them. */
+struct names {
+    std::vector<const char *> starts;
+    std::vector<size_t> bytes;
+    void add(std::string_view name)
     {
-        change one;
-        one.key = start_of(name);
-        one.key_bytes = name.size();
-        return one;
+        starts.push_back(start_of(name));
+        bytes.push_back(name.size());
     }
-    static change of_tag(std::string_view name)
+};
+
+/* change().key("user:7").key("user:8").tag("all") is one round trip. Views are lent until then. */
+class change
+{
+    friend class guard;
+    names keys, tags;
+    guard_change all() const
     {
-        change all;
-        all.tag = start_of(name);
-        all.tag_bytes = name.size();
+        guard_change all{};
+        all.deadline_ms = deadline_ms;
+        all.keys = keys.starts.data();
+        all.keys_count = keys.starts.size();
+        all.keys_bytes = keys.bytes.data();
+        all.tags = tags.starts.data();
+        all.tags_count = tags.starts.size();
+        all.tags_bytes = tags.bytes.data();
         return all;
     }
 
-  private:
-    change() : guard_change() {}
+  public:
+    uint32_t deadline_ms = 0;
+    change &key(std::string_view name)
+    {
+        keys.add(name);
+        return *this;
+    }
+    change &tag(std::string_view name)
+    {
+        tags.add(name);
+        return *this;
+    }
 };
 
 /* One reference. */
@@ -125,6 +160,10 @@ class value
     std::string_view body() const
     {
         return held ? std::string_view(held->body, held->body_bytes) : std::string_view();
+    }
+    std::string_view meta() const
+    {
+        return held ? std::string_view(held->meta, held->meta_bytes) : std::string_view();
     }
     std::string_view validator() const { return held ? held->validator : ""; }
 #if __cplusplus >= 202002L
@@ -149,6 +188,7 @@ class answer
     const guard_result *operator->() const { return &told; }
     guard_status status() const { return told.status; }
     std::string_view body() const { return found.body(); }
+    std::string_view meta() const { return found.meta(); }
     value take()
     {
         told.value = nullptr;
@@ -159,7 +199,7 @@ class answer
     milliseconds retry() const { return milliseconds(told.retry_ms); }
 };
 
-/* A load and its verdict: the first of these four calls. */
+/* A load and its verdict: the first of done(), absent(), unchanged() and fail(). */
 class verdict
 {
   protected:
@@ -173,6 +213,10 @@ class verdict
     }
 
   public:
+    guard_status meta(std::string_view beside)
+    {
+        return guard_load_meta(running, start_of(beside), beside.size());
+    }
     guard_status done(std::string_view body, const char *validator = nullptr)
     {
         return settle(guard_load_done(running, start_of(body), body.size(), validator));
@@ -195,7 +239,7 @@ class deferred : public verdict
     {
         over = std::exchange(other.over, true);
     }
-    deferred &operator=(deferred &&other) noexcept
+    deferred &operator=(deferred other) noexcept
     {
         std::swap(running, other.running);
         std::swap(over, other.over);
@@ -288,7 +332,7 @@ class asking
             std::terminate();
     }
     /* Not OK: `now` is all the answer there will be. */
-    guard_status start(::guard *of, guard_loop *on, request wanted, answer &now)
+    guard_status start(::guard *of, guard_loop *on, guard_request wanted, answer &now)
     {
         guard_result result{};
         asked = of;
@@ -376,6 +420,13 @@ class guard
             loaders->emplace_back(kept.release(), [](void *old) { delete static_cast<Kept *>(old); });
         return kind;
     }
+    template <class How> guard_invalidated changed(How how, const change &what) const
+    {
+        const guard_change all = what.all();
+        guard_invalidated result;
+        how(opened, &all, &result);
+        return result;
+    }
 
   public:
     guard() = default;
@@ -383,9 +434,8 @@ class guard
         : opened(std::exchange(other.opened, nullptr)), loaders(std::move(other.loaders))
     {
     }
-    guard &operator=(guard &&other) noexcept
+    guard &operator=(guard other) noexcept
     {
-        guard before(std::move(*this));
         std::swap(opened, other.opened);
         std::swap(loaders, other.loaders);
         return *this;
@@ -438,6 +488,27 @@ class guard
         guard_get_wait(opened, &wanted, &result);
         return answer(result, value(result.value));
     }
+    /* An answer for each: see "many keys at once" in advanced.h. */
+    std::vector<answer> get(guard_kind *kind, const std::vector<std::string_view> &keys,
+                            uint32_t deadline_ms = 0) const
+    {
+        names named;
+        for (const std::string_view key : keys)
+            named.add(key);
+        std::vector<guard_result> results(keys.size());
+        guard_request wanted{};
+        wanted.kind = kind;
+        wanted.keys = named.starts.data();
+        wanted.keys_bytes = named.bytes.data();
+        wanted.count = keys.size();
+        wanted.deadline_ms = deadline_ms;
+        std::vector<answer> answers;
+        answers.reserve(results.size());
+        guard_get_wait(opened, &wanted, results.data());
+        for (const guard_result &result : results)
+            answers.emplace_back(result, value(result.value));
+        return answers;
+    }
     template <class Callback>
     [[nodiscard]] pending get(guard_loop *loop, const request &wanted, Callback &&callback) const
     {
@@ -455,17 +526,13 @@ class guard
     }
 #endif
     /* UNKNOWN: do it again. Both block. */
-    [[nodiscard]] guard_invalidated invalidate(const guard_change &what) const
+    [[nodiscard]] guard_invalidated invalidate(const change &what) const
     {
-        guard_invalidated result;
-        guard_invalidate_wait(opened, &what, &result);
-        return result;
+        return changed(guard_invalidate_wait, what);
     }
-    [[nodiscard]] guard_invalidated expire(const guard_change &what) const
+    [[nodiscard]] guard_invalidated expire(const change &what) const
     {
-        guard_invalidated result;
-        guard_expire_wait(opened, &what, &result);
-        return result;
+        return changed(guard_expire_wait, what);
     }
 };
 

@@ -53,7 +53,7 @@ static void note(void *, const char *text, bool) noexcept
 
 struct world {
     stampede::guard guard;
-    guard_kind *kind = nullptr;
+    guard_kind *kind = nullptr, *described = nullptr;
     guard_epoll *ours = nullptr;
     guard_loop *loop = nullptr;
     int epoll = -1;
@@ -73,8 +73,12 @@ struct world {
         CHECK(guard && guard_connected_wait(guard.c()) == GUARD_OK);
         kind = guard.add(
             policy, [this, unique = std::make_unique<int>(0)](stampede::load &load) { run(load); }, &error);
-        CHECK(kind != nullptr && guard.add(
-                                     policy, [](stampede::load &) {}, &error) != nullptr);
+        policy.needs_meta = true;
+        described = guard.add(policy, [](stampede::load &load) {
+            load.meta(load.key().substr(1));
+            load.done("");
+        });
+        CHECK(kind != nullptr && described != nullptr);
         CHECK(guard_epoll_attach(guard.c(), &ours, &loop, &error) == GUARD_OK);
         epoll = epoll_create1(EPOLL_CLOEXEC);
         epoll_event event = {EPOLLIN, {ours}};
@@ -91,8 +95,10 @@ struct world {
             stampede::deferred dropped = load.defer();
             CHECK(dropped);
         } else if (load.key() == "deferred") {
-            stampede::deferred later = load.defer();
-            later.done("later");
+            stampede::deferred later = load.defer(), none(nullptr);
+            std::swap(none, later);
+            none.meta("afterwards");
+            none.done("later");
 #ifdef __cpp_exceptions
         } else if (load.key() == "throws") {
             throw std::runtime_error("the database is gone");
@@ -102,6 +108,7 @@ struct world {
 #endif
         } else {
             load.tag("all");
+            load.meta("of " + std::string(load.key()));
             load.done(load.key(), "v1");
         }
     }
@@ -115,15 +122,41 @@ struct world {
         }
     }
 
+    /* The one request is answered by it, the other one forgotten after it. */
     ~world()
     {
-        bool gone = false;
+        bool gone = false, closing = false;
+        slow.is_open = false;
+        auto told = guard.get(loop, {kind, "slow 3"}, [&](const stampede::answer &answer) {
+            closing = answer.status() == GUARD_CLOSING;
+        });
+        std::optional<stampede::pending> left =
+            guard.get(loop, {kind, "slow 3"}, [](stampede::answer) { std::abort(); });
         stampede::detach(loop, [&gone, unique = std::make_unique<int>(0)] { gone = true; });
+        left.reset();
         turn_until([&] { return gone; });
+        slow.open();
+        CHECK(closing);
         close(epoll);
         CHECK(guard.close() == GUARD_OK && !guard);
     }
 };
+
+static void several(world &w)
+{
+    using stampede::change;
+    const std::string_view two = "user:7user:8";
+    const auto answers = w.guard.get(w.kind, {two.substr(0, 6), two.substr(6), "nobody"});
+    CHECK(answers.size() == 3 && answers[0].body() == "user:7" && answers[1].body() == "user:8");
+    CHECK(answers[2].status() == GUARD_ABSENT && w.guard.get(w.kind, {}).empty());
+    CHECK(w.guard.get(w.kind, {"user:7", ""})[1].status() == GUARD_INVALID);
+    CHECK(w.guard.invalidate(change().tag(std::string_view("allx", 3))).status == GUARD_OK);
+    CHECK(w.guard.get({w.kind, "user:7"})->source == GUARD_FROM_LOAD);
+    CHECK(w.guard.expire(change().key(two.substr(0, 6)).key(two.substr(6)).tag("none")).value_dropped);
+    CHECK(w.guard.get({w.kind, "user:7"})->source == GUARD_FROM_LOAD);
+    CHECK(w.guard.invalidate(change()).status == GUARD_INVALID);
+    CHECK(w.guard.invalidate(change().key("user:7").key("")).status == GUARD_INVALID);
+}
 
 static void blocking(world &w)
 {
@@ -132,15 +165,18 @@ static void blocking(world &w)
     CHECK(answer && answer.body() == "user:7" && answer->source == GUARD_FROM_LOAD);
     const stampede::value kept = answer.take(), more = kept.another();
     CHECK(!answer && more.body() == "user:7" && kept.validator() == "v1" && answer.body().empty());
+    CHECK(kept.meta() == "of user:7" && answer.meta().empty() && !w.guard.get({w.kind, "nobody"}));
     CHECK(w.guard.get({w.kind, "user:7"}).left() > std::chrono::seconds(1));
     CHECK(w.guard.get({w.kind, "nobody"}).status() == GUARD_ABSENT);
     CHECK(w.guard.get({w.kind, ""}).status() == GUARD_INVALID);
     CHECK(w.guard.get({w.kind, {}}).status() == GUARD_INVALID);
+    CHECK(w.guard.get({w.kind, std::string_view("a\0b", 3)}).status() == GUARD_INVALID);
     CHECK(w.guard.get({w.kind, "deferred"}).body() == "later");
+    CHECK(w.guard.get({w.kind, "deferred"}).meta() == "afterwards");
+    CHECK(w.guard.get({w.described, "+"})->failure == GUARD_FAILURE_INTERNAL);
+    CHECK(w.guard.get({w.described, "+meta"}).meta() == "meta");
     CHECK(w.guard.get({w.kind, "unfinished"})->failure == GUARD_FAILURE_INTERNAL);
-    CHECK(w.guard.invalidate(stampede::change::of_tag(std::string_view("allx", 3))).status == GUARD_OK);
-    CHECK(w.guard.get({w.kind, "user:7"})->source == GUARD_FROM_LOAD);
-    CHECK(w.guard.expire(stampede::change::of_key(two.substr(0, 6))).value_dropped);
+    several(w);
 #ifdef __cpp_exceptions
     CHECK(w.guard.get({w.kind, "throws"})->failure == GUARD_FAILURE_INTERNAL);
     CHECK(said.find("the loader of \"throws\" returned without finishing") != std::string::npos);
@@ -154,6 +190,8 @@ static void moving(world &w)
     stampede::guard other = std::move(w.guard);
     CHECK(other && !w.guard && w.guard.close() == GUARD_OK);
     w.guard = std::move(other);
+    stampede::guard &same = w.guard;
+    w.guard = std::move(same);
     CHECK(w.guard.get({w.kind, "moved"}).body() == "moved");
 }
 
@@ -232,7 +270,8 @@ int main(int argc, char **argv)
     CHECK(argc == 2);
     using namespace std::chrono;
     static_assert(stampede::ms(nanoseconds(1)) == 1 && stampede::ms(seconds(-1)) == 0, "rounds up");
-    static_assert(stampede::ms(hours(24 * 365)) == UINT32_MAX - 1, "ends short of GUARD_POLICY_MS");
+    static_assert(stampede::ms(hours::max()) == UINT32_MAX - 1, "ends short of GUARD_POLICY_MS");
+    static_assert(stampede::ms(milliseconds(UINT32_MAX - 1)) == UINT32_MAX - 1, "to the last one");
     guard_error error;
     stampede::settings wrong;
     wrong.name_space = "";
