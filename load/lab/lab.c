@@ -4,7 +4,6 @@
  *
  *     lab [GROUP ...] [SCHEME ...] [FAILURE ...] [--lease SECONDS] [--json FILE]
  *     lab --list
- *     lab sale [WAY ...]                     the flash sale; see sale.h
  *
  * A group is all its failures. Without a failure or a group named, all failures that concern the schemes; without a
  * scheme named, all that the failures concern. For every failure a fleet of processes per scheme, one after the other;
@@ -17,7 +16,6 @@
 #include "load/base/number.h"
 #include "load/base/proc.h"
 #include "load/lab/matrix.h"
-#include "load/lab/sale.h"
 #include "load/lab/source.h"
 #include "load/lab/trial.h"
 #include "load/lab/worker.h"
@@ -191,7 +189,7 @@ static void choose_rest(struct matrix *matrix)
 }
 
 static const char usage[] = "usage: lab [GROUP ...] [SCHEME ...] [FAILURE ...] [--lease SECONDS] [--json "
-                            "FILE] | lab --list | lab sale [WAY ...]\n";
+                            "FILE] | lab --list\n";
 
 /* True: it is this option; *value is NULL if nothing follows. */
 static bool is_option(const char *name, int argc, char **argv, int *at, const char **value)
@@ -254,8 +252,6 @@ int main(int argc, char **argv)
         return worker_main(argv);
     if (argc == 2 && strcmp(argv[1], "--list") == 0)
         return list();
-    if (argc > 1 && strcmp(argv[1], "sale") == 0)
-        return sale_main(argc - 1, argv + 1);
     if (!take_arguments(argc, argv, &matrix, &json_path))
         return 2;
     note_command(argc, argv, &matrix);

@@ -251,21 +251,6 @@ TEST(the_program_names_what_it_has_and_what_it_does_not_know)
     assert_non_null(strstr(output, "etcd: no group, scheme or failure"));
     assert_int_equal(run_program("--json", NULL, output, sizeof output), 2);
     assert_non_null(strstr(output, "--json wants a value"));
-    assert_int_equal(run_program("sale", "auction", output, sizeof output), 2);
-    assert_non_null(strstr(output, "auction: no way of selling"));
-    assert_int_equal(run_program("sale", "--json", output, sizeof output), 2);
-    assert_non_null(strstr(output, "the flash sale only prints"));
-}
-
-/* Its exit status says that both sales ran, and that none was oversold or lost a piece. */
-TEST(a_flash_sale_sells_every_piece_once_also_when_it_is_struck)
-{
-    char output[16384];
-    test_needs_long();
-    const int status = run_program("sale", "segments", output, sizeof output);
-    if (status != 0)
-        fail_msg("%d: %s", status, output);
-    assert_non_null(strstr(output, "Struck"));
 }
 
 TEST_GROUP(.up = start_servers, .down = stop_servers);
