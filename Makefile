@@ -34,7 +34,7 @@
 #                     RESUME=1: those that did not pass in the run before
 #   make model        the protocols in the model checker spin, sown bugs too; LONG=1: the large searches as well
 #                     (half an hour, 6 GB of memory)
-#   make bench        the measurements the README quotes; T="hits misses": only these. T=gate: what a request costs in
+#   make bench        the measurements the README quotes; T="hits waiters": only these. T=gate: what a request costs in
 #                     instructions, allocations, calls and commands, against load/bench/gate.txt; RENEW=1 writes it anew
 #   make peers        the known caches on the same work, side by side (6 minutes): T="nginx catalogd burst" JSON=FILE
 #   make lab          the locks of the literature and what breaks each (7 minutes): T="redisson guard changed", T=queue
@@ -264,7 +264,7 @@ $(BUILD)/load/stampede.o: guard/guard.h
 
 $(STAMPEDE): $(BUILD)/load/stampede.o $(BUILD)/libload.a
 $(BENCH): $(BUILD)/load/bench/bench.o $(BUILD)/libload.a $(BUILD)/guard/example/queries.o $(GUARD_LIB)
-$(addprefix $(BUILD)/load/bench/,host.o bench_loads.o bench_merge.o bench_growth_inside.o) $(BUILD)/guard/example/queries.o: private CPPFLAGS += -Iguard
+$(addprefix $(BUILD)/load/bench/,host.o bench_loads.o bench_growth.o) $(BUILD)/guard/example/queries.o: private CPPFLAGS += -Iguard
 $(LOAD_PROGRAMS):
 	@echo "  LINK $@"
 	$(LINK) $^ $(LIBRARIES)
@@ -507,7 +507,7 @@ model:
 	@LONG=$(LONG) sh tests/model/run.sh build/model
 
 bench: all $(BUILD)/bench
-	@$(if $(filter gate sizes,$(or $(T),gate)),sh load/deps.sh gate)
+	@$(if $(filter gate,$(or $(T),gate)),sh load/deps.sh gate)
 	@$(if $(filter-out gate,$(or $(T),all)),sh load/deps.sh bench)
 	@CATALOGD=$(BUILD)/catalogd GATE_RENEW=$(RENEW) $(BUILD)/bench $(T)
 

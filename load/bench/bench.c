@@ -2,7 +2,7 @@
 /*
  * bench.c - what the guard costs and what it is good for, in numbers of this machine.
  *
- *     bench [MEASUREMENT ...]     hits, sizes, burst, misses, loads, waiters, rolling, avalanche, merge, growth, gate; all without any
+ *     bench [MEASUREMENT ...]     hits, loads, waiters, growth, gate; all without any
  *
  * Private Redis and PostgreSQL, catalogd as it is shipped, nginx and Varnish from the distribution beside it on
  * the same body. One table at the end: the median of every number, its spread, the goal and whether it was met. Exits
@@ -31,8 +31,6 @@ enum {
     FILES_NEEDED = 12000,
 };
 
-const char bench_query_marker[] = "/* load product"; /* one, or several */
-
 static struct bench bench = {.next_product = 1};
 static double load_before; /* of the minute before we began: what others did with these cores */
 
@@ -42,14 +40,8 @@ static const struct {
     uint32_t products; /* on top of PRODUCT_COUNT */
 } measurements[] = {
     {"hits", measure_hits, BENCH_MANY_PRODUCTS},
-    {"sizes", measure_sizes, 0},
-    {"burst", measure_burst, 0},
-    {"misses", measure_misses, 0},
     {"loads", measure_loads, 0},
     {"waiters", measure_waiters, 0},
-    {"rolling", measure_rolling, 0},
-    {"avalanche", measure_avalanche, BENCH_AVALANCHE_PRODUCTS},
-    {"merge", measure_merge, 0},
     {"growth", measure_growth, 0},
     {"gate", measure_gate, BENCH_GATE_PRODUCTS},
 };
@@ -64,14 +56,6 @@ bool bench_service_start(const struct bench *servers, struct stack_catalogd *cat
     for (size_t i = 0, count = 2; settings[i] != NULL && count < SETTINGS_MAX; i++)
         all[count++] = settings[i];
     return service_start(catalogd, &servers->redis, &servers->postgres, all);
-}
-
-bool bench_pair_start(const struct bench *servers, struct service_pair *pair, const char *const *settings)
-{
-    bool good = true;
-    for (size_t i = 0; good && i < PAIR; i++)
-        good = bench_service_start(servers, &pair->catalogd[i], settings);
-    return good;
 }
 
 void bench_cold_path(struct bench *servers, char path[static BURST_PATH_BYTES])
@@ -106,35 +90,6 @@ bool bench_ask_each(uint16_t port, uint32_t first, uint32_t count)
         good = bench_ask(port, path);
     }
     return good;
-}
-
-bool bench_pace_begin(const struct pace *pace, struct herd **out, uint64_t *begin_us)
-{
-    char why[WORK_WHY_BYTES];
-    bool good = pace_begin(pace, out, begin_us, why);
-    if (!good)
-        fprintf(stderr, "bench: %s\n", why);
-    return good;
-}
-
-bool bench_pace_end(struct herd **herd, struct latencies *out)
-{
-    struct records records = {0};
-    struct herd_strain strain;
-    char why[WORK_WHY_BYTES] = "";
-    bool ended = herd_end(herd, &records, &strain, why);
-    bool good = ended && pace_latencies(&records, out);
-    if (!good)
-        fprintf(stderr, "bench: %s\n", ended ? "not every request was answered with 200" : why);
-    records_clear(&records);
-    return good;
-}
-
-bool bench_pace(const struct pace *pace, struct latencies *out)
-{
-    struct herd *herd = NULL;
-    uint64_t begin_us;
-    return bench_pace_begin(pace, &herd, &begin_us) && bench_pace_end(&herd, out);
 }
 
 bool bench_apart(struct bench *servers, bench_part *part, const void *of, void *outcome, size_t outcome_bytes,
@@ -242,9 +197,6 @@ static bool all_are_known(int argc, char **argv)
 int main(int argc, char **argv)
 {
     proc_begin();
-    int constant = constant_main(argc, argv);
-    if (constant >= 0)
-        return constant;
     if (!all_are_known(argc, argv))
         return 2;
     if (!net_raise_file_limit(FILES_NEEDED)) {

@@ -14,14 +14,25 @@
  */
 #include "load/base/http.h"
 #include "load/bench/bench.h"
-#include "load/bench/contenders.h"
+#include "load/stack/rival.h"
 #include "load/stack/wrk.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { CONNECTIONS = 64, SECONDS = 1, REPETITIONS = 9, ASK_LIMIT_MS = 5000 };
+enum { CONNECTIONS = 64, SECONDS = 1, REPETITIONS = 9, ASK_LIMIT_MS = 5000, KEPT_MS = 600000 };
 enum keys { HOT, IN_TURN, ZIPF, KEYS_COUNT };
+
+enum contender { CONSTANT, NEAR, HIT, NGINX, VARNISH, CONTENDER_COUNT };
+
+struct contenders {
+    struct stack_catalogd catalogd, near;
+    struct rival nginx, varnish;
+    struct {
+        pid_t pid;
+        uint16_t port;
+    } at[CONTENDER_COUNT]; /* where each is asked; 0: it was not started */
+};
 
 /* One kind of keys. */
 struct trial {
@@ -37,6 +48,48 @@ struct contest {
     uint32_t first;              /* of the many */
     struct trial trials[KEYS_COUNT];
 };
+
+/* ---- what is compared ---- */
+
+static void enter(struct contenders *contenders, enum contender who, pid_t pid, uint16_t port)
+{
+    contenders->at[who].pid = pid;
+    contenders->at[who].port = port;
+}
+
+static bool contenders_start(const struct bench *bench, struct contenders *contenders)
+{
+    static const char *const far[] = {"SERVER_LOOPS=1", NULL};
+    static const char *const near[] = {"SERVER_LOOPS=1", "NEAR_BYTES=67108864", "NEAR_MS=60000", NULL};
+    bool good = bench_service_start(bench, &contenders->catalogd, far) &&
+                bench_service_start(bench, &contenders->near, near);
+    enter(contenders, CONSTANT, contenders->catalogd.pid, contenders->catalogd.port);
+    enter(contenders, NEAR, contenders->near.pid, contenders->near.port);
+    enter(contenders, HIT, contenders->catalogd.pid, contenders->catalogd.port);
+    return good;
+}
+
+/* nginx and Varnish, before the catalogd that has no near cache. */
+static bool contenders_start_rivals(struct contenders *contenders)
+{
+    const uint16_t origin_port = contenders->catalogd.port;
+    const struct nginx_options nginx = {.origin_port = origin_port, .valid_s = KEPT_MS / 1000};
+    const struct varnish_options varnish = {.origin_port = origin_port, .ttl_ms = KEPT_MS};
+    bool good = nginx_start(&contenders->nginx, &nginx) && varnish_start(&contenders->varnish, &varnish);
+    enter(contenders, NGINX, contenders->nginx.pid, contenders->nginx.port);
+    enter(contenders, VARNISH, contenders->varnish.pid, contenders->varnish.port);
+    return good;
+}
+
+static void contenders_stop(struct contenders *contenders)
+{
+    rival_stop(&contenders->varnish);
+    rival_stop(&contenders->nginx);
+    stack_catalogd_stop(&contenders->near);
+    stack_catalogd_stop(&contenders->catalogd);
+}
+
+/* ---- the measurement ---- */
 
 static const char *rival_name(enum contender who)
 {
@@ -186,9 +239,8 @@ static bool warm_up(struct bench *bench, struct contest *contest)
 
 static bool start(struct bench *bench, struct contest *contest)
 {
-    return contenders_start(bench, &contest->contenders, "NEAR_BYTES=67108864") &&
-           contenders_start_rivals(&contest->contenders) && warm_up(bench, contest) &&
-           same_body(contest, NGINX) && same_body(contest, VARNISH);
+    return contenders_start(bench, &contest->contenders) && contenders_start_rivals(&contest->contenders) &&
+           warm_up(bench, contest) && same_body(contest, NGINX) && same_body(contest, VARNISH);
 }
 
 bool measure_hits(struct bench *bench)

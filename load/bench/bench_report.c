@@ -75,9 +75,7 @@ void report_curve(const char *what, const char *unit, unsigned decimals, const c
 /* What is judged is the number that is printed. */
 static bool is_met(const struct row *row)
 {
-    bool all = row->goal.kind == GOAL_ALL_AT_MOST;
-    double number =
-        samples_rounded(all ? samples_largest(&row->samples) : samples_median(&row->samples), row->decimals);
+    double number = samples_rounded(samples_median(&row->samples), row->decimals);
     return row->goal.kind == GOAL_AT_LEAST ? number >= row->goal.limit : number <= row->goal.limit;
 }
 
@@ -105,8 +103,7 @@ static void print_point(const char *what, const char *number, const char *unit, 
 
 static void print_row(const struct row *row)
 {
-    static const char *const signs[] = {
-        [GOAL_AT_LEAST] = ">=", [GOAL_AT_MOST] = "<=", [GOAL_ALL_AT_MOST] = "all <="};
+    static const char *const signs[] = {[GOAL_AT_LEAST] = ">=", [GOAL_AT_MOST] = "<="};
     const struct samples *samples = &row->samples;
     int decimals = (int)row->decimals;
     bool has_goal = row->goal.kind != GOAL_NONE;

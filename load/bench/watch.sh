@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: MIT
 # watch.sh - catalogd under callgrind or strace, in place of catalogd, and what it did between two marks.
 #
-#   CATALOGD=load/bench/watch.sh WATCH_PROGRAM=... WATCH_TOOL=callgrind|strace|copies WATCH_FOLDER=...
+#   CATALOGD=load/bench/watch.sh WATCH_PROGRAM=... WATCH_TOOL=callgrind|strace WATCH_FOLDER=...
 #                                     what is started as catalogd is watched; its pid is catalogd's own
 #   sh watch.sh --mark FOLDER PID     from here on
 #   sh watch.sh --count FOLDER PID    what it did since, in all its threads: "INSTRUCTIONS ALLOCATIONS" of callgrind, "CALLS" of
 #                                     strace: system calls; then it is marked again
 #
-# With copies, DHAT tells of them in FOLDER/copies when catalogd has ended: no mark is needed.
 # An allocation is a call of malloc, calloc, realloc or a relative. A call that was under way at the mark is not counted.
 set -eu
 
@@ -43,10 +42,6 @@ case ${1:-} in
     if [ "$WATCH_TOOL" = strace ]; then
         : >"$WATCH_FOLDER/calls"
         exec strace -D -f -qq -o "$WATCH_FOLDER/calls" "$WATCH_PROGRAM" "$@"
-    fi
-    if [ "$WATCH_TOOL" = copies ]; then
-        exec valgrind --tool=dhat --mode=copy --fair-sched=try --dhat-out-file="$WATCH_FOLDER/copies" --log-file=/dev/null \
-            "$WATCH_PROGRAM" "$@"
     fi
     # Fair scheduling: otherwise a busy thread keeps the others from running.
     exec valgrind --tool=callgrind --fair-sched=try --compress-strings=no --callgrind-out-file="$WATCH_FOLDER/out" \

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * watched.h - a catalogd under callgrind or strace, and what it did between two marks; or under DHAT, and what it copied.
- * watch.sh does it.
+ * watched.h - a catalogd under callgrind or strace, and what it did between two marks: watch.sh does it.
  *
  * Threads: as proc.h has it. Errors: false, and the reason on stderr.
  */
@@ -15,7 +14,8 @@ struct watched {
     char folder[PROC_PATH_BYTES];
 };
 
-/* tool: "callgrind", "strace" or "copies". One server loop, near values for a minute, and the settings. Stop it also if it did not start. */
+/* tool: "callgrind" or "strace". One server loop, near values for a minute, and the settings. Stop it also if it did not
+ * start. */
 bool watched_start(const struct bench *bench, struct watched *watched, const char *tool,
                    const char *const *settings);
 void watched_stop(struct watched *watched);

@@ -10,7 +10,7 @@
  *     hits     one document that does not expire: as fast as one instance answers (wrk, 64 connections), then 1 000 a
  *              second over both, timed from when each was due
  */
-#include "load/herd/pace.h"
+#include "load/herd/herd.h"
 #include "load/peers/peers.h"
 #include "load/stack/wrk.h"
 
@@ -23,6 +23,7 @@ enum {
     SHORT_TTL_MS = 1000,
     REQUESTS = 1000,
     BURST_LIMIT_MS = 30000,
+    CONNECT_LIMIT_MS = 5000,
     PACED_LIMIT_MS = 5000,
     ROLLING_PER_SECOND = 2000,
     ROLLING_CONNECTIONS = 200,
@@ -169,18 +170,34 @@ static void count_calls(const struct stage *stage, const struct paced *paced, ui
         samples_add(&score->figures[FIGURE_CALLS_PER_EXPIRY], (double)calls / expiries);
 }
 
+/* By one generator, over both instances in turn. *records is the caller's to clear. */
 static bool ask_at_pace(const struct peer *peer, const struct paced *paced, struct records *records,
                         struct herd_strain *strain, char why[static WORK_WHY_BYTES])
 {
-    struct pace pace = {.port_count = PEER_INSTANCES,
-                        .path = paced->path,
-                        .per_second = paced->per_second,
-                        .duration_ms = paced->seconds * 1000,
-                        .connection_count = paced->connection_count,
-                        .limit_ms = paced->limit_ms};
-    for (size_t i = 0; i < PEER_INSTANCES; i++)
-        pace.ports[i] = peer->ports[i];
-    return pace_run(&pace, records, strain, why);
+    static struct work work; /* the herd takes a copy */
+    struct herd *herd = NULL;
+    char target[32], ignored[WORK_WHY_BYTES];
+    uint64_t begin_us;
+    work_init(&work);
+    work.shape = WORK_RATE;
+    work.per_second = paced->per_second;
+    work.duration_ms = paced->seconds * 1000;
+    work.connection_count = paced->connection_count;
+    work.connect_limit_ms = CONNECT_LIMIT_MS;
+    work.request_limit_ms = paced->limit_ms;
+    work.generator_count = 1;
+    for (size_t i = 0; i < PEER_INSTANCES; i++) {
+        snprintf(target, sizeof target, "127.0.0.1:%u", (unsigned)peer->ports[i]);
+        if (!work_target_parse(target, &work.targets[work.target_count++], why))
+            return false;
+    }
+    if (!work_url_add(&work, paced->path, why) || !herd_start(&work, &herd, why))
+        return false;
+    if (herd_release(herd, &begin_us, why))
+        return herd_end(&herd, records, strain, why);
+    herd_abort(herd);
+    herd_end(&herd, records, strain, ignored);
+    return false;
 }
 
 /* Samples of FIGURE_ORIGIN_CALLS, of FIGURE_CALLS_PER_EXPIRY if there were any, and FIGURE_GOOD to FIGURE_REDIS. */

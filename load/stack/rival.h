@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * rival.h - what all private servers share, those of stack.h too; and one process of a server that is not ours, an nginx
- * or a Varnish, say, or one of constants: a free port, a folder that goes with the program, started when it answers.
+ * or a Varnish, say: a free port, a folder that goes with the program, started when it answers.
  *
  * Threads: as proc.h has it. Errors: false, and the reason with the end of the log on stderr.
  */
@@ -92,20 +92,5 @@ struct varnish_options {
 
 /* Returns when it answers; rival_stop() stops it. */
 bool varnish_start(struct rival *varnish, const struct varnish_options *options);
-
-/* ---- a constant ---- */
-
-/*
- * A process that answers every GET with the same bytes: what libmicrohttpd itself takes to send them.
- *
- * One thread of libmicrohttpd's own over epoll, one prepared response, connections that stay open: there is nothing left
- * to save in a server that uses it. It is this program, started again.
- */
-
-/* Answers with so many bytes; rival_stop() stops it. */
-bool constant_start(struct rival *constant, size_t body_bytes);
-
-/* main() of that process, if these are its arguments; -1: they are not. */
-int constant_main(int argc, char **argv);
 
 #endif

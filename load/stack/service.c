@@ -47,39 +47,6 @@ bool service_start(struct stack_catalogd *catalogd, const struct stack_redis *re
            wait_connected(catalogd);
 }
 
-bool service_pair_start_nginx(struct service_pair *pair, struct nginx_options options)
-{
-    bool good = true;
-    for (size_t i = 0; good && i < PAIR; i++) {
-        options.origin_port = pair->catalogd[i].port;
-        good = nginx_start(&pair->before[i], &options);
-    }
-    return good;
-}
-
-bool service_pair_start_varnish(struct service_pair *pair, struct varnish_options options)
-{
-    bool good = true;
-    for (size_t i = 0; good && i < PAIR; i++) {
-        options.origin_port = pair->catalogd[i].port;
-        good = varnish_start(&pair->before[i], &options);
-    }
-    return good;
-}
-
-uint16_t service_pair_port(const struct service_pair *pair, size_t index)
-{
-    return pair->before[index].pid > 0 ? pair->before[index].port : pair->catalogd[index].port;
-}
-
-void service_pair_stop(struct service_pair *pair)
-{
-    for (size_t i = 0; i < PAIR; i++) {
-        rival_stop(&pair->before[i]);
-        stack_catalogd_stop(&pair->catalogd[i]);
-    }
-}
-
 /* ---- the machine ---- */
 
 enum { VERSION_BYTES = 48 };
