@@ -36,9 +36,8 @@
 #                     (half an hour, 6 GB of memory)
 #   make bench        the measurements the README quotes; T="hits waiters": only these. T=gate: what a request costs in
 #                     instructions, allocations, calls and commands, against load/bench/gate.txt; RENEW=1 writes it anew
-#   make peers        the known caches on the same work, side by side (6 minutes): T="nginx catalogd burst" JSON=FILE
+#   make peers        the known caches on the same work, side by side (6 minutes): T="nginx catalogd burst"
 #   make lab          the locks of the literature and what breaks each (7 minutes): T="redisson guard changed", T=queue
-#                     JSON=FILE
 #   make docs         guide, cookbook and reference as HTML: build/docs/index.html
 #   make promises     what is promised, and by which tests it is held
 #   make lint         include directions, format, cppcheck, clang-tidy
@@ -514,12 +513,12 @@ bench: all $(BUILD)/bench
 # What cannot be installed is reported as not run.
 peers: all
 	@sh load/peers/install.sh build/peers_node $(T)
-	@CATALOGD=$(BUILD)/catalogd PEERS_NODE=build/peers_node $(PEERS) $(T) $(if $(JSON),--json $(JSON))
+	@CATALOGD=$(BUILD)/catalogd PEERS_NODE=build/peers_node $(PEERS) $(T)
 
 # Exits with 1 where ours does not keep what it promises.
 lab: all $(CHAOS_SHIM)
 	@sh load/deps.sh lab
-	@CHAOS_SHIM=$(CHAOS_SHIM) $(LAB) $(T) $(if $(JSON),--json $(JSON))
+	@CHAOS_SHIM=$(CHAOS_SHIM) $(LAB) $(T)
 
 SOURCES = $(wildcard guard/*.c guard/*/*.c guard/*/*/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c)
 CPP = $(wildcard guard/*.hpp guard/example/*.cpp tests/install/*.cpp)

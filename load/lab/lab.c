@@ -2,7 +2,7 @@
 /*
  * lab.c - the locks of the literature against what breaks them, on real servers.
  *
- *     lab [GROUP ...] [SCHEME ...] [FAILURE ...] [--lease SECONDS] [--json FILE]
+ *     lab [GROUP ...] [SCHEME ...] [FAILURE ...] [--lease SECONDS]
  *     lab --list
  *
  * A group is all its failures. Without a failure or a group named, all failures that concern the schemes; without a
@@ -20,10 +20,7 @@
 #include "load/lab/trial.h"
 #include "load/lab/worker.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -59,7 +56,7 @@ static void run_all(struct lab *lab, struct matrix *matrix)
     }
 }
 
-static bool run_and_report(struct lab *lab, struct matrix *matrix, FILE *json, const char *json_path)
+static bool run_and_report(struct lab *lab, struct matrix *matrix)
 {
     const uint64_t begin_us = clock_us();
     if (!lab_start(lab))
@@ -70,24 +67,16 @@ static bool run_and_report(struct lab *lab, struct matrix *matrix, FILE *json, c
     for (size_t i = 0; i < matrix->failure_count; i++)
         matrix_print_failure(matrix, i);
     printf("\n%zu cells in %.0f s.\n", matrix_cell_count(matrix), (double)(clock_us() - begin_us) / 1e6);
-    const bool is_written = json == NULL || matrix_write(matrix, json, json_path);
-    return matrix_judge(matrix) && is_written;
+    return matrix_judge(matrix);
 }
 
-static int run(struct matrix *matrix, const char *json_path)
+static int run(struct matrix *matrix)
 {
     static struct lab lab;
-    FILE *json = json_path != NULL ? fopen(json_path, "we") : NULL; /* before two minutes are spent */
-    if (json_path != NULL && json == NULL) {
-        fprintf(stderr, "lab: %s: %s\n", json_path, strerror(errno));
-        return 2;
-    }
     lab.lease_s = matrix->lease_s;
     proc_clean_on_signals();
-    const bool good = run_and_report(&lab, matrix, json, json_path);
+    const bool good = run_and_report(&lab, matrix);
     lab_stop(&lab);
-    if (json != NULL)
-        fclose(json);
     return good ? 0 : 1;
 }
 
@@ -188,48 +177,30 @@ static void choose_rest(struct matrix *matrix)
     }
 }
 
-static const char usage[] = "usage: lab [GROUP ...] [SCHEME ...] [FAILURE ...] [--lease SECONDS] [--json "
-                            "FILE] | lab --list\n";
-
-/* True: it is this option; *value is NULL if nothing follows. */
-static bool is_option(const char *name, int argc, char **argv, int *at, const char **value)
-{
-    if (strcmp(argv[*at], name) != 0)
-        return false;
-    *value = ++*at < argc ? argv[*at] : NULL;
-    if (*value == NULL)
-        fprintf(stderr, "lab: %s wants a value\n%s", name, usage);
-    return true;
-}
+static const char usage[] =
+    "usage: lab [GROUP ...] [SCHEME ...] [FAILURE ...] [--lease SECONDS] | lab --list\n";
 
 static bool take_lease(const char *text, uint32_t *lease_s)
 {
-    if (number_read(text, LEASE_MIN_S, LEASE_MAX_S, lease_s))
+    if (text != NULL && number_read(text, LEASE_MIN_S, LEASE_MAX_S, lease_s))
         return true;
-    fprintf(stderr, "lab: --lease %s: not a number of seconds from %d to %d\n", text, (int)LEASE_MIN_S,
-            (int)LEASE_MAX_S);
+    fprintf(stderr, "lab: --lease %s: not a number of seconds from %d to %d\n%s", text != NULL ? text : "",
+            (int)LEASE_MIN_S, (int)LEASE_MAX_S, usage);
     return false;
 }
 
-/* One word of the command line, or an option with its value. */
-static bool take_argument(int argc, char **argv, int *at, struct matrix *matrix, const char **json_path)
-{
-    const char *lease = NULL;
-    if (is_option("--json", argc, argv, at, json_path))
-        return *json_path != NULL;
-    if (is_option("--lease", argc, argv, at, &lease))
-        return lease != NULL && take_lease(lease, &matrix->lease_s);
-    if (take_scheme(matrix, argv[*at]) || take_group(matrix, argv[*at]) || take_failure(matrix, argv[*at]))
-        return true;
-    fprintf(stderr, "lab: %s: no group, scheme or failure (lab --list names them)\n%s", argv[*at], usage);
-    return false;
-}
-
-static bool take_arguments(int argc, char **argv, struct matrix *matrix, const char **json_path)
+static bool take_arguments(int argc, char **argv, struct matrix *matrix)
 {
     for (int i = 1; i < argc; i++) {
-        if (!take_argument(argc, argv, &i, matrix, json_path))
+        if (strcmp(argv[i], "--lease") == 0) {
+            if (!take_lease(argv[++i], &matrix->lease_s))
+                return false;
+        } else if (!take_scheme(matrix, argv[i]) && !take_group(matrix, argv[i]) &&
+                   !take_failure(matrix, argv[i])) {
+            fprintf(stderr, "lab: %s: no group, scheme or failure (lab --list names them)\n%s", argv[i],
+                    usage);
             return false;
+        }
     }
     choose_rest(matrix);
     return true;
@@ -246,14 +217,13 @@ static void note_command(int argc, char **argv, struct matrix *matrix)
 int main(int argc, char **argv)
 {
     static struct matrix matrix = {.lease_s = LEASE_USUAL_S};
-    const char *json_path = NULL;
     proc_begin();
     if (argc == WORKER_ARGUMENTS && strcmp(argv[1], "worker") == 0)
         return worker_main(argv);
     if (argc == 2 && strcmp(argv[1], "--list") == 0)
         return list();
-    if (!take_arguments(argc, argv, &matrix, &json_path))
+    if (!take_arguments(argc, argv, &matrix))
         return 2;
     note_command(argc, argv, &matrix);
-    return run(&matrix, json_path);
+    return run(&matrix);
 }

@@ -5,7 +5,6 @@
 #include "load/report/table.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -379,77 +378,4 @@ bool matrix_judge(const struct matrix *matrix)
     if (judged > 0)
         printf("Ours kept what guard/README.md and guard/locks.h promise in %zu of %zu.\n", kept, judged);
     return good && kept == judged;
-}
-
-/* ---- JSON ---- */
-
-/* null: it has none. */
-static json_t *json_ms(bool has, uint64_t us)
-{
-    return has ? json_real((double)us / 1e3) : json_null();
-}
-
-static json_t *json_lock(const struct cell_lock *lock)
-{
-    const bool has = lock->hand_over_count > 0;
-    json_t *json = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:o}", "lost_updates",
-                             (json_int_t)lock->lost_updates, "late_taken", (json_int_t)lock->late_accepted,
-                             "late_refused", (json_int_t)lock->late_refused, "told", (json_int_t)lock->told,
-                             "refused", (json_int_t)lock->refused, "overtaken", (json_int_t)lock->overtaken,
-                             "hand_overs", (json_int_t)lock->hand_over_count, "too_many_at_once",
-                             (int)lock->is_over, "hand_over_p50_ms", json_ms(has, lock->hand_over_p50_us),
-                             "hand_over_p99_ms", json_ms(has, lock->hand_over_p99_us));
-    json_t *crowd =
-        json_pack("{s:I, s:f, s:f, s:f, s:f, s:f}", "waiters", (json_int_t)lock->crowd, "idle_scripts_per_s",
-                  lock->idle_sent_per_s, "idle_commands_per_s", lock->idle_run_per_s, "hand_over_scripts",
-                  lock->hand_over_sent, "hand_over_commands", lock->hand_over_run, "hand_overs_per_s",
-                  lock->hand_overs_per_s);
-    if (lock->crowd > 0)
-        json_object_update(json, crowd);
-    json_decref(crowd);
-    return json;
-}
-
-static json_t *json_cell(const struct scheme *scheme, const struct failure *failure, const struct cell *cell)
-{
-    static const char *const states[] = {"not run", "no such moment", "measured", "apart"};
-    json_t *json = json_pack(
-        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:b, s:b, s:b}", "scheme",
-        scheme->name, "failure", failure->name, "state", states[cell->state], "verdict", cell->verdict,
-        "workers", (json_int_t)cell->worker_count, "queries", (json_int_t)cell->load_count, "holders",
-        (json_int_t)cell->holders_peak, "wrong_deletions", (json_int_t)cell->wrong_deletions, "asked",
-        (json_int_t)cell->asked, "served", (json_int_t)cell->answered, "failed", (json_int_t)cell->failed,
-        "stuck_ms", json_ms(cell->has_stuck, cell->stuck_us), "wake_ms",
-        json_ms(cell->has_wake, cell->wake_us), "for_ever", (int)cell->is_for_ever, "stale_value",
-        (int)cell->is_stale, "stale_answer", (int)cell->is_stale_answer);
-    if (cell->is_for_ever)
-        json_object_set_new(json, "lock_pttl_ms", json_integer(cell->lock_pttl_ms));
-    if (cell->has_polling) {
-        json_object_set_new(json, "commands_sent_per_waiter_s", json_real(cell->calls));
-        json_object_set_new(json, "commands_run_per_waiter_s", json_real(cell->polling));
-    }
-    if (cell->is_lock)
-        json_object_update_new(json, json_lock(&cell->lock));
-    return json;
-}
-
-bool matrix_write(const struct matrix *matrix, FILE *file, const char *path)
-{
-    json_t *cells = json_array();
-    for (size_t i = 0; i < matrix->failure_count; i++) {
-        for (size_t j = 0; j < matrix->scheme_count; j++) {
-            if (matrix_concerns(matrix, i, j))
-                json_array_append_new(
-                    cells, json_cell(matrix->schemes[j], matrix->failures[i], &matrix->cells[i][j]));
-        }
-    }
-    json_t *whole = json_pack("{s:s, s:s, s:i, s:o}", "machine", matrix->machine, "command", matrix->command,
-                              "lease_ms", (int)matrix->lease_s * 1000, "cells", cells);
-    const bool written = whole != NULL &&
-                         json_dumpf(whole, file, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0 &&
-                         fputc('\n', file) != EOF && fflush(file) == 0;
-    json_decref(whole);
-    if (!written)
-        fprintf(stderr, "lab: %s: not everything could be written\n", path);
-    return written;
 }

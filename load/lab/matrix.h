@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * matrix.h - schemes x failures: what came of a run, its tables and its JSON. A matrix for each group of failures.
+ * matrix.h - schemes x failures: what came of a run, its tables. A matrix for each group of failures.
  *
  * Threads: one. Errors: false, and the reason on stderr.
  */
@@ -13,7 +13,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 
 enum { MATRIX_SCHEMES_MAX = 32, MATRIX_FAILURES_MAX = 40, MATRIX_TEXT_BYTES = 256 };
 
@@ -39,8 +38,5 @@ void matrix_print(const struct matrix *matrix);
 
 /* Says on stdout what ours has kept or not. True: everything, and every cell could be run. */
 bool matrix_judge(const struct matrix *matrix);
-
-/* `path` is for the reason only. */
-bool matrix_write(const struct matrix *matrix, FILE *file, const char *path);
 
 #endif

@@ -1,47 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * outcome.c - the tables: a row for each figure, a column for each peer. All from the samples; and the same as a
- * file:
- *
- *     {"machine": ..., "peers": [{"name", "what", "version", "not_run"}, ...],
- *      "contests": [{"name", "title", "ttl_ms", "stale_ms",
- *                    "scores": [{"peer", "asked", "wrong_bodies", "strained", "strain",
- *                                "statuses": {"200": n}, "unanswered": {"reset": n},
- *                                "figures": {"p99_ms": {"median", "samples": [...]}, ...}}]}]}
- */
+/* outcome.c - the tables: a row for each figure, a column for each peer. All from the samples. */
 #include "load/peers/peers.h"
 
-#include "load/report/format.h"
-#include "load/report/result_fields.h"
 #include "load/report/table.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { LABEL_COLUMNS = 24, PEER_COLUMNS = 13, LINE_COLUMNS = 118, CELL_BYTES = 48, SENTENCE_BYTES = 512 };
 
 static const struct {
-    const char *key;  /* in JSON */
     const char *name; /* of its row */
     const char *unit;
     unsigned decimals;
     bool is_decisive; /* its smallest and largest sample are printed, too */
 } texts[FIGURE_COUNT] = {
-    [FIGURE_ORIGIN_CALLS] = {"origin_calls", "origin calls", "", 0, true},
-    [FIGURE_CALLS_PER_EXPIRY] = {"origin_calls_per_expiry", "origin calls per expiry", "", 2, true},
-    [FIGURE_GOOD] = {"good_percent", "answered, 200", "%", 1, false},
-    [FIGURE_P50] = {"p50_ms", "p50", "ms", 2, false},
-    [FIGURE_P99] = {"p99_ms", "p99", "ms", 2, true},
-    [FIGURE_P999] = {"p999_ms", "p99.9", "ms", 2, false},
-    [FIGURE_MAX] = {"max_ms", "slowest answer", "ms", 2, true},
-    [FIGURE_RATE] = {"answers_per_s", "answers per second", "1/s", 0, false},
-    [FIGURE_CPU] = {"cpu_us", "CPU per request", "us", 1, false},
-    [FIGURE_REDIS] = {"redis_cpu_us", "    of it in Redis", "us", 1, false},
-    [FIGURE_FULL_RATE] = {"wrk_per_s", "wrk, one instance", "1/s", 0, true},
-    [FIGURE_FULL_CPU] = {"wrk_cpu_us", "CPU per request", "us", 1, false},
-    [FIGURE_FULL_REDIS] = {"wrk_redis_cpu_us", "    of it in Redis", "us", 1, false},
+    [FIGURE_ORIGIN_CALLS] = {"origin calls", "", 0, true},
+    [FIGURE_CALLS_PER_EXPIRY] = {"origin calls per expiry", "", 2, true},
+    [FIGURE_GOOD] = {"answered, 200", "%", 1, false},
+    [FIGURE_P50] = {"p50", "ms", 2, false},
+    [FIGURE_P99] = {"p99", "ms", 2, true},
+    [FIGURE_P999] = {"p99.9", "ms", 2, false},
+    [FIGURE_MAX] = {"slowest answer", "ms", 2, true},
+    [FIGURE_RATE] = {"answers per second", "1/s", 0, false},
+    [FIGURE_CPU] = {"CPU per request", "us", 1, false},
+    [FIGURE_REDIS] = {"    of it in Redis", "us", 1, false},
+    [FIGURE_FULL_RATE] = {"wrk, one instance", "1/s", 0, true},
+    [FIGURE_FULL_CPU] = {"CPU per request", "us", 1, false},
+    [FIGURE_FULL_REDIS] = {"    of it in Redis", "us", 1, false},
 };
 
 static bool has_run(const struct score *score)
@@ -148,7 +135,7 @@ static void print_failures(const struct outcome *outcome, size_t contest)
     }
 }
 
-/* Where the generator could not ask in time, the latencies are partly its own; how much stands in the JSON. */
+/* Where the generator could not ask in time, the latencies are partly its own. */
 static void print_strain(const struct outcome *outcome, size_t contest)
 {
     char text[SENTENCE_BYTES] = "";
@@ -218,87 +205,4 @@ void outcome_print(const struct outcome *outcome)
     for (size_t i = 0; i < outcome->contest_count; i++)
         print_contest(outcome, i);
     fflush(stdout);
-}
-
-/* ---- as a file ---- */
-
-#define SCORE(key, member, is) .name = (key), .kind = (is), .offset = offsetof(struct score, member)
-
-static const struct field fields_of_score[] = {
-    {SCORE("asked", asked, FIELD_U64)},
-    {SCORE("wrong_bodies", wrong_bodies, FIELD_U64)},
-    {SCORE("strained", strained_count, FIELD_U32)},
-    {SCORE("strain", strain, FIELD_TEXT), .bytes = SCORE_STRAIN_BYTES},
-    {SCORE("statuses", statuses, FIELD_COUNTS), .most = SCORE_STATUSES, .name_of = field_status_name},
-    {SCORE("unanswered", unanswered, FIELD_COUNTS), .most = RECORD_OUTCOMES, .name_of = field_outcome_name},
-    {.name = NULL},
-};
-
-static json_t *json_of_figure(const struct samples *samples)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < samples->count; i++)
-        json_append(&list, json_real(samples->at[i]));
-    return json_pack("{s:f, s:o}", "median", samples_median(samples), "samples", list);
-}
-
-static json_t *json_of_score(const struct peer *peer, const struct score *score)
-{
-    json_t *json = json_pack("{s:s}", "peer", peer->name), *figures = json_object();
-    for (size_t i = 0; i < FIGURE_COUNT; i++) {
-        if (score->figures[i].count > 0)
-            json_put(&figures, texts[i].key, json_of_figure(&score->figures[i]));
-    }
-    json_put_fields(&json, fields_of_score, score);
-    json_put(&json, "figures", figures);
-    return json;
-}
-
-static json_t *json_of_contest(const struct outcome *outcome, size_t contest)
-{
-    const struct contest *about = outcome->contests[contest];
-    json_t *scores = json_array();
-    for (size_t i = 0; i < outcome->peer_count; i++) {
-        const struct score *score = &outcome->scores[contest][i];
-        if (score->asked > 0)
-            json_append(&scores, json_of_score(outcome->peers[i], score));
-    }
-    return json_pack("{s:s, s:s, s:i, s:i, s:o}", "name", about->name, "title", about->title, "ttl_ms",
-                     (int)about->terms.ttl_ms, "stale_ms", (int)about->terms.stale_ms, "scores", scores);
-}
-
-static json_t *json_of_peer(const struct peer *peer)
-{
-    json_t *json =
-        json_pack("{s:s, s:s, s:s}", "name", peer->name, "what", peer->what, "version", peer->version);
-    if (peer->why_not[0] != '\0')
-        json_put(&json, "not_run", json_string(peer->why_not));
-    return json;
-}
-
-/* NULL: no memory. */
-static json_t *json_of(const struct outcome *outcome)
-{
-    json_t *peers = json_array(), *contests = json_array();
-    for (size_t i = 0; i < outcome->peer_count; i++)
-        json_append(&peers, json_of_peer(outcome->peers[i]));
-    for (size_t i = 0; i < outcome->contest_count; i++)
-        json_append(&contests, json_of_contest(outcome, i));
-    return json_pack("{s:s, s:o, s:o}", "machine", outcome->machine, "peers", peers, "contests", contests);
-}
-
-bool outcome_write(const struct outcome *outcome, const char *path)
-{
-    struct result_file file;
-    char why[RESULT_WHY_BYTES] = "no memory for the report";
-    json_t *json = json_of(outcome);
-    bool good = json != NULL && result_file_open(&file, path, why);
-    if (good) {
-        json_dumpf(json, file.out, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-        good = result_file_close(&file, true, why);
-    }
-    if (!good)
-        fprintf(stderr, "%s\n", why);
-    json_decref(json);
-    return good;
 }

@@ -2,7 +2,7 @@
 /*
  * peers.c - the known caches and ours on the same work, side by side.
  *
- *     peers [PEER ...] [CONTEST ...] [--json FILE] [--repetitions N] [--seconds N]
+ *     peers [PEER ...] [CONTEST ...] [--repetitions N] [--seconds N]
  *
  * Repetitions are interleaved (A B C A B C), so that a machine that grows slower does so for all peers. Exits with
  * 0 also when another cache is better, and when one is not installed: it reports both. 1: something that is
@@ -43,7 +43,6 @@ static struct stage stage;
 struct wish {
     bool peers[ALL_PEERS], contests[ALL_CONTESTS];
     bool any_peer, any_contest;
-    const char *json_path; /* NULL: none */
     uint32_t repetitions, rolling_s;
 };
 
@@ -55,8 +54,8 @@ static bool complain(const char *word)
     fprintf(stderr, "\n  contests:");
     for (size_t i = 0; i < ALL_CONTESTS; i++)
         fprintf(stderr, " %s", all_contests[i]->name);
-    fprintf(stderr, "\n  options:  --json FILE, --repetitions 1..%d, --seconds 1..%d (of rolling)\n",
-            REPETITIONS_MAX, SECONDS_MAX);
+    fprintf(stderr, "\n  options:  --repetitions 1..%d, --seconds 1..%d (of rolling)\n", REPETITIONS_MAX,
+            SECONDS_MAX);
     return false;
 }
 
@@ -88,12 +87,7 @@ static bool read_option(struct wish *wish, const char *option, const char *text)
         return read_number(option, text, REPETITIONS_MAX, &wish->repetitions);
     if (strcmp(option, "--seconds") == 0)
         return read_number(option, text, SECONDS_MAX, &wish->rolling_s);
-    if (strcmp(option, "--json") != 0)
-        return complain(option);
-    if (text == NULL)
-        fprintf(stderr, "peers: --json takes the name of a file\n");
-    wish->json_path = text;
-    return text != NULL;
+    return complain(option);
 }
 
 static bool read_wish(int argc, char **argv, struct wish *wish)
@@ -242,7 +236,7 @@ int main(int argc, char **argv)
             worked += runs(outcome.peers[i]);
         describe_machine(load_before);
         outcome_print(&outcome);
-        good = worked == installed && (wish.json_path == NULL || outcome_write(&outcome, wish.json_path));
+        good = worked == installed;
     }
     stage_close(&stage);
     return good ? 0 : 1;

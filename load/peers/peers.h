@@ -14,7 +14,7 @@
  *     peer_scripts.c  the others; both: how each is set up, and which page of its documentation says so
  *     stage.c         the servers that all peers share, meters, counting
  *     contests.c      what they are asked for, and what is measured of it
- *     outcome.c       the tables, and the same as a file
+ *     outcome.c       the tables
  *
  * Threads: all from one, see proc.h. Errors: false, and the reason on stderr or in peer->why_not.
  */
@@ -177,7 +177,5 @@ struct outcome {
 };
 
 void outcome_print(const struct outcome *outcome);
-/* There is never half a file. */
-bool outcome_write(const struct outcome *outcome, const char *path);
 
 #endif
