@@ -78,7 +78,8 @@ static bool invalidate(const struct site *site, size_t process, uint32_t product
 static void drop_products(const struct crowd *crowd, const struct site_look *look)
 {
     struct site *site = crowd->site;
-    struct shelf *shelf = site->has_near ? NULL : shelf_open(site->redis_url, site->name_space);
+    struct shelf *shelf =
+        site->has_near ? NULL : shelf_open(site->servers.redis.socket_url, site->name_space);
     bool is_up = look->health[DEED_REDIS] == DEED_UP;
     for (uint32_t product = SITE_PRODUCT; is_up && product < SITE_PRODUCT + products_of(crowd->rush);
          product++) {

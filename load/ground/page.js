@@ -134,7 +134,7 @@ const rememberAll = () => {
 
 const makePlots = () => {
     const queries = new Moving('Queries in PostgreSQL per second',
-        state.postgres.counted ? 'As its own log counts them, of all processes.' : 'As the processes count them: this database is yours.', {
+        'As its own log counts them, of all processes.', {
             series: [{ look: 'load', title: 'queries', of: point => point.queries }] });
     const hot = new Rows('Hot keys', 'Loads that the guard has saved, of the last minutes.', 'None yet: send a crowd to a guard that is on.', 10);
     const permits = new Facts('Loads and permits');
@@ -233,8 +233,8 @@ const showHealth = (card, party) => {
     health.className = `health ${kind}`;
     card.classList.toggle('ill', party.health !== 'up');
     for (const button of card.querySelectorAll('[data-deed]')) {
-        const verb = button.dataset.deed, isHere = party.ours !== false;
-        enable(button, isHere && possible[verb].includes(party.health), isHere ? `not while it is ${text}` : 'this server is yours');
+        const verb = button.dataset.deed;
+        enable(button, possible[verb].includes(party.health), `not while it is ${text}`);
         button.hidden = ['resume', 'start', 'heal', 'repair'].includes(verb) && !possible[verb].includes(party.health)
             && document.activeElement !== button;
     }
@@ -310,7 +310,6 @@ const showChoices = () => {
     choose(one('#rate'), String(state.per_second));
     for (const button of all('[data-step], [data-crowd], #compare, #mode input'))
         enable(button, state.job === null, 'a crowd is under way');
-    for (const button of all('.writes')) enable(button, state.writes, 'WRITE_DATABASE_URL names no login for your database');
     for (const button of all('[data-hit]'))
         setText(button, `${state.job !== null ? '' : 'Send a crowd and '}${button.dataset.hit} the loader`.replace(/^./, letter => letter.toUpperCase()));
     setText(one('#compare-count'), countText(Number(one('#requests').value)));

@@ -315,14 +315,9 @@ static void invite(const struct site *site)
     printf("  build/stampede --target 127.0.0.1:%u --target 127.0.0.1:%u --url '/products/{zipf:1-%u}' "
            "--rate 1000 --for 10s\n",
            a, b, (unsigned)(site->product_count < POPULAR ? site->product_count : POPULAR));
-    if (site->owns_postgres)
-        printf("  psql %s\n", servers->postgres.url);
-    if (site->owns_redis)
-        printf("  redis-cli -p %u\n", (unsigned)servers->redis.port);
-    if (site->has_writes)
-        invite_to_write(a);
-    else
-        printf("\nWrites are off: WRITE_DATABASE_URL names no login for your database.\n");
+    printf("  psql %s\n", servers->postgres.url);
+    printf("  redis-cli -p %u\n", (unsigned)servers->redis.port);
+    invite_to_write(a);
     printf("\nEvery setting of catalogd but the addresses works here, for instance: LOAD_DELAY_MS=2000 make "
            "run. Ctrl-C ends it.\n");
     fflush(stdout);

@@ -3,8 +3,7 @@
  * serve.h - the playground, until Ctrl-C: two catalogd over private servers, a page to send crowds and break things with,
  * and lines for a shell.
  *
- * Servers that REDIS_URL and DATABASE_URL name are used as they are; every setting of catalogd may be given in the
- * environment. See state.h for what it consists of.
+ * Every setting of catalogd but the addresses may be given in the environment. See state.h for what it consists of.
  *
  * Threads: from that of proc.h.
  */

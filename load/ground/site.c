@@ -125,11 +125,11 @@ static bool choose_settings(struct site *site)
 
 /* ---- usable ---- */
 
-/* Where writes are on, what is loaded before the cache is registered is answered and not stored: a second load would follow. */
+/* Writes are on: what is loaded before the cache is registered is answered and not stored: a second load would follow. */
 static void wait_registered(const struct site *site, size_t process)
 {
     uint64_t end_us = clock_after_ms(REGISTER_LIMIT_MS);
-    while (site->has_writes && clock_us() < end_us &&
+    while (clock_us() < end_us &&
            stack_catalogd_metric(&site->servers.catalogd[process], "catalogd_cache_in_use") < 1)
         clock_pause_ms(2);
 }
@@ -261,39 +261,29 @@ static void do_rate(struct site *site, uint32_t per_second)
 
 static bool plan(struct site *site)
 {
+    if (given("REDIS_URL") != NULL || given("DATABASE_URL") != NULL) {
+        fprintf(stderr,
+                "stampede: the playground breaks its servers, so they are its own: unset REDIS_URL and "
+                "DATABASE_URL. For yours: stampede --url, stampede --help\n");
+        return false;
+    }
     struct scenario *scenario = scenario_new();
     site->scenario = scenario;
     if (scenario == NULL)
         return false;
-    site->owns_redis = given("REDIS_URL") == NULL;
-    site->owns_postgres = given("DATABASE_URL") == NULL;
     site->has_near = strtoul(setting("NEAR_MS"), NULL, 10) > 0;
-    if (!site->owns_redis)
-        snprintf(scenario->redis_url, sizeof scenario->redis_url, "%s", given("REDIS_URL"));
-    if (!site->owns_postgres)
-        snprintf(scenario->database_url, sizeof scenario->database_url, "%s", given("DATABASE_URL"));
     snprintf(scenario->path, sizeof scenario->path, "stampede serve");
     scenario->process_count = DEED_PROCESSES;
     scenario->product_count = site->product_count;
-    scenario->proxies_redis = site->owns_redis;
+    scenario->proxies_redis = true;
     scenario->work.connection_count = CONNECTIONS;
     return choose_settings(site);
-}
-
-/* A database of the user's is written to only if the user has said by which login. */
-static bool allow_writes(struct site *site)
-{
-    site->has_writes = site->owns_postgres || given("WRITE_DATABASE_URL") != NULL;
-    return !site->owns_postgres ||
-           scenario_set_setting(site->scenario, "WRITE_DATABASE_URL", site->servers.postgres.url);
 }
 
 static bool begin_to_count(struct site *site)
 {
     struct witness_options options;
     char why[WITNESS_WHY_BYTES];
-    if (!site->owns_postgres)
-        return true;
     servers_witness(&site->servers, &options);
     options.redis_url = NULL;
     if (witness_open(&options, &site->witness, why) && witness_begin(site->witness, why))
@@ -308,8 +298,6 @@ static void keep_addresses(struct site *site)
         site->ports[i] = site->servers.catalogd[i].port;
         site->ops_ports[i] = site->servers.catalogd[i].ops_port;
     }
-    snprintf(site->redis_url, sizeof site->redis_url, "%s",
-             site->owns_redis ? site->servers.redis.socket_url : given("REDIS_URL"));
 }
 
 static void publish(struct site *site)
@@ -331,14 +319,15 @@ bool site_open(struct site *site, uint32_t product_count, struct story *story)
     pthread_cond_init(&site->changed, NULL);
     site->story = story;
     site->product_count = product_count;
-    if (!plan(site) || !servers_open(&site->servers, site->scenario) || !allow_writes(site) ||
+    if (!plan(site) || !servers_open(&site->servers, site->scenario) ||
+        !scenario_set_setting(site->scenario, "WRITE_DATABASE_URL", site->servers.postgres.url) ||
         !servers_start_variant(&site->servers, "") || !begin_to_count(site))
         return false;
     site->act.servers = &site->servers;
     keep_addresses(site);
     for (size_t i = 0; i < DEED_PROCESSES; i++)
         wait_registered(site, i);
-    site->shelf = shelf_open(site->redis_url, site->name_space);
+    site->shelf = shelf_open(site->servers.redis.socket_url, site->name_space);
     publish(site);
     return true;
 }
@@ -616,15 +605,6 @@ bool site_turn(struct site *site, uint32_t limit_ms)
 static bool is_allowed(const struct site *site, const struct site_order *order, char *why)
 {
     enum deed_party party = order->what == SITE_DEED ? order->deed->party : DEED_A;
-    if (party == DEED_REDIS && !site->owns_redis) {
-        snprintf(why, SITE_WHY_BYTES, "This Redis is yours (REDIS_URL): the playground does not touch it.");
-        return false;
-    }
-    if (party == DEED_POSTGRES && !site->owns_postgres) {
-        snprintf(why, SITE_WHY_BYTES,
-                 "This PostgreSQL is yours (DATABASE_URL): the playground does not touch it.");
-        return false;
-    }
     enum deed_health health = site->look.health[party];
     if (order->what == SITE_DEED && (order->deed->when & (1U << health)) == 0) {
         snprintf(why, SITE_WHY_BYTES, "%s is %s: that cannot be done to it now.", deed_party_name(party),
@@ -691,23 +671,12 @@ void site_clients(struct site *site, uint64_t *waiting, uint64_t counts[static R
 
 uint64_t site_queries_for(struct site *site, uint64_t from, uint32_t first, uint32_t last)
 {
-    uint64_t all = site_queries(site);
-    return site->witness != NULL ? witness_loads_of(site->witness, from, first, last)
-           : all > from          ? all - from
-                                 : 0;
+    return witness_loads_of(site->witness, from, first, last);
 }
 
 uint64_t site_queries(struct site *site)
 {
-    double sum = 0;
-    if (site->witness != NULL)
-        return witness_loads_now(site->witness);
-    for (size_t i = 0; i < DEED_PROCESSES; i++) {
-        const struct stack_catalogd catalogd = {.ops_port = site->ops_ports[i]};
-        double started = stack_catalogd_metric(&catalogd, "guard_loads_started_total");
-        sum += started > 0 ? started : 0;
-    }
-    return (uint64_t)sum;
+    return witness_loads_now(site->witness);
 }
 
 /* ---- what stands in Redis ---- */

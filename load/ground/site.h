@@ -6,8 +6,8 @@
  *                                                    |
  *                                                    +-- what a deed has broken is mended by itself when its time has come
  *
- * A server that REDIS_URL or DATABASE_URL names is the user's: it is used, and no deed touches it. Every other setting
- * of catalogd may be in the environment; those that make a stampede visible have defaults of their own here.
+ * Every setting of catalogd but the addresses may be in the environment; those that make a stampede visible have defaults
+ * of their own here.
  *
  * What has happened is a story, one sentence each, of which the page shows the last.
  *
@@ -171,9 +171,7 @@ struct site_look {
 
 struct site {
     /* set by site_open() */
-    bool owns_redis, owns_postgres, has_writes;
-    bool has_near;       /* values are also in the memory of the processes */
-    char redis_url[512]; /* where the leases are looked up */
+    bool has_near; /* values are also in the memory of the processes */
     char name_space[40];
     uint32_t product_count;
     uint16_t ports[DEED_PROCESSES], ops_ports[DEED_PROCESSES];
@@ -190,7 +188,7 @@ struct site {
     uint64_t hit_until_us;
     uint64_t refused; /* statements, so far */
 
-    struct witness *witness; /* owned; NULL: the database is not ours to look into */
+    struct witness *witness; /* owned */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -228,9 +226,9 @@ void site_show_burst(struct site *site, const struct burst *burst);
 /* What clients wait for, of crowd and rate, and how long all answers so far took, by rank_bucket(). */
 void site_clients(struct site *site, uint64_t *waiting, uint64_t counts[static RANK_BUCKETS]);
 
-/* Loads that have begun: as the database's own log has it, or as the processes say where the database is not ours. */
+/* Loads that have begun, as the database's own log has it. */
 uint64_t site_queries(struct site *site);
-/* Of those behind the first `from`: the ones for products `first` to `last`; where the database is not ours, all. */
+/* Of those behind the first `from`: the ones for products `first` to `last`. */
 uint64_t site_queries_for(struct site *site, uint64_t from, uint32_t first, uint32_t last);
 
 /* The product that everything is about: "/products/7", "product:7". */

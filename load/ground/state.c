@@ -240,10 +240,7 @@ static json_t *servers_json(struct ground *ground, const struct site_look *look,
 {
     struct site *site = &ground->site;
     json_t *redis = health_of(look, DEED_REDIS), *postgres = health_of(look, DEED_POSTGRES);
-    json_object_set_new(redis, "ours", json_boolean(site->owns_redis));
-    json_object_set_new(postgres, "ours", json_boolean(site->owns_postgres));
     json_object_set_new(postgres, "queries", json_integer((json_int_t)site_queries(site)));
-    json_object_set_new(postgres, "counted", json_boolean(site->witness != NULL));
     json_object_set_new(into, "redis", redis);
     json_object_set_new(into, "postgres", postgres);
     return into;
@@ -280,10 +277,9 @@ static json_t *state_json(struct state *state)
     struct site_look look;
     json_t *leases = NULL;
     site_look_at(&ground->site, &look);
-    json_t *all =
-        json_pack("{s:i,s:I,s:s,s:I,s:I,s:b,s:s}", "v", 1, "at_ms", (json_int_t)(clock_wall_us() / 1000),
-                  "mode", look.mode, "delay_ms", (json_int_t)look.delay_ms, "per_second",
-                  (json_int_t)look.per_second, "writes", ground->site.has_writes, "key", SITE_KEY);
+    json_t *all = json_pack(
+        "{s:i,s:I,s:s,s:I,s:I,s:s}", "v", 1, "at_ms", (json_int_t)(clock_wall_us() / 1000), "mode", look.mode,
+        "delay_ms", (json_int_t)look.delay_ms, "per_second", (json_int_t)look.per_second, "key", SITE_KEY);
     json_object_set_new(all, "processes", processes_json(state, &look, &leases));
     json_object_set_new(all, "leases", leases);
     servers_json(ground, &look, all);
@@ -326,7 +322,7 @@ bool state_open(struct state *state, struct ground *ground)
 {
     memset(state, 0, sizeof *state);
     state->ground = ground;
-    state->shelf = shelf_open(ground->site.redis_url, ground->site.name_space);
+    state->shelf = shelf_open(ground->site.servers.redis.socket_url, ground->site.name_space);
     pthread_mutex_init(&state->lock, NULL);
     pthread_cond_init(&state->changed, NULL);
     for (size_t i = 0; i < DEED_PROCESSES; i++) {

@@ -2,11 +2,11 @@
 /*
  * state.h - the playground as one line of JSON, made anew every STATE_EVERY_MS while somebody reads it:
  *
- *     {"v":1,"at_ms":...,"mode":"fleet","delay_ms":500,"per_second":0,"writes":true,"key":"product:7",
+ *     {"v":1,"at_ms":...,"mode":"fleet","delay_ms":500,"per_second":0,"key":"product:7",
  *      "processes":[{"name":"A","health":"up","back_ms":0,"address":"127.0.0.1:8080","age_ms":90,
  *                    "about":{...},"sample":{...}}, ...],        as app/view/live.h has it; null before the first
- *      "redis":{"health":"up","back_ms":0,"ours":true},
- *      "postgres":{"health":"up","back_ms":0,"ours":true,"queries":1012,"counted":true},   counted by the database itself
+ *      "redis":{"health":"up","back_ms":0},
+ *      "postgres":{"health":"up","back_ms":0,"queries":1012},   as its own log counts them
  *      "leases":[{"key":"product:7","process":"A","left_ms":1400,"lease_ms":2000}],
  *      "clients":{"waiting":480,"p50_us":210000,"p99_us":520000},    of all traffic: requests without an answer;
  *                                                                   of the answers of the last second, null: none

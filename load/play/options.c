@@ -212,9 +212,8 @@ static const struct command {
          "stampede serve [OPTIONS]\n\nThe playground: two catalogd over private Redis and PostgreSQL, and a "
          "page "
          "to send crowds and break things with.\nIts address is printed; it answers on this machine only. "
-         "Servers named by REDIS_URL and DATABASE_URL are\nused as they are, and what would hurt them is "
-         "off; "
-         "every setting of catalogd may be in the environment.\n\n",
+         "Every "
+         "setting of catalogd but the addresses\nmay be in the environment.\n\n",
          "  stampede serve\n"
          "  FRESH_MS=5000 stampede serve --scale 1000\n"},
     [OPTIONS_PROXY] =

@@ -49,20 +49,8 @@ static uint32_t database_connections(const struct scenario *scenario)
     return workers * scenario->process_count + SPARE_CONNECTIONS;
 }
 
-static bool has_own_redis(const struct servers *servers)
-{
-    return servers->scenario->redis_url[0] == '\0';
-}
-
-static bool has_own_postgres(const struct servers *servers)
-{
-    return servers->scenario->database_url[0] == '\0';
-}
-
 static bool start_redis(struct servers *servers)
 {
-    if (!has_own_redis(servers))
-        return true;
     progress_step("private Redis");
     return progress_done(stack_redis_start(&servers->redis, NULL));
 }
@@ -100,8 +88,6 @@ static bool log_ends(const struct servers *servers)
 static bool start_postgres(struct servers *servers)
 {
     char text[80];
-    if (!has_own_postgres(servers))
-        return true;
     progress_step("private PostgreSQL");
     bool started = stack_postgres_start(&servers->postgres, database_connections(servers->scenario)) &&
                    log_ends(servers);
@@ -198,11 +184,9 @@ static void make_settings(struct servers *servers, const char *variant)
     uint16_t postgres_port = scenario->proxies_postgres ? proxy_port(servers->proxy, servers->postgres_route)
                                                         : servers->postgres.port;
     snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)redis_port);
-    if (has_own_redis(servers))
-        servers_set(servers, "REDIS_URL", url);
+    servers_set(servers, "REDIS_URL", url);
     snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u/postgres", (unsigned)postgres_port);
-    if (has_own_postgres(servers))
-        servers_set(servers, "DATABASE_URL", url);
+    servers_set(servers, "DATABASE_URL", url);
     if (scenario->vary[0] != '\0')
         servers_set(servers, scenario->vary, variant);
     for (size_t i = 0; i < scenario->setting_count; i++) {
@@ -249,7 +233,7 @@ bool servers_start_variant(struct servers *servers, const char *variant)
     snprintf(text, sizeof text, "%u x catalogd%s%s%s%s", (unsigned)scenario->process_count,
              variant[0] != '\0' ? ", " : "", scenario->vary, variant[0] != '\0' ? "=" : "", variant);
     progress_step(text);
-    good = !has_own_redis(servers) || servers_empty_redis(servers);
+    good = servers_empty_redis(servers);
     for (size_t i = 0; good && i < scenario->process_count; i++)
         good = stack_catalogd_start(&servers->catalogd[i], servers->settings);
     for (size_t i = 0; good && i < scenario->process_count; i++)

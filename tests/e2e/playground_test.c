@@ -9,7 +9,6 @@
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/base/proc.h"
-#include "load/base/sql.h"
 #include "load/stack/stack.h"
 #include "tests/support/browser.h"
 #include "tests/support/playground.h"
@@ -21,13 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum {
-    LIMIT_MS = PLAYGROUND_LIMIT_MS,
-    FAMILY_MAX = 256,
-    ASK_LIMIT_MS = PLAYGROUND_ASK_LIMIT_MS,
-    CONNECTIONS = 200,
-    DIGEST_BYTES = 40
-};
+enum { LIMIT_MS = PLAYGROUND_LIMIT_MS, FAMILY_MAX = 256, ASK_LIMIT_MS = PLAYGROUND_ASK_LIMIT_MS };
 
 static struct browser *browser;
 
@@ -383,82 +376,6 @@ TEST_WITH(ctrl_c_leaves_nothing_behind, NULL, NULL)
     }
     assert_int_equal(access(playground.folder, F_OK), -1);
     assert_false(is_listening());
-}
-
-/* ---- servers of the user's ---- */
-
-static struct stack_redis redis;
-static struct stack_postgres postgres;
-
-static bool up_with_given_servers(void)
-{
-    static char redis_url[128], database_url[128];
-    static const char *const settings[] = {redis_url, database_url, "LOAD_DELAY_MS=0", NULL};
-    if (!stack_redis_start(&redis, NULL) || !stack_postgres_start_seeded(&postgres, CONNECTIONS, 200))
-        return false;
-    snprintf(redis_url, sizeof redis_url, "REDIS_URL=%s", redis.url);
-    snprintf(database_url, sizeof database_url, "DATABASE_URL=%s", postgres.url);
-    return playground_start(settings);
-}
-
-static bool down_with_given_servers(void)
-{
-    playground_stop();
-    stack_postgres_stop(&postgres);
-    stack_redis_stop(&redis);
-    return true;
-}
-
-static void expect_kept(const char *key)
-{
-    assert_true(stack_redis_answers(&redis, "theirs", "GET %s", key));
-}
-
-static void read_products(char digest[static DIGEST_BYTES])
-{
-    char why[SQL_WHY_BYTES];
-    assert_true(sql_run(postgres.url, "SELECT md5(string_agg(p::text, ' ' ORDER BY id)) FROM products p",
-                        ASK_LIMIT_MS, digest, DIGEST_BYTES, why));
-}
-
-/* A crowd, when the one before is over. */
-static void press_until_taken(const char *body)
-{
-    uint64_t end_us = clock_after_ms(LIMIT_MS);
-    while (playground_press(body) != 200) {
-        assert_true(clock_us() < end_us);
-        clock_pause_ms(20);
-    }
-}
-
-TEST_WITH(servers_that_are_given_are_used_and_never_hurt, up_with_given_servers, down_with_given_servers)
-{
-    static const char *const refused[] = {"redis-kill",      "redis-hang",     "redis-heal",
-                                          "redis-start",     "redis-flush",    "postgres-kill",
-                                          "postgres-lock",   "postgres-start", "postgres-pause",
-                                          "postgres-resume", "postgres-break", "postgres-repair"};
-    static const char *const keys[] = {"theirs", "csg1:{catalog:product:7}:v", "csg1:{catalog:product:7}:l"};
-    char body[80], before[DIGEST_BYTES], after[DIGEST_BYTES];
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        assert_true(stack_redis_do(&redis, "SET %s theirs", keys[i]));
-    read_products(before);
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        snprintf(body, sizeof body, "{\"do\":\"deed\",\"name\":\"%s\"}", refused[i]);
-        assert_int_equal(playground_press(body), 409);
-    }
-    assert_int_equal(playground_press(CHANGE), 409); /* no login was given to write with */
-    assert_int_equal(playground_press("{\"do\":\"buy\"}"), 409);
-    press_until_taken("{\"do\":\"compare\",\"requests\":20}");
-    press_until_taken("{\"do\":\"rush\",\"requests\":20}");
-    press_until_taken("{\"do\":\"rush\",\"requests\":20,\"warm\":true}");
-    assert_int_equal(playground_press("{\"do\":\"expire\"}"), 200);
-    assert_int_equal(playground_press("{\"do\":\"invalidate\"}"), 200);
-    assert_int_equal(playground_press("{\"do\":\"mend\"}"), 200);
-    assert_true(playground_stop());
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        expect_kept(keys[i]);
-    read_products(after);
-    assert_string_equal(after, before);
 }
 
 TEST_GROUP(.up = up, .down = down, .before = is_calm);

@@ -699,6 +699,13 @@ TEST(a_scenario_exits_with_0_if_it_held_and_with_1_if_not)
     expect_said("loads = 2: 1");
 }
 
+TEST(the_playground_takes_no_servers_that_it_could_break)
+{
+    static const char *const settings[] = {"REDIS_URL=redis://127.0.0.1:1/0", NULL};
+    expect_status(run_shell(settings, "'%s' serve", program), NOT_RUN);
+    expect_said("unset REDIS_URL and DATABASE_URL");
+}
+
 /* Everything that scenario.h names, done to real servers; one that does not happen is a check that fails. The requests
  * last well beyond it all: on a busy machine each restart of PostgreSQL takes seconds. */
 static const char eventful_scenario[] =
