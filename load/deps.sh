@@ -102,6 +102,9 @@ libh2o-dev?     /usr/lib/*/libh2o.so
 g++             g++
 curl            curl
 cmake           cmake
+apache2-bin     apache2
+apache2-dev     /usr/include/apache2/httpd.h
+libcurl4-openssl-dev /usr/include/*/curl/curl.h
 '
 nginx_needs='
 nginx      nginx

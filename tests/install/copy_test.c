@@ -5,9 +5,11 @@
 #include "load/base/net.h"
 #include "load/stack/stack.h"
 #include "tests/support/files.h"
+#include "tests/support/herd_server.h"
 #include "tests/support/test.h"
 
 #include <hiredis/hiredis.h>
+#include <signal.h>
 #include <unistd.h>
 
 enum { BUILD_LIMIT_MS = 900000, WAIT_MS = 60000 };
@@ -426,6 +428,87 @@ TEST(the_module_for_nginx_answers_and_lets_nginx_quit)
     snprintf(command, sizeof command, "cd nginx; REDIS_URL=$REDIS PORT=%u sh -e run",
              (unsigned)net_free_port());
     assert_true(shell(command));
+}
+
+/* By the lines of the cookbook. */
+static const char BUILD_FOR_APACHE[] =
+    "mkdir -p apache/third_party apache/build apache/modules; cd apache\n"
+    "ln -s ../../guard third_party/guard; ln -s ../../guard/example/build build/guard\n"
+    "awk -v to=. -f ../guard/guide/recipes.awk ../guard/guide/cookbook.md >list\n"
+    "sed -n '/^## Apache/,/^## Batch/p' ../guard/guide/cookbook.md >page\n"
+    "block() { sed -n \"/^\\`\\`\\`$1\\$/,/^\\`\\`\\`\\$/{/^\\`\\`\\`/d;p}\" page; }\n"
+    "block sh | sed 's/^cc/& -Wall -Wextra -Werror/' >build.sh; sh -e build.sh; mv mod_guard.so modules/\n"
+    "{ block apache | sed \"s|redis://.*|$REDIS|; s|:8080|:$ORIGIN|\"; cat <<END\n"
+    "ServerName localhost\nDefaultRuntimeDir $PWD\nPidFile pid\nErrorLog error.log\n"
+    "Listen 127.0.0.1:$PORT\nDocumentRoot /\nKeepAlive Off\n"
+    "StartServers $SERVERS\nServerLimit $SERVERS\nMaxRequestWorkers $WORKERS\n"
+    "END\n"
+    "for name in mpm_$MPM authz_core log_forensic; do "
+    "echo LoadModule ${name}_module /usr/lib/apache2/modules/mod_$name.so; done; echo ForensicLog forensic\n"
+    "[ $(id -u) != 0 ] || printf 'User nobody\\nGroup nogroup\\n'; } >httpd.conf\n";
+
+/* The origin stands still until every worker of httpd waits for it. */
+static const char BURST[] =
+    "cd apache; kill -STOP $ORIGIN_PID; timeout 60 sh -c 'until [ -s pid ]; do sleep 0.05; done'\n"
+    "curl -sS -m 60 -Z --parallel-immediate --parallel-max 100 -o 'got.#1' "
+    "\"http://127.0.0.1:$PORT/typed?[1-100]\" & curl=$!\n"
+    "timeout 60 sh -c \"until [ \\$(grep -c '^+' forensic) -ge $WORKERS ]; do sleep 0.05; done\"\n"
+    "kill -CONT $ORIGIN_PID; wait $curl\n"
+    "for i in $(seq 100); do test \"$(cat got.$i)\" = typed; done\n";
+
+static const char FURTHER[] =
+    "cd apache; url=http://127.0.0.1:$PORT\n"
+    "says() { said=$(curl -s -m 30 -o body -w '%{http_code} %{content_type} %{size_download}' \"$@\"); "
+    "case $said in \"$expected\"*) ;; *) echo \"$*: $said\"; exit 1;; esac; }\n"
+    "expected='200 text/x-typed 5'; says $url/typed; expected='200 text/x-typed 0'; says -I $url/typed\n"
+    "expected='404 application/octet-stream 4'; says $url/status/404; says $url/status/404\n"
+    "expected='503 '; says $url/status/500; says $url/status/500\n"
+    "expected='4'; says $url/$(printf %05000d 0)\n";
+
+/* What of it is left for each MPM. */
+static void apache_does(const char *settings, const char *script)
+{
+    char command[1024];
+    write_file("script", script);
+    snprintf(command, sizeof command, "export REDIS %s; sh -e script", settings);
+    assert_true(shell(command));
+}
+
+static void apache_serves(const char *mpm, unsigned servers, unsigned workers, int end_signal)
+{
+    char site[PROC_PATH_BYTES + 64], settings[256];
+    struct herd_server origin;
+    unsigned port = net_free_port();
+    if (access("/usr/include/apache2/httpd.h", R_OK) != 0)
+        test_skip("apache2-dev is not there");
+    assert_true(herd_server_start(&origin));
+    snprintf(settings, sizeof settings, "PORT=%u ORIGIN=%u ORIGIN_PID=%d MPM=%s SERVERS=%u WORKERS=%u", port,
+             (unsigned)origin.ports[HERD_SERVER_HTTP], (int)origin.pid, mpm, servers, workers);
+    snprintf(site, sizeof site, "%s/apache", folder);
+    const char *argv[] = {"/usr/sbin/apache2", "-d", site, "-f", "httpd.conf", "-DFOREGROUND", NULL};
+    proc_remove(site);
+    apache_does(settings, BUILD_FOR_APACHE);
+    pid_t httpd = proc_start(&(struct proc_options){.argv = argv});
+    assert_true(httpd != -1);
+    apache_does(settings, BURST);
+    assert_int_equal(atomic_load(&origin.seen->requests[HERD_SERVER_HTTP]), 1);
+    apache_does(settings, FURTHER);
+    assert_int_equal(atomic_load(&origin.seen->requests[HERD_SERVER_HTTP]), 3);
+    assert_true(proc_stop(&httpd, end_signal, WAIT_MS));
+    apache_does(settings, "if grep -i 'signal [^S]*Seg\\|:crit\\]\\|:emerg\\]\\|:alert\\]\\|SIGKILL' "
+                          "apache/error.log; then exit 1; fi\n");
+    herd_server_stop(&origin);
+}
+
+TEST(the_module_for_apache_loads_a_page_once_under_mpm_event)
+{
+    apache_serves("event", 4, 100, SIGWINCH);
+}
+
+/* Each of its processes has one request at a time; SIGTERM ends it inside a handler. */
+TEST(the_module_for_apache_loads_a_page_once_under_prefork)
+{
+    apache_serves("prefork", 20, 20, SIGTERM);
 }
 
 /* docs.sh refuses what leads nowhere; so does this, if it no longer does. */

@@ -114,6 +114,7 @@ struct fixed_answer {
 
 static const struct fixed_answer fixed_answers[] = {
     {"/ok", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", KEEP},
+    {"/typed", "HTTP/1.1 200 OK\r\nContent-Type: text/x-typed\r\nContent-Length: 5\r\n\r\ntyped", KEEP},
     {"/close", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", CLOSE},
     {"/until-close", "HTTP/1.1 200 OK\r\n\r\nuntil it closes", CLOSE},
     {"/chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",

@@ -8,6 +8,7 @@
  *     /close         200, then closes          /half         half of a body, then closes
  *     /until-close   a body without a length   /garbage      no HTTP
  *     /switching     101, nobody asked for it
+ *     /typed         200 "typed", kept, text/x-typed
  *     /chunked       200 in two chunks         /status/NNN   that status
  *     /bytes/N       200 with N times 'x'      /gather       200, but to nobody before gather_target have asked
  *     anything else  404
