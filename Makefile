@@ -21,8 +21,6 @@
 #   make valgrind     ten thousand requests with faults: no error, no leak, no descriptor left open
 #   make chaos        four processes and their servers under a seeded storm of faults, judged from what clients
 #                     saw: SECONDS=60 SEED=1; T=sentinel, T=cluster: over a master under Sentinels, over a Redis Cluster
-#   make hundred      a hundred processes on a Redis Cluster, each in a network of its own: one load per key still.
-#                     Needs root: SECONDS=60
 #   make soak         the same for long, at a gentler pace; everything must end flat: MINUTES=60 SEED=1
 #   make sim          the cores, the guard's and that of the locks, in a simulated fleet under faults: SEEDS=100000.
 #                     The first ones must run as tests/sim/courses, shard_, wish_, outage_ and lock_courses have it
@@ -96,7 +94,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example scenarios db test test-long play-monkey test-install fail tests objects fuzz coverage golden valgrind chaos soak hundred sim swarm courses mutants mutants-live model bench peers lab lint promises format world empty-root install amalgamation docs clean help
+.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example scenarios db test test-long play-monkey test-install fail tests objects fuzz coverage golden valgrind chaos soak sim swarm courses mutants mutants-live model bench peers lab lint promises format world empty-root install amalgamation docs clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -450,8 +448,7 @@ valgrind: $(VALGRIND_TEST)
 	    timeout -k 10 $(TEST_LIMIT_S) $(VALGRIND_TEST) 'ten_thousand_requests_*'
 	@sh tests/support/valgrind.sh --judge $(BUILD)/valgrind
 
-chaos soak hundred: $(CHAOS)
-	@$(if $(filter hundred,$@),sh load/deps.sh networks)
+chaos soak: $(CHAOS)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) $(CHAOS) $@ \
 	    --seconds $(if $(filter soak,$@),$$(($(MINUTES) * 60)),$(SECONDS)) --seed $(SEED) $(if $(T),--redis $(T))
 

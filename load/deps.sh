@@ -14,7 +14,6 @@
 #   sh load/deps.sh hosts              the event loops and servers that the guard is tried in, and what builds examples
 #   sh load/deps.sh nginx              nginx and what its modules are built with
 #   sh load/deps.sh units              what judges the units of app/deploy in the tests; it runs without systemd
-#   sh load/deps.sh networks           what the tests with networks of their own need, beside root
 #   sh load/deps.sh page-test          what looks at the page of a report in the tests
 #   sh load/deps.sh formats            what reads the other formats of a report in the tests
 #   sh load/deps.sh alerts             what reads the metrics and the alert rules in the tests
@@ -113,9 +112,6 @@ nginx-dev? /usr/share/nginx/src/configure
 units_needs='
 systemd systemd-analyze
 '
-networks_needs='
-iproute2 ip
-'
 man_needs='
 help2man  help2man
 cmark-gfm cmark-gfm
@@ -187,7 +183,6 @@ needs_of() {
     zookeeper) echo "$zookeeper_needs" ;;
     mariadb) echo "$mariadb_needs" ;;
     bench) echo "$bench_needs" ;;
-    networks) echo "$networks_needs" ;;
     units) echo "$units_needs" ;;
     hosts) echo "$hosts_needs" ;;
     nginx) echo "$nginx_needs" ;;
@@ -205,7 +200,7 @@ needs_of() {
         for package in "${@:-.*}"; do echo "$peers_needs" | grep "^$package  *[^ ]"; done
         return
         ;;
-    *) echo "deps.sh: unknown: $1 (build, library, client, lint, fuzz, valgrind, gate, model, zookeeper, pgbouncer, mariadb, bench, lab, hosts, nginx, networks, units, world, docs, man, package-test, packaging, page-test, formats, alerts, peers)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown: $1 (build, library, client, lint, fuzz, valgrind, gate, model, zookeeper, pgbouncer, mariadb, bench, lab, hosts, nginx, units, world, docs, man, package-test, packaging, page-test, formats, alerts, peers)" >&2; exit 2 ;;
     esac
     # With the sanitizers, which the compiler of another release does not bring along.
     case ${2:-gcc} in

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * chaos_main.c - the program behind `make chaos`, `make soak` and `make hundred`.
+ * chaos_main.c - the program behind `make chaos` and `make soak`.
  *
  *     chaos chaos|soak [--seconds N] [--seed N] [--redis one|sentinel|cluster]
- *     chaos hundred [--seconds N]
  *     chaos check FILE
  *
  * Exit status: 0 every promise kept, 1 broken, 2 asked wrongly.
  */
 #include "tests/chaos/chaos.h"
-#include "tests/chaos/hundred.h"
 
 #include "load/base/number.h"
 #include "load/base/proc.h"
@@ -58,12 +56,11 @@ int main(int argc, char **argv)
     if (strcmp(what, "check") == 0 && argc == 3)
         return chaos_check(argv[2], stdout) ? 0 : 1;
     chaos_options_init(&options, soak);
-    bool hundred = strcmp(what, "hundred") == 0;
-    if ((!soak && !hundred && strcmp(what, "chaos") != 0) || !read_arguments(argc, argv, &options)) {
+    if ((!soak && strcmp(what, "chaos") != 0) || !read_arguments(argc, argv, &options)) {
         fprintf(stderr, "usage: chaos chaos|soak [--seconds N] [--seed N] [--redis one|sentinel|cluster]\n"
-                        "       chaos hundred [--seconds N]\n       chaos check FILE\n");
+                        "       chaos check FILE\n");
         return 2;
     }
     proc_clean_on_signals();
-    return (hundred ? hundred_run(options.seconds, stdout) : chaos_run(&options)) ? 0 : 1;
+    return chaos_run(&options) ? 0 : 1;
 }
