@@ -208,15 +208,10 @@ static uint32_t loop_count(const struct settings *settings, const struct service
 
 static bool open_access(const struct settings *settings, struct service *service)
 {
-    static const enum access_format formats[] = {[SETTINGS_LOG_OFF] = ACCESS_OFF,
-                                                 [SETTINGS_LOG_COMBINED] = ACCESS_COMBINED,
-                                                 [SETTINGS_LOG_JSON] = ACCESS_JSON};
-    const struct access_config config = {.format = formats[settings->access_log],
-                                         .file = settings->access_log_file,
-                                         .percent = settings->access_log_percent,
+    const struct access_config config = {.file = settings->access_log_file,
                                          .lanes = loop_count(settings, service)};
 
-    return config.format == ACCESS_OFF || access_open(&config, &service->access);
+    return settings->access_log == SETTINGS_LOG_OFF || access_open(&config, &service->access);
 }
 
 static bool open_server(const struct settings *settings, struct service *service)

@@ -85,8 +85,7 @@ static const char *const MODES[] = {[GUARD_MODE_FLEET] = "fleet",
                                     [GUARD_MODE_OFF] = "off",
                                     [GUARD_MODE_SHADOW] = "shadow",
                                     NULL};
-static const char *const LOGS[] = {
-    [SETTINGS_LOG_OFF] = "off", [SETTINGS_LOG_COMBINED] = "combined", [SETTINGS_LOG_JSON] = "json", NULL};
+static const char *const LOGS[] = {[SETTINGS_LOG_OFF] = "off", [SETTINGS_LOG_COMBINED] = "combined", NULL};
 _Static_assert(sizeof(enum guard_mode) == sizeof(unsigned) && sizeof(enum settings_log) == sizeof(unsigned),
                "as parse_word() writes them");
 
@@ -204,8 +203,7 @@ static const struct kind database_url_or_none = {
     .allowed = "a postgresql://... URL or a list of keyword=value that libpq can read, or nothing"};
 static const struct kind file = {
     .text_is_right = is_readable_file, .also = "", .allowed = "the path of a readable file, or nothing"};
-static const struct kind log_format = {
-    .parse = parse_word, .words = LOGS, .allowed = "off, combined or json"};
+static const struct kind log_format = {.parse = parse_word, .words = LOGS, .allowed = "off or combined"};
 static const struct kind log_file = {
     .text_is_right = is_log_file,
     .also = "",
@@ -334,11 +332,9 @@ static const struct setting table[] = {
            "cache entries up to this size travel with the message that wakes other processes' requests; 0: "
            "none"),
     TEXT("ACCESS_LOG", log_format, access_log, "off",
-         "a line for each request: combined (as Apache and nginx write it, and more behind) or json"),
+         "a line for each request, as Apache and nginx write it, and more behind"),
     TEXT("ACCESS_LOG_FILE", log_file, access_log_file, "",
          "where they are written, opened anew on SIGHUP; nothing: stdout"),
-    NUMBER("ACCESS_LOG_PERCENT", access_log_percent, "100", 1, 100, "%",
-           "of the requests, by chance, have a line; those answered with 500 and above always"),
     NUMBER("SERVER_LOOPS", server_loops, "0", 0, 256, "threads",
            "event loops that serve HTTP; 0: one per core"),
     NUMBER("SHELF_BYTES", shelf_bytes, "33554432", 0, UINT32_MAX, "bytes",

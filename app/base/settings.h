@@ -22,7 +22,7 @@
 #include <stdio.h>
 
 /* What is written of each request. */
-enum settings_log { SETTINGS_LOG_OFF = 0, SETTINGS_LOG_COMBINED, SETTINGS_LOG_JSON };
+enum settings_log { SETTINGS_LOG_OFF = 0, SETTINGS_LOG_COMBINED };
 
 /* Texts are lent from argv, env or the table; none is NULL. */
 struct settings {
@@ -33,8 +33,7 @@ struct settings {
     const char *ops_token_file; /* "": the operations listener asks for no token */
     const char *revalidate_token_file; /* "": no client may ask past the cache */
     enum settings_log access_log;
-    const char *access_log_file; /* "": stdout */
-    uint32_t access_log_percent;
+    const char *access_log_file;    /* "": stdout */
     const char *database_url;       /* postgresql://... or libpq's keyword=value form */
     const char *write_database_url; /* the same; "": this process only reads */
     bool database_standby;          /* the loads may be of one */

@@ -9,7 +9,6 @@
 
 #include "app/base/clock.h"
 #include "app/base/log.h"
-#include "app/common/random.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -21,11 +20,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WAKE_BYTES = ACCESS_LANE_BYTES / 4, FILE_MODE = 0640, ALWAYS_STATUS = 500 };
+enum { WAKE_BYTES = ACCESS_LANE_BYTES / 4, FILE_MODE = 0640 };
 
 _Static_assert(ACCESS_LINE_MAX <= PIPE_BUF, "a line fits into a pipe at once");
 
@@ -51,12 +49,6 @@ struct access_log {
 
 /* ---- the loop's side ---- */
 
-static bool is_chosen(struct access_lane *lane, const struct access_line *line)
-{
-    return lane->percent >= 100 || line->status >= ALWAYS_STATUS ||
-           random_next(&lane->dice) % 100 < lane->percent;
-}
-
 static void wake(struct access_log *log)
 {
     if (!atomic_exchange(&log->awake, true))
@@ -74,9 +66,7 @@ void access_put(struct access_lane *lane, const struct access_line *line)
 {
     char text[ACCESS_LINE_MAX];
 
-    if (!is_chosen(lane, line))
-        return;
-    const size_t bytes = access_line_print(lane->format, line, &lane->date, text);
+    const size_t bytes = access_line_print(line, &lane->date, text);
     const size_t head = atomic_load_explicit(&lane->head, memory_order_relaxed);
     const size_t used = head - atomic_load_explicit(&lane->tail, memory_order_acquire);
     const size_t at = head % ACCESS_LANE_BYTES, to_end = ACCESS_LANE_BYTES - at;
@@ -307,7 +297,7 @@ static void tell_dropped(struct access_log *log)
     if (dropped != log->told_dropped)
         log_event(LOG_LEVEL_WARNING, "access_lines_dropped",
                   "file=\"%s\" lines=%" PRIu64 " reason=\"the file or pipe does not take them in time\""
-                  " hint=\"lower ACCESS_LOG_PERCENT, or use a faster disk or reader\"",
+                  " hint=\"use a faster disk or reader\"",
                   log->file, dropped - log->told_dropped);
     log->told_dropped = dropped;
 }
@@ -347,18 +337,15 @@ static void *write_lines(void *context)
 
 /* ---- opening and closing ---- */
 
-static bool lane_open(struct access_log *log, const struct access_config *config, struct access_lane *lane)
-{
-    *lane = (struct access_lane){.log = log, .format = config->format, .percent = config->percent};
-    lane->ring = malloc(ACCESS_LANE_BYTES); /* pages come as they are used */
-    return lane->ring != NULL && getrandom(&lane->dice, sizeof(lane->dice), 0) == (ssize_t)sizeof(lane->dice);
-}
-
 static bool lanes_open(struct access_log *log, const struct access_config *config)
 {
     log->lanes = aligned_alloc(_Alignof(struct access_lane), config->lanes * sizeof(*log->lanes));
     while (log->lanes != NULL && log->lane_count < config->lanes) {
-        if (!lane_open(log, config, &log->lanes[log->lane_count++]))
+        struct access_lane *lane = &log->lanes[log->lane_count++];
+
+        *lane = (struct access_lane){.log = log};
+        lane->ring = malloc(ACCESS_LANE_BYTES); /* pages come as they are used */
+        if (lane->ring == NULL)
             return false;
     }
     return log->lanes != NULL;
@@ -368,7 +355,7 @@ bool access_open(const struct access_config *config, struct access_log **out)
 {
     struct access_log *log = calloc(1, sizeof(*log));
 
-    assert(config->format != ACCESS_OFF && config->lanes > 0);
+    assert(config->lanes > 0);
     if (log == NULL)
         return false;
     log->file = config->file;

@@ -32,26 +32,22 @@
 /*
  * One answered request as a line of the access log.
  *
- * combined is Apache's and nginx's format of that name, with seven more words behind it, "-" where there is nothing:
+ * It is Apache's and nginx's format combined, with seven more words behind it, "-" where there is nothing:
  *
  *     127.0.0.1 - - [23/Nov/2026:04:35:11 +0000] "GET /products/7 HTTP/1.1" 200 431 "-" "curl/7.88.1" \
  *         0.000123 product near 3f0a6c2d8b7e4f11 order-4711 4bf92f3577b34da6a3ce929d0e0e4736 done
  *         seconds  route   source load           request    trace                            end
  *
  * A reader of combined that does not know them stops before them, and awk counts from the end: none of them has a space.
- * json is an object a line, and leaves out what there is not.
  *
- * Nothing that a client sends can end a line or a text in it: combined writes all but printable ASCII, quotes and
- * backslashes as \xNN, and a space in what stands for one word; json escapes as RFC 8259 has it, writes control characters
- * beyond ASCII as \u00NN, too, and U+FFFD for each byte that is not UTF-8. Long texts are cut, so that a line has at most
+ * Nothing that a client sends can end a line or a text in it: all but printable ASCII, quotes and backslashes are
+ * written as \xNN, and so is a space in what stands for one word. Long texts are cut, so that a line has at most
  * ACCESS_LINE_MAX bytes: a pipe takes it whole or not at all.
  *
  * Pure, any thread. Time is an argument.
  */
 
 enum { ACCESS_LINE_MAX = 4096 }; /* PIPE_BUF */
-
-enum access_format { ACCESS_OFF = 0, ACCESS_COMBINED, ACCESS_JSON };
 
 /* How the request ended. */
 enum access_end {
@@ -79,10 +75,9 @@ struct access_line {
 /* The newline included; returns its length. The date's text is kept from line to line. */
 struct access_date {
     time_t second; /* 0: none yet */
-    char combined[32], json[24];
+    char text[32];
 };
-size_t access_line_print(enum access_format format, const struct access_line *line, struct access_date *date,
-                         char out[ACCESS_LINE_MAX]);
+size_t access_line_print(const struct access_line *line, struct access_date *date, char out[ACCESS_LINE_MAX]);
 
 enum { ACCESS_LANE_BYTES = 1 << 20, ACCESS_TICK_MS = 200, ACCESS_CLOSE_MS = 1000 };
 
@@ -93,9 +88,6 @@ struct access_lane {
     char *ring; /* owned */
 
     /* the loop's */
-    enum access_format format;
-    unsigned percent;
-    uint64_t dice;
     struct access_date date;
     _Alignas(64) _Atomic size_t head; /* bytes ever put in; between two lines */
     _Atomic uint64_t lines, dropped;
@@ -105,9 +97,7 @@ struct access_lane {
 };
 
 struct access_config {
-    enum access_format format; /* not ACCESS_OFF */
-    const char *file;          /* lent until access_close(); "": stdout */
-    unsigned percent;          /* of the requests, by chance; those that failed (500 and above) always */
+    const char *file; /* lent until access_close(); "": stdout */
     size_t lanes;
 };
 

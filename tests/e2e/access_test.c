@@ -217,12 +217,6 @@ TEST(who_hangs_up_has_a_line_too, P170)
     assert_has(line_with(" left "), " product load ");
 }
 
-/* ---- rotation ---- */
-
-struct rotation {
-    unsigned files;
-};
-
 /* ---- a file that takes nothing ---- */
 
 /* Long enough for a lane to be full soon. */
@@ -243,7 +237,7 @@ static void ask_until_dropped(void)
 
 TEST(a_full_disk_stops_no_answer_and_is_told_once, P170)
 {
-    const char *const settings[] = {"ACCESS_LOG=json", "ACCESS_LOG_FILE=/dev/full", "SERVER_LOOPS=1",
+    const char *const settings[] = {"ACCESS_LOG=combined", "ACCESS_LOG_FILE=/dev/full", "SERVER_LOOPS=1",
                                     FLEET_PATIENT, NULL};
     assert_true(fleet_start(1, settings));
     ask_until_dropped();

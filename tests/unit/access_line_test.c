@@ -3,7 +3,6 @@
 #include "app/http/access.h"
 #include "tests/support/test.h"
 
-#include <jansson.h>
 #include <regex.h>
 
 static const struct access_line PLAIN = {
@@ -24,11 +23,11 @@ static const struct access_line PLAIN = {
 };
 
 /* Ended with NUL, without its newline, which is the only one. */
-static char *print(enum access_format format, const struct access_line *line)
+static char *print(const struct access_line *line)
 {
     static char out[ACCESS_LINE_MAX + 1];
     static struct access_date date;
-    size_t bytes = access_line_print(format, line, &date, out);
+    size_t bytes = access_line_print(line, &date, out);
     assert_in_range(bytes, 1, ACCESS_LINE_MAX);
     out[bytes] = '\0';
     assert_ptr_equal(strchr(out, '\n'), out + bytes - 1);
@@ -40,43 +39,23 @@ static char *print(enum access_format format, const struct access_line *line)
 TEST(combined_is_what_its_readers_know_and_seven_words_more)
 {
     assert_string_equal(
-        print(ACCESS_COMBINED, &PLAIN),
+        print(&PLAIN),
         "2001:db8::7 - - [23/Nov/2026:04:35:11 +0000] \"GET /products/7 HTTP/1.1\" 200 431 \"-\" "
         "\"curl/7.88.1\" 1.000123 product near 3f0a6c2d8b7e4f11 order-4711 "
         "4bf92f3577b34da6a3ce929d0e0e4736 done");
     const struct access_line bare = {.began = {1, 0}, .status = 499, .end = ACCESS_HUNG_UP};
-    assert_string_equal(print(ACCESS_COMBINED, &bare),
-                        "- - - [01/Jan/1970:00:00:01 +0000] \"- - -\" 499 0 \"-\" \"-\" "
-                        "0.000000 - - - - - hung-up");
-}
-
-TEST(json_has_what_there_is)
-{
-    struct access_line line = PLAIN;
-    line.referer = "http://shop/\"\\";
-    assert_string_equal(
-        print(ACCESS_JSON, &line),
-        "{\"time\":\"2026-11-23T04:35:11.123456Z\",\"remote\":\"2001:db8::7\",\"method\":\"GET\",\"path\":\"/"
-        "products/7\","
-        "\"protocol\":\"HTTP/"
-        "1.1\",\"status\":200,\"bytes\":431,\"duration_us\":1000123,\"route\":\"product\","
-        "\"source\":\"near\",\"request_id\":\"order-4711\",\"trace_id\":\"4bf92f3577b34da6a3ce929d0e0e4736\","
-        "\"load\":\"3f0a6c2d8b7e4f11\",\"end\":\"done\",\"user_agent\":\"curl/7.88.1\","
-        "\"referer\":\"http://shop/\\\"\\\\\"}");
-    const struct access_line bare = {.began = {1, 0}, .status = 408, .end = ACCESS_EXPIRED};
-    assert_string_equal(print(ACCESS_JSON, &bare),
-                        "{\"time\":\"1970-01-01T00:00:01.000000Z\",\"status\":408,\"bytes\":0,"
-                        "\"duration_us\":0,\"end\":\"expired\"}");
+    assert_string_equal(print(&bare), "- - - [01/Jan/1970:00:00:01 +0000] \"- - -\" 499 0 \"-\" \"-\" "
+                                      "0.000000 - - - - - hung-up");
 }
 
 TEST(the_date_changes_with_the_second_and_not_before)
 {
     struct access_line line = PLAIN;
-    print(ACCESS_COMBINED, &line);
+    print(&line);
     line.began.tv_nsec = 999999999;
-    assert_non_null(strstr(print(ACCESS_COMBINED, &line), "04:35:11"));
+    assert_non_null(strstr(print(&line), "04:35:11"));
     line.began.tv_sec++;
-    assert_non_null(strstr(print(ACCESS_COMBINED, &line), "04:35:12"));
+    assert_non_null(strstr(print(&line), "04:35:12"));
 }
 
 /* ---- what strangers send ---- */
@@ -96,36 +75,19 @@ static void assert_combined(const struct access_line *line)
                 "[0-9.]+ [^ ]+ [^ ]+ [^ ]+ [^ ]+ [^ ]+ [a-z-]+$",
                 REG_EXTENDED | REG_NOSUB),
         0);
-    const char *text = print(ACCESS_COMBINED, line);
+    const char *text = print(line);
     if (regexec(&form, text, 0, NULL, 0) != 0)
         fail_msg("%s", text);
     regfree(&form);
 }
 
-/* The user agent as a reader of JSON gets it; free() is the caller's. */
-static char *read_json(const struct access_line *line)
-{
-    json_error_t error;
-    const char *text = print(ACCESS_JSON, line);
-    json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, &error);
-    if (object == NULL)
-        fail_msg("%s: %s", error.text, text);
-    const char *agent = json_string_value(json_object_get(object, "user_agent"));
-    char *copy = strdup(agent != NULL ? agent : "");
-    json_decref(object);
-    return copy;
-}
-
-static void assert_agent(const char *sent, const char *combined, const char *json)
+static void assert_agent(const char *sent, const char *printed)
 {
     struct access_line line;
     send_in_all(&line, sent);
     assert_combined(&line);
-    if (strstr(print(ACCESS_COMBINED, &line), combined) == NULL)
-        fail_msg("%s", print(ACCESS_COMBINED, &line));
-    char *agent = read_json(&line);
-    assert_string_equal(agent, json);
-    free(agent);
+    if (strstr(print(&line), printed) == NULL)
+        fail_msg("%s", print(&line));
 }
 
 TEST(no_byte_of_a_client_ends_a_line_or_a_text, P170)
@@ -135,27 +97,12 @@ TEST(no_byte_of_a_client_ends_a_line_or_a_text, P170)
         struct access_line line;
         send_in_all(&line, text);
         assert_combined(&line);
-        free(read_json(&line));
     }
-    assert_agent("a\r\nb", "\"a\\x0d\\x0ab\"", "a\r\nb");
-    assert_agent("\" 200 1 \"x", "\"\\x22 200 1 \\x22x\"", "\" 200 1 \"x");
-    assert_agent("\\\"", "\"\\x5c\\x22\"", "\\\"");
-    assert_agent("\x1b[2J\x7f", "\"\\x1b[2J\\x7f\"", "\x1b[2J\x7f");
-}
-
-TEST(json_is_utf_8_whatever_was_sent, P170)
-{
-    assert_agent("\xc3\xa4 \xe6\xb0\xb4 \xf0\x9f\x90\x98", "\\xc3\\xa4",
-                 "\xc3\xa4 \xe6\xb0\xb4 \xf0\x9f\x90\x98");
-    assert_agent("a\xffz", "\\xff", "a\xef\xbf\xbdz");
-    assert_agent("\xc3", "\\xc3", "\xef\xbf\xbd");
-    assert_agent("\xc0\xaf", "\\xc0", "\xef\xbf\xbd\xef\xbf\xbd");                 /* overlong */
-    assert_agent("\xed\xa0\x80", "\\xed", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"); /* a surrogate */
-    assert_agent("\xf4\x90\x80\x80", "\\xf4", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
-    struct access_line line;
-    send_in_all(&line, "\xc2\x9b"
-                       "31m"); /* a control character beyond ASCII */
-    assert_non_null(strstr(print(ACCESS_JSON, &line), "\\u009b31m"));
+    assert_agent("a\r\nb", "\"a\\x0d\\x0ab\"");
+    assert_agent("\" 200 1 \"x", "\"\\x22 200 1 \\x22x\"");
+    assert_agent("\\\"", "\"\\x5c\\x22\"");
+    assert_agent("\x1b[2J\x7f", "\"\\x1b[2J\\x7f\"");
+    assert_agent("\xc3\xa4", "\"\\xc3\\xa4\"");
 }
 
 TEST(the_longest_line_fits_and_is_cut_before_an_escape, P170)
@@ -171,6 +118,5 @@ TEST(the_longest_line_fits_and_is_cut_before_an_escape, P170)
         line.bytes = INT64_MAX;
         line.duration_us = INT64_MAX;
         assert_combined(&line);
-        free(read_json(&line));
     }
 }

@@ -38,20 +38,14 @@ static bool after(void)
     return true;
 }
 
-static void start_percent(size_t lanes, unsigned percent)
+static void start(size_t lanes)
 {
-    const struct access_config config = {
-        .format = ACCESS_COMBINED, .file = file, .percent = percent, .lanes = lanes};
+    const struct access_config config = {.file = file, .lanes = lanes};
     assert_true(access_open(&config, &access_log_of_test));
 }
 
-static void start(size_t lanes)
-{
-    start_percent(lanes, 100);
-}
-
 /* One whose length varies, and whose number is its request id. */
-static void put(size_t lane, unsigned number, unsigned status)
+static void put(size_t lane, unsigned number)
 {
     char request[16], agent[200];
     snprintf(request, sizeof request, "%u", number);
@@ -63,7 +57,7 @@ static void put(size_t lane, unsigned number, unsigned status)
                                      .method = "GET",
                                      .target = "/products/7",
                                      .protocol = "HTTP/1.1",
-                                     .status = status,
+                                     .status = 200,
                                      .request = request,
                                      .user_agent = agent};
     access_put(access_lane(access_log_of_test, lane), &line);
@@ -129,7 +123,7 @@ static void *put_many(void *context)
     for (unsigned i = 0; i < LINES; i++) {
         while (atomic_load(&lane->head) - atomic_load(&lane->tail) > ACCESS_LANE_BYTES / 2)
             sched_yield();
-        put(loop->index, (unsigned)loop->index * LINES + i, 200);
+        put(loop->index, (unsigned)loop->index * LINES + i);
     }
     return NULL;
 }
@@ -199,7 +193,7 @@ TEST(what_is_put_is_in_the_file_before_long)
 {
     struct stat status;
     start(1);
-    put(0, 1, 200);
+    put(0, 1);
     WAIT_UNTIL(stat(file, &status) == 0 && status.st_size > 0);
 }
 
@@ -208,7 +202,7 @@ TEST(what_is_put_is_in_the_file_before_long)
 static void put_until_dropped(unsigned *number)
 {
     while (stats().dropped < 100 && *number < LANES * LINES)
-        put(0, (*number)++, 200);
+        put(0, (*number)++);
     assert_true(stats().dropped >= 100);
 }
 
@@ -242,10 +236,10 @@ TEST(the_reader_of_a_pipe_may_leave_and_come_back, P170)
     struct seen *seen = seen_nothing();
     assert_int_equal(mkfifo(file, 0600), 0);
     start(1);
-    put(0, 1, 200);
+    put(0, 1);
     read_pipe(open(file, O_RDONLY | O_CLOEXEC), seen, 1);
-    put(0, 2, 200);
-    put(0, 3, 200);
+    put(0, 2);
+    put(0, 3);
     read_pipe(open(file, O_RDONLY | O_CLOEXEC), seen, 3);
     assert_int_equal(stats().dropped, 0);
 }
@@ -253,7 +247,7 @@ TEST(the_reader_of_a_pipe_may_leave_and_come_back, P170)
 TEST(a_full_disk_costs_lines_and_no_time)
 {
     unsigned number = 0;
-    struct access_config config = {.format = ACCESS_JSON, .file = "/dev/full", .percent = 100, .lanes = 1};
+    const struct access_config config = {.file = "/dev/full", .lanes = 1};
     assert_true(access_open(&config, &access_log_of_test));
     put_until_dropped(&number);
     assert_int_equal(stats().lines + stats().dropped, number);
@@ -274,7 +268,7 @@ static void fill_disk(unsigned lines)
     limit_files(500);
     start(1);
     for (unsigned i = 0; i < lines; i++)
-        put(0, i, 200);
+        put(0, i);
     WAIT_UNTIL(stat(file, &status) == 0 && status.st_size == 500);
 }
 
@@ -315,29 +309,14 @@ TEST(a_file_that_cannot_be_opened_anew_leaves_the_old_one, P170)
     assert_int_equal(rename(file, old), 0);
     assert_int_equal(mkdir(file, 0700), 0); /* nothing can be written to it */
     access_reopen(access_log_of_test);
-    put(0, 1, 200);
+    put(0, 1);
     WAIT_UNTIL(stat(old, &status) == 0 && status.st_size > 0);
-    put(0, 2, 200);
+    put(0, 2);
     access_close(&access_log_of_test);
     see_file(seen, old);
     assert_int_equal(seen->lines, 2);
     unlink(old);
     rmdir(file);
-}
-
-/* ---- sampling ---- */
-
-TEST(a_share_is_logged_by_chance_and_every_failure, P170)
-{
-    struct seen *seen = seen_nothing();
-    start_percent(1, 10);
-    for (unsigned i = 0; i < 10000; i++)
-        put(0, i, i % 100 == 0 ? 503 : 499);
-    access_close(&access_log_of_test);
-    see_file(seen, file);
-    for (unsigned i = 0; i < 10000; i += 100)
-        assert_int_equal(seen->count[i], 1);
-    assert_in_range(seen->lines, 100 + 700, 100 + 1300); /* ten standard deviations */
 }
 
 TEST_GROUP(.up = up, .down = down, .after = after);
@@ -355,8 +334,7 @@ TEST(without_a_log_there_is_nothing)
 
 TEST(a_file_that_cannot_be_opened_is_refused)
 {
-    const struct access_config config = {
-        .format = ACCESS_JSON, .file = "/nowhere/log", .percent = 100, .lanes = 2};
+    const struct access_config config = {.file = "/nowhere/log", .lanes = 2};
     struct access_log *none = NULL;
     assert_false(access_open(&config, &none));
     assert_null(none);

@@ -100,7 +100,6 @@ TEST(without_any_setting_the_defaults_are_right)
         {s->shelf_bytes, 32 << 20},
         {s->drain_ms, 5000},
         {s->access_log, SETTINGS_LOG_OFF},
-        {s->access_log_percent, 100},
         {s->load_delay_ms, 0},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
@@ -184,9 +183,8 @@ static const struct {
     {"PUSH_BYTES", {"", "-1", "1048577", "16K"}},
     {"NEAR_MS", {"", "-1", "60001", "1s"}},
     {"OUTAGE_MS", {"", "-1", "3600001", "5s"}},
-    {"ACCESS_LOG", {"", "on", "JSON"}},
+    {"ACCESS_LOG", {"", "on", "json"}},
     {"ACCESS_LOG_FILE", {"/nonexistent/log", "/tmp/"}},
-    {"ACCESS_LOG_PERCENT", {"", "0", "101", "10%"}},
     {"SERVER_LOOPS", {"", "257", "auto"}},
     {"SHELF_BYTES", {"", "1", "65535", "4294967296", "32M"}},
     {"DRAIN_MS", {"", "-5", "3600001"}},
