@@ -7,7 +7,8 @@
 #   make run          the playground until Ctrl-C: the service over private servers, a page to break it with, curl lines
 #   make db           loads the schema, or brings an older one up to date, and seed data into an empty database:
 #                     DATABASE_URL=postgres://... [SCALE=50000]
-#   make test         every test with real servers; T="unit burst": programs whose path contains one of these.
+#   make test         every test with real servers; T="unit burst": programs whose path contains one of these. LONG="lab":
+#                     what it skips by name otherwise in the programs with one of these
 #   make test-long    what of e2e/sentinel, e2e/cluster, e2e/playground, e2e/peers and live/lab make test skips by name:
 #                     all that may befall the masters, each button, each scheme (25 minutes); T="playground lab"
 #   make play-monkey  the playground: every button after every other, a drawn walk, and nothing said that is not so:

@@ -70,7 +70,8 @@ unsigned test_turn(void); /* 0 to its group's turns - 1 */
 /* Ends a test that has nothing to try on this machine or with these versions: it counts as skipped, by its name. */
 void test_skip(const char *why);
 
-/* LONG=1: what takes minutes is wanted, too. A test that needs it is skipped by its name without. */
+/* LONG=1: what takes minutes is wanted, too; LONG="lab peers": in programs with one of these words in their name. A test
+ * that needs it is skipped by its name without. */
 bool test_is_long(void);
 void test_needs_long(void);
 
