@@ -17,6 +17,7 @@
 #                     tests/install out (4 minutes)
 #   make fail         what tests/fail does, and every call of it: make test has a seventh of those that take long
 #   make objects      all that the tests need is compiled, and no test is linked: what another compiler has to say
+#   make warnings     what clang warns of in every source, as errors; nothing is compiled
 #   make fuzz         libFuzzer, SECONDS=60 for each target; T=core: only targets whose name contains it
 #   make coverage     branches of guard/ that the unit, fuzz, fail and live tests reach, and those they do not
 #   make valgrind     ten thousand requests with faults: no error, no leak, no descriptor left open
@@ -95,7 +96,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example scenarios db test test-long play-monkey test-install fail tests objects fuzz coverage golden valgrind chaos soak sim swarm courses mutants mutants-live model bench peers lab lint promises format world empty-root install amalgamation docs clean help
+.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example scenarios db test test-long play-monkey test-install fail tests objects warnings fuzz coverage golden valgrind chaos soak sim swarm courses mutants mutants-live model bench peers lab lint promises format world empty-root install amalgamation docs clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -374,6 +375,12 @@ tests: all $(EVERYDAY) $(CHAOS_SHIM) $(BUILD)/mutants.checked
 
 # All that `make tests` compiles. With another compiler the links of test programs would say nothing new.
 objects: all $(TEST_PROGRAMS:=.o) $(ARCHIVES) $(EXAMPLE_OBJECTS) $(CHAOS_SHIM) h2o-example
+
+# With the flags that some have of their own.
+warnings: $(GUARD_MADE) $(BUILD)/app_statements.h $(PAGES) | $(BUILD)/hosts.ready
+	@echo $(filter-out $(shell $(HAS_H2O) || echo guard/example/h2oserver.c),$(SOURCES)) | \
+	    sh tests/support/warnings.sh $(CC) $(OUR_CFLAGS) $(CFLAGS) -Werror $(GUARD_CFLAGS) -Iguard -DSTAMPEDE_VERSION='""' \
+	    $$(pkgconf --cflags glib-2.0 | sed 's/-I/-isystem /g')
 
 # Every sown bug still has its place in the code.
 $(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard guard/*.c guard/*/*.c guard/*/*/*.c guard/*/scripts/*.lua app/*.c app/*/*.c sql/*.sql tests/sim/lock_model.c)

@@ -65,9 +65,9 @@ part_machines() {
 
 part_ci() {
     kept "$world/ci-$release" && enter "$world/ci-$release" "$debs" "cd /src
-        make -j2 objects CC=clang CFLAGS=-O0 WERROR=1
-        make -j2 objects WERROR=1
-        make -j2 test WERROR=1 T='$(echo $ci_tests)'"
+        make warnings CC=clang
+        make -j2 objects WERROR=1 CFLAGS='-Og -g1'
+        make -j2 test WERROR=1 CFLAGS='-Og -g1' T='$(echo $ci_tests)'"
 }
 
 # block LANGUAGE: guard/README.md's
