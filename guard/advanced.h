@@ -103,8 +103,9 @@ struct guard_keep {
 };
 GUARD_API enum guard_status guard_load_keep(struct guard_load *load, const struct guard_keep *keep);
 
-/* The `asker` of the request that started this load; NULL: none, or no request waits (a background refresh). Lent
- * until the load is finished. In a batch each key has its own. */
+/* The `asker` of the request that started this load, or whose stale, early or kept answer did (in the background, and
+ * only with asker_ref: that request is over). Lent until the load is finished. In a batch each key has its own. NULL:
+ * none. */
 GUARD_API void *guard_load_asker(const struct guard_load *load);
 /* Names this load in guard_result.load, in events and in logs, also in other processes. Never 0. */
 GUARD_API uint64_t guard_load_id(const struct guard_load *load);

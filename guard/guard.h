@@ -191,7 +191,7 @@ struct guard_request {
     struct guard_loop *loop;   /* asked and answered on its thread; NULL: on any, and on the guard's */
     unsigned flags;            /* GUARD_PEEK, GUARD_REVALIDATE; not both */
     struct guard_load *within; /* a deferred load that needs this answer: see guard_load_defer() */
-    void *asker; /* reaches the load that this request starts, guard_load_asker(), and no other */
+    void *asker; /* reaches the load that this request, or its stale answer, starts: guard_load_asker() */
     void (*asker_ref)(void *asker);   /* both NULL: `asker` outlives request and load by other means; */
     void (*asker_unref)(void *asker); /* else one asker_unref per asker_ref, on any thread */
     size_t key_bytes;                 /* of `key`; 0: it is NUL-terminated */

@@ -480,36 +480,46 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
     return GUARD_OK;
 }
 
-/* NULL: the key has one already, or no memory. */
-static struct flight *flight_for_refresh(struct core *core, const struct core_key *key,
-                                         const struct guard_policy *policy, bool of_many)
+static void spend(struct core *core, struct core_origin *origin)
 {
+    if (origin != NULL)
+        LL_PREPEND(core->spent, origin);
+}
+
+struct core_origin *core_next_spent(struct core *core)
+{
+    struct core_origin *origin = core->spent;
+    if (origin != NULL)
+        LL_DELETE(core->spent, origin);
+    return origin;
+}
+
+void core_set_origin(struct flight *flight, struct core_origin *origin)
+{
+    spend(flight->core, flight->origin);
+    flight->origin = origin;
+}
+
+/* NULL: the key has one already, or no memory. */
+static struct flight *flight_for_refresh(struct core *core, const struct core_refresh *refresh)
+{
+    const struct core_key *key = &refresh->key;
     if (core->closed || find_flight(core, key->encoded, key->encoded_bytes) != NULL)
         return NULL;
-    struct flight *flight = core_new_flight(core, key, policy, FLIGHT_FOR_ALL);
-    if (flight != NULL)
-        loads_choose_lane(flight, of_many);
-    return flight;
+    return core_new_flight(core, key, refresh->policy, FLIGHT_FOR_ALL);
 }
 
-void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
-                  const struct guard_policy *policy, const char *filler, bool of_many)
+void core_refresh(struct core *core, uint64_t now_us, const struct core_refresh *refresh)
 {
     core_begin(core, now_us);
-    struct flight *flight = flight_for_refresh(core, key, policy, of_many);
-    if (flight != NULL)
-        flight_refresh(flight, filler);
-    core_end(core);
-}
-
-void core_refresh_kept(struct core *core, uint64_t now_us, const struct core_key *key,
-                       const struct guard_policy *policy, bool of_many)
-{
-    core_begin(core, now_us);
-    struct flight *flight = flight_for_refresh(core, key, policy, of_many);
-    if (flight != NULL) {
-        flight->of_kept = true;
-        flight_refresh(flight, NULL);
+    struct flight *flight = flight_for_refresh(core, refresh);
+    if (flight == NULL) {
+        spend(core, refresh->origin);
+    } else {
+        loads_choose_lane(flight, refresh->of_many);
+        core_set_origin(flight, refresh->origin);
+        flight->of_kept = refresh->of_kept;
+        flight_refresh(flight, refresh->filler);
     }
     core_end(core);
 }
@@ -785,7 +795,8 @@ void core_free(struct core **core)
 {
     if (*core == NULL)
         return;
-    assert(core_idle(*core) && (*core)->answered == NULL && (*core)->invalidated == NULL);
+    assert(core_idle(*core) && (*core)->answered == NULL && (*core)->invalidated == NULL &&
+           (*core)->spent == NULL);
     replay_close(*core); /* it may never have been closed */
     free_dead(*core);
     free_core(core);

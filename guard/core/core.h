@@ -148,9 +148,19 @@ struct core_key {
     size_t encoded_bytes;
 };
 
+/*
+ * What the owner knows of a request whose answer wants a load behind it. Embedded in something of the owner's; the
+ * core's from when it is given until core_next_spent() returns it: once its load has begun, or none will.
+ */
+struct core_origin {
+    struct core_origin *next; /* the core's */
+};
+
 /* One accepted get; embedded in the owner's request and the core's until it is answered. */
 struct core_waiter {
     /* set by the owner */
+    struct core_origin
+        *origin;            /* NULL: none, or the core has taken it: the flight loads on without waiters */
     uint64_t start_us;      /* on the core's clock: when the request was made */
     uint64_t parent_load;   /* the load whose loader made the request; 0: none */
     bool of_many;           /* of a request for many: waits for the others, to be loaded in a batch */
@@ -185,18 +195,19 @@ void core_cancel(struct core *core, uint64_t now_us, struct core_waiter *waiter)
 /* The next answered waiter, oldest first; it is the owner's again. */
 struct core_waiter *core_next_answer(struct core *core);
 
-/*
- * A hit was answered that calls for a background refresh (filler NULL), or for an early one of the fresh value that
- * this filler stored (TOKEN_UUID_BYTES long). Nothing comes of it if the key has a flight already, there is no place
- * for a load, or Redis is away. `policy` as above; of_many as in core_waiter.
- */
-void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
-                  const struct guard_policy *policy, const char *filler, bool of_many);
-
-/* What is kept has answered in place of Redis, and is to be loaded again: in the background, without a lease if Redis
- * cannot be asked still. Nothing comes of it as above. */
-void core_refresh_kept(struct core *core, uint64_t now_us, const struct core_key *key,
-                       const struct guard_policy *policy, bool of_many);
+/* A hit was answered that calls for a background refresh. */
+struct core_refresh {
+    struct core_key key;
+    const struct guard_policy *policy; /* as in core_get() */
+    const char *filler; /* an early one, of the fresh value that this stored; NULL: of a stale value */
+    bool of_many;       /* as in core_waiter */
+    bool of_kept; /* kept, it answered in place of Redis: loaded without a lease if that is still away */
+    struct core_origin *origin; /* given; NULL: none */
+};
+/* Nothing comes of it if the key has a flight already, there is no place for a load, or Redis is away. */
+void core_refresh(struct core *core, uint64_t now_us, const struct core_refresh *refresh);
+/* An origin that is the owner's again; after the actions, which may point to it. NULL: there is none. */
+struct core_origin *core_next_spent(struct core *core);
 
 /* ---- invalidations ---- */
 
@@ -289,7 +300,8 @@ struct core_action {
     const struct guard_policy *policy;
     uint64_t load; /* LOAD, CANCEL: guard_load_id(); RELEASE with a failure: of the load that failed */
     uint64_t deadline_us;
-    struct core_waiter *starter; /* LOAD: until the answers are fetched; NULL: no waiter needs it */
+    struct core_waiter *starter;      /* LOAD: until the answers are fetched; NULL: no waiter needs it */
+    const struct core_origin *origin; /* LOAD without a starter: what it goes back to; NULL: not known */
     uint64_t lender;    /* LOAD: the load that waits and whose thread runs this one; 0: any worker's */
     uint32_t depth;     /* LOAD: how many loads it is nested in */
     uint64_t batch;     /* LOAD: those with the same one are one query, given to one worker; 0: alone */

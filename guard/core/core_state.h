@@ -68,6 +68,7 @@ struct core {
     struct replay replay;
     struct abandon abandon;
 
+    struct core_origin *spent;
     struct core_waiter *answered; /* not fetched yet; oldest first, likewise the invalidated */
     struct core_invalidation *invalidations_by_id; /* uthash table */
     struct core_invalidation *invalidations, *invalidated;
@@ -145,5 +146,7 @@ enum flight_for { FLIGHT_FOR_ALL, FLIGHT_FOR_REVALIDATION, FLIGHT_FOR_ONE };
 struct flight *core_new_flight(struct core *core, const struct core_key *key,
                                const struct guard_policy *policy, enum flight_for whom);
 void core_remove_flight(struct flight *flight);
+/* Its load, if it gets one without a waiter, goes back to this; what it had is given back. */
+void core_set_origin(struct flight *flight, struct core_origin *origin);
 
 #endif

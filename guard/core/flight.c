@@ -92,6 +92,11 @@ static const unsigned LEGAL[FLIGHT_STATES] = {
 };
 #undef TO
 
+static bool may_begin_load(enum flight_state state)
+{
+    return state == FLIGHT_ACQUIRING || state == FLIGHT_WAITING || state == FLIGHT_QUEUED;
+}
+
 void flight_move(struct flight *flight, enum flight_state state)
 {
     assert((LEGAL[flight->state] & (1u << state)) != 0);
@@ -99,6 +104,8 @@ void flight_move(struct flight *flight, enum flight_state state)
     loads_expect(flight, false);
     if (state != FLIGHT_QUEUED && state != FLIGHT_LOADING)
         halves_leave(flight);
+    if (!may_begin_load(state) && state != FLIGHT_LOADING)
+        core_set_origin(flight, NULL);
     flight->state = state;
     flight->movings = 0;
     flight->send_again_us = 0;
@@ -638,6 +645,10 @@ void flight_unlist(struct core_waiter *waiter)
     flight->nested_waiters -= waiter->parent_load != 0;
     flight->users -= !waiter->refreshes;
     waiter->flight = NULL;
+    if (flight->first == NULL && may_begin_load(flight->state) && waiter->origin != NULL) {
+        core_set_origin(flight, waiter->origin);
+        waiter->origin = NULL;
+    }
     loads_requeue(flight);
 }
 

@@ -60,6 +60,7 @@ struct flight {
     bool of_kept;                      /* of what is kept: it needs no lease */
     char wanted[TOKEN_UUID_BYTES + 1]; /* of an early one: the filler of the value; "": of a stale value */
     bool refreshing;                   /* a value is there: load on even without waiters */
+    struct core_origin *origin;        /* to be given back: what that load goes back to; NULL: nothing */
     bool peeked_in_vain;               /* it was there */
     struct held held;
     struct value *previous; /* owned: the value that is refreshed */

@@ -154,11 +154,13 @@ static void lease_send_load(struct flight *flight)
     action.deadline_us = load->deadline_us;
     action.previous = flight->leased ? flight->previous : NULL;
     action.starter = flight->first;
+    action.origin = flight->first == NULL ? flight->origin : NULL;
     action.lender = load->lender != NULL ? load->lender->id : 0;
     action.batch = load->batch;
     action.depth = load->depth;
     action.permit = load->permit != NULL ? load->permit->token : NULL;
     core_emit(flight->core, &action);
+    core_set_origin(flight, NULL);
 }
 
 /* It has no lease's token to be called by. */

@@ -40,6 +40,11 @@ static struct plain_key key_of(const struct guard_request *request, size_t i)
     return (struct plain_key){text, check_length(text, given)};
 }
 
+static struct asker asker_of(const struct guard_request *request)
+{
+    return (struct asker){request->asker, request->asker_ref, request->asker_unref};
+}
+
 static const char *wrong_count(const struct guard_request *request)
 {
     if (request->keys == NULL)
@@ -162,9 +167,10 @@ static bool ask_kept(struct guard *guard, const struct guard_request *request, c
     enum near_kept kept = near_kept(guard->near, encoded, key.encoded_bytes, policy, clock_now_us(), result);
     if (kept == NEAR_KEPT_NOT)
         return false;
+    const struct asker asker = asker_of(request);
     atomic_fetch_add_explicit(&request->kind->kept, 1, memory_order_relaxed);
     if (kept == NEAR_KEPT_REFRESH && (request->flags & GUARD_PEEK) == 0)
-        mailbox_post_kept(guard, &key, policy, request->count > 0);
+        mailbox_post_kept(guard, &key, policy, &asker, request->count > 0);
     return true;
 }
 
@@ -228,7 +234,7 @@ static struct get *new_get(struct loop *loop, const struct guard_request *reques
     get->waiter.revalidates = (request->flags & GUARD_REVALIDATE) != 0;
     get->waiter.refreshes = (request->flags & ASK_REFRESHES) != 0;
     get->within = request->within;
-    get->asker = (struct asker){request->asker, request->asker_ref, request->asker_unref};
+    get->asker = asker_of(request);
     if (get->asker.ref != NULL)
         get->asker.ref(get->asker.what);
     get->waiter.start_us = clock_now_us();

@@ -34,6 +34,30 @@ struct asker {
     void (*unref)(void *asker); /* NULL: none is needed */
 };
 
+/* What its answer leaves behind for the load that it wants in the background. */
+struct origin {
+    struct core_origin core; /* first */
+    struct asker asker;      /* counted: one reference is ours; else nothing */
+};
+
+/* NULL: there is nothing to leave, or no memory. */
+static inline struct origin *origin_new(const struct asker *asker)
+{
+    struct origin *origin = asker->ref != NULL ? malloc(sizeof *origin) : NULL;
+    if (origin == NULL)
+        return NULL;
+    *origin = (struct origin){.asker = *asker};
+    asker->ref(asker->what);
+    return origin;
+}
+
+static inline void origin_free(struct origin *origin)
+{
+    if (origin != NULL && origin->asker.unref != NULL)
+        origin->asker.unref(origin->asker.what);
+    free(origin);
+}
+
 struct get {
     struct core_waiter waiter; /* first: a core_waiter is a get; waiter.result also holds a hit's answer */
     struct get *prev, *next;   /* in the list of its stage */
@@ -66,6 +90,7 @@ static inline void get_free(struct get *get)
 {
     if (get->asker.unref != NULL)
         get->asker.unref(get->asker.what);
+    origin_free((struct origin *)get->waiter.origin);
     free(get);
 }
 

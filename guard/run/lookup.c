@@ -139,7 +139,7 @@ static bool answer_kept_get(struct loop *loop, struct get *get)
     if (kept == NEAR_KEPT_NOT)
         return false;
     if (kept == NEAR_KEPT_REFRESH && !peeks(get))
-        mailbox_post_kept(loop->guard, &key, get->policy, get->many != NULL);
+        mailbox_post_kept(loop->guard, &key, get->policy, &get->asker, get->many != NULL);
     lookup_leave(get);
     answer_later(loop, get);
     return true;

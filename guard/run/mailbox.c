@@ -117,18 +117,28 @@ void mailbox_refuse(void *context, const char *function, const char *wrong)
     request_refuse(context, function, wrong);
 }
 
+void refresh_free(struct refresh *refresh)
+{
+    origin_free((struct origin *)refresh->core.origin);
+    free(refresh);
+}
+
 static struct refresh *new_refresh(const struct core_key *key, const struct guard_policy *policy,
-                                   bool of_many)
+                                   const struct asker *asker, bool of_many)
 {
     struct refresh *refresh = calloc(1, sizeof *refresh + key->plain_bytes + key->encoded_bytes + 2);
     if (refresh == NULL)
         return NULL;
+    struct origin *origin = origin_new(asker);
     char *encoded = refresh->text + key->plain_bytes + 1;
     memcpy(refresh->text, key->plain, key->plain_bytes);
     memcpy(encoded, key->encoded, key->encoded_bytes);
-    refresh->key = (struct core_key){refresh->text, key->plain_bytes, encoded, key->encoded_bytes};
-    refresh->policy = policy;
-    refresh->of_many = of_many;
+    refresh->core = (struct core_refresh){
+        .key = {refresh->text, key->plain_bytes, encoded, key->encoded_bytes},
+        .policy = policy,
+        .of_many = of_many,
+        .origin = origin != NULL ? &origin->core : NULL,
+    };
     return refresh;
 }
 
@@ -143,29 +153,29 @@ static void post_refresh(struct guard *guard, struct refresh *refresh)
     }
     pthread_mutex_unlock(&guard->mutex);
     if (!wanted)
-        free(refresh);
+        refresh_free(refresh);
 }
 
 void mailbox_post_refresh(struct guard *guard, const struct get *get, const char *filler)
 {
     const struct core_key key = get_key(get);
-    struct refresh *refresh = new_refresh(&key, get->policy, get->many != NULL);
+    struct refresh *refresh = new_refresh(&key, get->policy, &get->asker, get->many != NULL);
     if (refresh == NULL)
         return;
     if (filler != NULL)
-        memcpy(refresh->filler, filler, TOKEN_UUID_BYTES);
+        refresh->core.filler = memcpy(refresh->filler, filler, TOKEN_UUID_BYTES);
     post_refresh(guard, refresh);
 }
 
 void mailbox_post_kept(struct guard *guard, const struct core_key *key, const struct guard_policy *policy,
-                       bool of_many)
+                       const struct asker *asker, bool of_many)
 {
     if (!near_take_on_refresh(guard->near, key->encoded, key->encoded_bytes, clock_now_us(),
                               policy->failure_ms))
         return;
-    struct refresh *refresh = new_refresh(key, policy, of_many);
+    struct refresh *refresh = new_refresh(key, policy, asker, of_many);
     if (refresh == NULL)
         return;
-    refresh->of_kept = true;
+    refresh->core.of_kept = true;
     post_refresh(guard, refresh);
 }

@@ -22,9 +22,10 @@ void mailbox_add_gets(struct guard *guard, struct get *list);
 /* The policy's kind and the texts of a key are copied; for want of memory nothing happens. filler as in
  * core_refresh(). */
 void mailbox_post_refresh(struct guard *guard, const struct get *get, const char *filler);
-/* Of what is kept: core_refresh_kept(). */
+/* Of what is kept, which has answered for this asker. */
 void mailbox_post_kept(struct guard *guard, const struct core_key *key, const struct guard_policy *policy,
-                       bool of_many);
+                       const struct asker *asker, bool of_many);
+void refresh_free(struct refresh *refresh);
 /* All of one change, which the guard's thread finds whole and sends in one turn. OK, CLOSING, SHED: none is taken. */
 enum guard_status mailbox_post_invalidations(struct guard *guard, struct invalidation *list);
 /* Loads that are over or deferred: the desk's load_done. */

@@ -169,12 +169,9 @@ struct invalidation {
 /* A hit that calls for a background refresh. */
 struct refresh {
     struct refresh *next;
-    const struct guard_policy *policy;
-    struct core_key key;               /* points into text */
-    bool of_many;                      /* with others; may be loaded in a batch */
-    bool of_kept;                      /* of what has answered in place of Redis */
-    char filler[TOKEN_UUID_BYTES + 1]; /* "": of a stale value */
-    char text[];                       /* plain key, NUL, encoded key, NUL */
+    struct core_refresh core; /* points to the next two; its origin is owned until the core has it */
+    char filler[TOKEN_UUID_BYTES + 1];
+    char text[]; /* plain key, NUL, encoded key, NUL */
 };
 
 /* The end: DRAINING until no waiter is left or the drain time is over; CANCELLING, every waiter answered and every load

@@ -51,6 +51,7 @@ unsigned thread_kind_of(void *context, const struct guard_policy *policy)
 static bool start_load(struct guard *guard, const struct core_action *action)
 {
     const struct get *starter = (const struct get *)action->starter;
+    const struct origin *origin = (const struct origin *)action->origin;
     const struct job job = {
         .load = action->load,
         .key = action->key.plain,
@@ -61,7 +62,9 @@ static bool start_load(struct guard *guard, const struct core_action *action)
         .previous_validator = action->previous != NULL ? action->previous->public.validator : NULL,
         .batch = action->batch,
         .depth = action->depth,
-        .asker = starter != NULL ? starter->asker : (struct asker){.what = NULL},
+        .asker = starter != NULL  ? starter->asker
+                 : origin != NULL ? origin->asker
+                                  : (struct asker){.what = NULL},
     };
     if (guard->shadow != NULL && starter != NULL)
         shadow_started(starter, action->load);
@@ -145,6 +148,9 @@ static void perform_all(struct guard *guard)
     if (guard->shadow != NULL)
         perform_shadow(guard);
     workers_commit(guard->workers);
+    struct core_origin *spent = NULL;
+    while ((spent = core_next_spent(guard->core)) != NULL)
+        origin_free((struct origin *)spent);
 }
 
 /* ---- what the core has answered ---- */
@@ -255,13 +261,10 @@ static void tell_invalidated(struct guard *guard)
 
 /* ---- what others have handed over ---- */
 
-static void enter_refresh(struct guard *guard, const struct refresh *refresh)
+static void enter_refresh(struct guard *guard, struct refresh *refresh)
 {
-    const char *filler = refresh->filler[0] != '\0' ? refresh->filler : NULL;
-    if (refresh->of_kept)
-        core_refresh_kept(guard->core, clock_now_us(), &refresh->key, refresh->policy, refresh->of_many);
-    else
-        core_refresh(guard->core, clock_now_us(), &refresh->key, refresh->policy, filler, refresh->of_many);
+    core_refresh(guard->core, clock_now_us(), &refresh->core);
+    refresh->core.origin = NULL;
     perform_all(guard);
 }
 
@@ -272,7 +275,7 @@ static void enter_refreshes(struct guard *guard, struct refresh *list)
         list = refresh->next;
         if (guard->phase == PHASE_RUNNING)
             enter_refresh(guard, refresh);
-        free(refresh);
+        refresh_free(refresh);
     }
 }
 
@@ -330,6 +333,7 @@ static enum guard_status enter_core(struct guard *guard, struct get *get)
     if (guard->phase == PHASE_ENDING)
         return GUARD_CLOSING;
     hear_parent(guard, get->waiter.parent_load);
+    get->waiter.origin = (struct core_origin *)origin_new(&get->asker);
     get->in_core = true;
     uint64_t now_us = clock_now_us();
     enum guard_status status =

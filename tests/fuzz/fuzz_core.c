@@ -337,7 +337,9 @@ static void refresh(struct play *play, uint8_t which)
 {
     static const char filler[] = "ffffffff-0000-4000-8000-000000000000";
     struct core_key key = key_of(which);
-    core_refresh(play->core, play->now_us, &key, &play->policy, (which & 32) != 0 ? filler : NULL, false);
+    const struct core_refresh refresh = {
+        .key = key, .policy = &play->policy, .filler = (which & 32) != 0 ? filler : NULL};
+    core_refresh(play->core, play->now_us, &refresh);
     drain(play);
 }
 

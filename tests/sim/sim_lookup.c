@@ -215,9 +215,9 @@ static struct value *value_of(const struct sim *sim, const struct stored_value *
 
 static void refresh_behind(struct sim *sim, struct process *process, uint32_t key, const char *filler)
 {
-    struct core_key core_key = process_key(key);
-    core_refresh(process->core, process_now_us(process), &core_key, keep_policy(sim, process->index), filler,
-                 false);
+    const struct core_refresh refresh = {
+        .key = process_key(key), .policy = keep_policy(sim, process->index), .filler = filler};
+    core_refresh(process->core, process_now_us(process), &refresh);
 }
 
 /* As answer_entry() there. False: no hit. */

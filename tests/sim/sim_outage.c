@@ -328,7 +328,8 @@ static void refresh_behind(struct sim *sim, struct process *process, const struc
     struct core_key key = process_key(request->key);
     sim->seen[SEEN_KEPT_REFRESHED]++;
     process->outage.refreshed_us[request->key] = sim->course.now_us;
-    core_refresh_kept(process->core, process_now_us(process), &key, &sim->params.policy, false);
+    core_refresh(process->core, process_now_us(process),
+                 &(struct core_refresh){.key = key, .policy = &sim->params.policy, .of_kept = true});
     process_drain(sim, process);
 }
 

@@ -512,8 +512,9 @@ TEST(users_are_one_query_before_refreshes_and_with_them_where_there_is_room, P94
     static struct caller first, callers[2];
     struct seen *load = begin_load("first", &first), *loads[3];
     for (size_t i = 0; i < 3; i++) {
-        core_refresh(bench.core, bench.now_us, &(struct core_key){refreshes[i], 2, refreshes[i], 2},
-                     &bench.policy, NULL, false);
+        core_refresh(
+            bench.core, bench.now_us,
+            &(struct core_refresh){.key = {refreshes[i], 2, refreshes[i], 2}, .policy = &bench.policy});
         drain();
         reply_stale(expect(CORE_ACQUIRE), REFRESH_OURS, "old");
     }

@@ -40,6 +40,7 @@ static struct bench {
     size_t seen_first, seen_count;
     unsigned accepted_count, answered_count; /* gets */
     unsigned invalidated;                    /* answered invalidations */
+    unsigned spent;                          /* origins given back */
     size_t value_count;
 } bench;
 
@@ -88,6 +89,8 @@ static inline void drain(void)
     }
     while (core_next_invalidated(bench.core) != NULL)
         bench.invalidated++;
+    while (core_next_spent(bench.core) != NULL)
+        bench.spent++;
 }
 
 /* ---- life ---- */

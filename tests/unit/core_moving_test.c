@@ -42,7 +42,8 @@ TEST(an_earlier_attempt_is_still_named_once_the_keys_have_moved)
 TEST(a_background_refresh_of_a_moving_key_is_left)
 {
     bench.policy.stale_ms = 1000;
-    core_refresh(bench.core, bench.now_us, &(struct core_key){"k", 1, "k", 1}, &bench.policy, NULL, false);
+    core_refresh(bench.core, bench.now_us,
+                 &(struct core_refresh){.key = {"k", 1, "k", 1}, .policy = &bench.policy});
     drain();
     reply_kind(expect(CORE_ACQUIRE), REPLY_MOVING);
     sent_nothing();

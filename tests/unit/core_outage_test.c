@@ -267,7 +267,8 @@ TEST(what_is_to_be_kept_here_is_not_stored)
 static void refresh_kept(void)
 {
     const struct core_key key = {"k", 1, "k", 1};
-    core_refresh_kept(bench.core, bench.now_us, &key, &bench.policy, false);
+    core_refresh(bench.core, bench.now_us,
+                 &(struct core_refresh){.key = key, .policy = &bench.policy, .of_kept = true});
     drain();
 }
 

@@ -285,7 +285,7 @@ TEST(a_refresh_that_finds_it_rests)
 {
     struct core_key key = {"k", 1, "k", 1};
     bench.policy.stale_ms = 1000;
-    core_refresh(bench.core, bench.now_us, &key, &bench.policy, NULL, false);
+    core_refresh(bench.core, bench.now_us, &(struct core_refresh){.key = key, .policy = &bench.policy});
     drain();
     reply_mark(expect(CORE_ACQUIRE));
     sent_nothing();

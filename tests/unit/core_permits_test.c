@@ -99,8 +99,9 @@ static void finish_load_of(struct seen *load)
 /* A hit was stale, and its refresh may load. */
 static void queue_refresh(const char *key)
 {
-    core_refresh(bench.core, bench.now_us, &(struct core_key){key, strlen(key), key, strlen(key)},
-                 &bench.policy, NULL, false);
+    core_refresh(
+        bench.core, bench.now_us,
+        &(struct core_refresh){.key = {key, strlen(key), key, strlen(key)}, .policy = &bench.policy});
     drain();
     reply_stale(expect(CORE_ACQUIRE), REFRESH_OURS, "old");
 }

@@ -237,7 +237,8 @@ TEST(an_acquire_says_what_will_be_waited_for)
 TEST(a_background_refresh_waits_for_no_process)
 {
     bench.policy.stale_ms = 1000;
-    core_refresh(bench.core, bench.now_us, &(struct core_key){"k", 1, "k", 1}, &bench.policy, NULL, false);
+    core_refresh(bench.core, bench.now_us,
+                 &(struct core_refresh){.key = {"k", 1, "k", 1}, .policy = &bench.policy});
     drain();
     assert_int_equal(expect(CORE_ACQUIRE)->action.waits, WAIT_NOT);
 }

@@ -20,7 +20,8 @@ static bool set_up(void)
 static void refresh(const char *key, const char *filler)
 {
     struct core_key core_key = {key, strlen(key), key, strlen(key)};
-    core_refresh(bench.core, bench.now_us, &core_key, &bench.policy, filler, false);
+    core_refresh(bench.core, bench.now_us,
+                 &(struct core_refresh){.key = core_key, .policy = &bench.policy, .filler = filler});
     drain();
 }
 
@@ -55,6 +56,63 @@ static struct seen *expect_acquire_of(const char *key)
 }
 
 static struct caller caller, full, joined, patient, late, first, second, early, missing, damaged_one;
+
+/* ---- what a load without a waiter goes back to ---- */
+
+static struct core_origin origin, other_origin;
+
+static void get_from(const char *key, struct caller *of, struct core_origin *from)
+{
+    *of = (struct caller){.waiter.origin = from};
+    get_as_prepared(key, of, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+}
+
+TEST(the_load_behind_a_stale_answer_goes_back_to_its_request, P145)
+{
+    get_from("k", &caller, &origin);
+    reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OURS, 3000);
+    answered(&caller, GUARD_OK);
+    struct seen *load = expect(CORE_LOAD);
+    assert_null(load->action.starter);
+    assert_ptr_equal(load->action.origin, &origin);
+    assert_null(caller.waiter.origin);
+    assert_int_equal(bench.spent, 1);
+    finish_load(load, "new");
+}
+
+TEST(a_load_that_a_request_waits_for_leaves_it_what_it_had, P145)
+{
+    get_from("k", &caller, &origin);
+    struct seen *load = lease(expect(CORE_ACQUIRE));
+    assert_ptr_equal(load->action.starter, &caller.waiter);
+    assert_null(load->action.origin);
+    finish_load(load, "new");
+    assert_ptr_equal(caller.waiter.origin, &origin);
+    assert_int_equal(bench.spent, 0);
+}
+
+static void refresh_from(const char *key, struct core_origin *from)
+{
+    core_refresh(bench.core, bench.now_us,
+                 &(struct core_refresh){
+                     .key = {key, strlen(key), key, strlen(key)}, .policy = &bench.policy, .origin = from});
+    drain();
+}
+
+TEST(what_a_refresh_goes_back_to_is_given_back_once_its_load_has_begun_or_none_will, P145)
+{
+    refresh_from("k", &origin);
+    refresh_from("k", &other_origin); /* the key has a flight */
+    assert_int_equal(bench.spent, 1);
+    reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OURS, 3000);
+    struct seen *load = expect(CORE_LOAD);
+    assert_ptr_equal(load->action.origin, &origin);
+    assert_int_equal(bench.spent, 2);
+    finish_load(load, "new");
+    refresh_from("other", &origin);
+    reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OTHERS, 3000);
+    assert_int_equal(bench.spent, 3);
+}
 
 /* ---- background refreshes ---- */
 
