@@ -63,7 +63,7 @@ _Thread_local struct blocking_here blocking_here;
 /* Every near hit of a blocking get does. */
 void blocking_init(struct blocking *blocking, void *out)
 {
-    *blocking = (struct blocking){PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, out};
+    *blocking = (struct blocking){PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, .out = out};
 }
 
 /* Signals under the mutex: the waiting thread destroys both as soon as it has seen is_done. */
@@ -75,12 +75,35 @@ void blocking_over(struct blocking *blocking)
     pthread_mutex_unlock(&blocking->mutex);
 }
 
-void blocking_wait(struct blocking *blocking)
+bool blocking_give(struct blocking *blocking, void *work)
 {
     pthread_mutex_lock(&blocking->mutex);
-    while (!blocking->is_done)
-        pthread_cond_wait(&blocking->done, &blocking->mutex);
+    bool free = blocking->work == NULL;
+    if (free)
+        blocking->work = work;
+    pthread_cond_signal(&blocking->done);
     pthread_mutex_unlock(&blocking->mutex);
+    return free;
+}
+
+void *blocking_next(struct blocking *blocking)
+{
+    pthread_mutex_lock(&blocking->mutex);
+    if (blocking->at_work)
+        blocking->work = NULL;
+    while (blocking->work == NULL && !blocking->is_done)
+        pthread_cond_wait(&blocking->done, &blocking->mutex);
+    void *work = blocking->work;
+    blocking->at_work = work != NULL;
+    pthread_mutex_unlock(&blocking->mutex);
+    if (work != NULL)
+        return work;
     pthread_cond_destroy(&blocking->done);
     pthread_mutex_destroy(&blocking->mutex);
+    return NULL;
+}
+
+void blocking_wait(struct blocking *blocking)
+{
+    blocking_next(blocking);
 }

@@ -57,7 +57,9 @@ struct blocking {
     pthread_mutex_t mutex;
     pthread_cond_t done;
     bool is_done;
-    void *out; /* lent; the callback knows what it is */
+    void *out;    /* lent; the callback knows what it is */
+    void *work;   /* what it is given to do meanwhile; NULL: nothing */
+    bool at_work; /* that is under way */
 };
 
 /* Of the calling thread. */
@@ -89,5 +91,9 @@ void blocking_init(struct blocking *blocking, void *out);
 void blocking_over(struct blocking *blocking);
 /* Once; it is no more afterwards. */
 void blocking_wait(struct blocking *blocking);
+/* In place of that: what the thread is given to do, as often as there is something; NULL: it is no more. */
+void *blocking_next(struct blocking *blocking);
+/* Before over. False: it has something to do already. */
+bool blocking_give(struct blocking *blocking, void *work);
 
 #endif
