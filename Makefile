@@ -309,7 +309,7 @@ HAS_H2O = $(CC) $(CPPFLAGS) -E -include h2o.h -x c /dev/null >/dev/null 2>&1
 h2o-example: | $(BUILD)/hosts.ready $(GUARD_LIB) $(BUILD)/guard/example/files.o
 	@! $(HAS_H2O) || $(MAKE) $(H2O_EXAMPLE)
 
-LOOP_PROGRAMS := $(addprefix $(BUILD)/tests/live/,guard_loop_test forget_test adapters_test)
+LOOP_PROGRAMS := $(addprefix $(BUILD)/tests/live/,guard_loop_test forget_test loads_on_test adapters_test)
 $(LOOP_PROGRAMS): private LOOP_LIBRARIES := -levent_core -lev -lglib-2.0
 $(LOOP_PROGRAMS:=.o) $(BUILD)/tests/live/defer_test.o: private CPPFLAGS += -Iguard
 $(LOOP_PROGRAMS:=.o): private CPPFLAGS += $$(pkgconf --cflags glib-2.0 | sed 's/-I/-isystem /g')

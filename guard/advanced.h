@@ -17,7 +17,8 @@
  * loop has a Redis connection of its own. A hit is looked up over it and answered without a second thread; the rest
  * goes to the guard's thread, and its answer comes back on this loop.
  *
- * Attach, detach and name a loop only on the thread that runs it; only guard_load_defer() names it on a load thread.
+ * Attach, detach and name a loop only on the thread that runs it; only guard_load_defer() and guard_refresh() name it
+ * elsewhere.
  * A detached loop may be named until guard_close(), because a loader cannot know: requests are CLOSING then. That
  * takes some 50 bytes.
  */
@@ -142,6 +143,26 @@ GUARD_API enum guard_status guard_load_defer(struct guard_load *load, struct gua
                                              void (*cancelled)(void *context), void *context);
 
 /*
+ * ---- where a loader runs ----
+ *
+ * guard_policy.loads_on. Leases, limits, permits and max_loads are the same everywhere. What runs on a thread of the
+ * host's uses and makes no load thread: if no kind needs one, there are none.
+ *
+ * ON_THREAD  On a load thread. It may block.
+ * ON_LOOP    On the loop of the request that starts the load, in a callback: it must not block, but finish the load
+ *            or call guard_load_defer() before it returns. A request without a loop is INVALID, but for GUARD_PEEK;
+ *            so is any call that blocks. The refresh behind a stale, early or kept answer begins on the loop of the
+ *            request that got it, what guard_refresh() loads on the loop that it names. If the loop is blocked and
+ *            has not begun it within lease_ms, or is detached first, the lease goes back and others load. Where its
+ *            loop is gone, guard_refresh() counts a key as shed.
+ * ON_CALLER  On the thread that waits in guard_get_wait() for one `key` (not `keys`), if its request starts the load.
+ *            It may block, and the call returns when both loader and answer are there: it may outlast deadline_ms.
+ *            No loader begins past that; one that runs is told by guard_load_cancelled(). If it fails then, that
+ *            says nothing about the source, and others load; another verdict counts as ever. thread_begins is not
+ *            called there. Other requests of the kind, and refreshes, use load threads.
+ */
+
+/*
  * ---- nested loads ----
  *
  * For a loader that needs another key: guard_get_wait() with a kind of the same guard, on the thread that runs the
@@ -172,8 +193,8 @@ GUARD_API enum guard_status guard_load_get(struct guard_load *load, const struct
 
 /* Another policy for the kind, from the next request on. What is under way keeps its old one: a request, a load (also
  * for a request that joins it), and what is stored or near, until its time is over. Loader, batch loader, context,
- * tagged and needs_meta must be the same; the name too, or NULL. INVALID, as guard_kind_add(): the old one stands.
- * Each policy that differs from the one before takes some 150 bytes until guard_close(). */
+ * tagged, needs_meta and loads_on must be the same; the name too, or NULL. INVALID, as guard_kind_add(): the old one
+ * stands. Each policy that differs from the one before takes some 150 bytes until guard_close(). */
 GUARD_API enum guard_status guard_kind_set(struct guard_kind *kind, const struct guard_policy *policy,
                                            struct guard_error *error);
 /* The policy as it is now; its `name` is lent until guard_close(). */

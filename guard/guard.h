@@ -26,7 +26,7 @@
  *
  * Threads    Any thread may call any function, unless it says otherwise. Callbacks run on the guard's own thread;
  *            those of a request with a loop run on the loop's. Keep them short. A call that blocks is INVALID in a
- *            callback of any guard or of locks.h, and the log names it. Loaders run on load threads and may block.
+ *            callback of any guard or of locks.h; the log names it. Loaders run on load threads (but see "loads_on").
  * Once       An accepted request calls back exactly once, never from inside the call that started it, also if it is
  *            cancelled or the guard closes; but not after guard_forget(). A refused one (not GUARD_OK) never does.
  * Ownership  Arguments are *copied*, or *lent until X*. What is *yours* you give back with the function named there.
@@ -92,8 +92,8 @@ enum { GUARD_KINDS_MAX = 64 };
 GUARD_API enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy *policy,
                                            struct guard_kind **out, struct guard_error *error);
 
-/* Runs on a load thread. Finishes its load by exactly one of done, absent, unchanged and fail: before it returns, or
- * after guard_load_defer(). Begin the query in here: only now the lease makes its value safe to cache.
+/* Runs on a load thread (but see "loads_on"), and may block. Finishes its load by exactly one of done, absent,
+ * unchanged and fail, in here or later (guard_load_defer()). Begin the query in here: now its value is safe to cache.
  *
  *     returns without finishing, or ends the thread    the load fails as INTERNAL
  *     finishes twice, on any thread, at any time       the first verdict stands, the later one is INVALID
@@ -272,6 +272,13 @@ enum { GUARD_MANY_MAX = 256 };
 /* Loads several keys with one query: see "many keys at once" in advanced.h. */
 typedef void guard_batch_loader(struct guard_load *const *loads, size_t count, void *context);
 
+/* Where a loader runs: see "where a loader runs" in advanced.h. */
+enum guard_loads_on {
+    GUARD_ON_THREAD = 0, /* on a load thread */
+    GUARD_ON_LOOP,       /* on the loop of the request, which must name one; it must not block */
+    GUARD_ON_CALLER,     /* on the thread that waits in guard_get_wait(); else on a load thread */
+};
+
 struct guard_policy {
     size_t struct_size;      /* sizeof(struct guard_policy); as in guard_config */
     guard_loader *loader;    /* required */
@@ -284,8 +291,8 @@ struct guard_policy {
     uint32_t lease_ms;       /* TTL of the lease; renewed at a third of it while the load runs */
     uint32_t max_hold_ms;    /* a lease is given up after this long, even if the loader hangs */
     uint32_t load_limit_ms;  /* a load is cancelled after this long; at most max_hold_ms */
-    uint32_t deadline_ms;    /* a request is answered within this, whatever happens */
-    uint32_t near_ms; /* the near cache answers for so long without Redis; needs near_bytes; 0 = never */
+    uint32_t deadline_ms; /* a request is answered within this, whatever happens; but see GUARD_ON_CALLER */
+    uint32_t near_ms;     /* the near cache answers for so long without Redis; needs near_bytes; 0 = never */
     uint32_t soft_ms; /* a stale value is answered after waiting this long for a fresh one; 0 = at once; needs
                          stale_ms; at most deadline_ms */
     uint32_t early_percent;           /* XFetch's beta in percent: 100 as in the paper; 0 = never early */
@@ -298,6 +305,7 @@ struct guard_policy {
     uint32_t outage_ms; /* while Redis cannot be asked, what this process has answers for so long after it was
                            known to be right: see "outage"; 0 = never */
     bool needs_meta;    /* an entry without meta is a miss: see guard_load_meta() */
+    enum guard_loads_on loads_on; /* where its loader runs; ON_LOOP, ON_CALLER: without a batch_loader */
 };
 
 /* For the defaults: C++ before C++20 cannot name a field here, and need not, because all are there in order. */
@@ -316,7 +324,8 @@ struct guard_policy {
             GUARD_FIELD(deadline_ms, 15000), GUARD_FIELD(near_ms, 0), GUARD_FIELD(soft_ms, 0),               \
             GUARD_FIELD(early_percent, 0), GUARD_FIELD(batch_loader, NULL), GUARD_FIELD(batch_max, 64),      \
             GUARD_FIELD(tagged, false), GUARD_FIELD(abandon, false), GUARD_FIELD(apart, false),              \
-            GUARD_FIELD(name, NULL), GUARD_FIELD(outage_ms, 5000), GUARD_FIELD(needs_meta, false)            \
+            GUARD_FIELD(name, NULL), GUARD_FIELD(outage_ms, 5000), GUARD_FIELD(needs_meta, false),           \
+            GUARD_FIELD(loads_on, GUARD_ON_THREAD)                                                           \
     }
 
 /* ---- the guard's settings ---- */
@@ -542,7 +551,8 @@ struct guard_refreshed {
     size_t loaded;            /* by this process, or by another one meanwhile; absent rows, too */
     size_t fresh;             /* were there already */
     size_t failed;            /* their loads failed, now or within failure_ms */
-    size_t shed; /* not loaded: no place, no worker within lease_ms, Redis away, or the time was over */
+    size_t
+        shed; /* not loaded: no place, no worker within lease_ms, Redis away, loop gone, or the time was over */
 };
 struct guard_refresh_request {
     struct guard_kind *kind;
@@ -553,6 +563,7 @@ struct guard_refresh_request {
                  const struct guard_refreshed *result); /* once, on the guard's thread; may be NULL */
     void *context;
     const size_t *keys_bytes; /* as in guard_request */
+    struct guard_loop *loop;  /* where loaders run whose kind is GUARD_ON_LOOP; else not looked at */
 };
 enum { GUARD_REFRESH_MAX = 10000 };
 

@@ -117,6 +117,10 @@ enum guard_status check_policy(const struct guard_policy *policy, const struct g
          config->near_bytes > 0 ? "its end is the bound of what other processes may see late"
                                 : "guard_config.near_bytes is 0, so there is no near cache"},
         {"outage_ms", policy->outage_ms, 0, OUTAGE_MAX_MS, "or 0 for never"},
+        {"loads_on", policy->loads_on, 0,
+         policy->batch_loader != NULL ? GUARD_ON_THREAD : (uint64_t)GUARD_ON_CALLER,
+         policy->batch_loader != NULL ? "a batch_loader runs on load threads, GUARD_ON_THREAD"
+                                      : "an enum guard_loads_on"},
     };
     return check_ranges("guard_policy", ranges, sizeof ranges / sizeof *ranges, error);
 }

@@ -97,7 +97,7 @@ struct core_config {
     enum guard_mode mode; /* not SHADOW: that is two cores */
     bool without_redis;   /* every get loads at once, no command is sent */
     uint32_t max_loads, load_queue, max_waiters;
-    uint32_t load_threads; /* loads at a time that are not deferred; 0: max_loads */
+    uint32_t load_threads; /* loads at a time that need a load thread, and are not deferred; 0: max_loads */
     uint32_t max_value_bytes;
     uint32_t max_value_ms;       /* what a loader says is cut to it */
     uint32_t permits, permit_ms; /* of the fleet; 0: no limit. Mode FLEET only */
@@ -161,6 +161,7 @@ struct core_waiter {
     /* set by the owner */
     struct core_origin
         *origin;            /* NULL: none, or the core has taken it: the flight loads on without waiters */
+    bool lends;             /* its thread waits for the answer, and runs the load that it starts */
     uint64_t start_us;      /* on the core's clock: when the request was made */
     uint64_t parent_load;   /* the load whose loader made the request; 0: none */
     bool of_many;           /* of a request for many: waits for the others, to be loaded in a batch */

@@ -99,6 +99,7 @@ struct flight {
     uint64_t acquire_turn; /* of its last acquire */
     uint64_t queued_turn;
     uint32_t place_parts;    /* counted in loads.parts_used; 0: it has no place */
+    bool counted_apart;      /* in loads.queued_apart */
     uint32_t query_parts;    /* in loads.queued_parts */
     uint32_t expected_parts; /* in loads.expected_parts */
     enum queue queue;        /* where it is; loads_requeue() sees to it that it belongs there */

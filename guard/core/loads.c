@@ -99,6 +99,11 @@ static uint32_t query_parts_of(const struct flight *flight)
     return may_be_joint(flight) ? PLACE_PARTS / flight->policy->batch_max : PLACE_PARTS;
 }
 
+bool loads_needs_thread(const struct flight *flight)
+{
+    return flight->policy->loads_on != GUARD_ON_LOOP && (flight->first == NULL || !flight->first->lends);
+}
+
 /* Into the sums, and out of them: parts is 0. */
 static void count_query(struct flight *flight, uint32_t parts)
 {
@@ -111,6 +116,9 @@ static void count_query(struct flight *flight, uint32_t parts)
     flight->query_parts = parts;
     flight->joint = parts > 0 && may_be_joint(flight);
     loads->joint_queued += flight->joint;
+    loads->queued_apart -= flight->counted_apart;
+    flight->counted_apart = parts > 0 && !loads_needs_thread(flight);
+    loads->queued_apart += flight->counted_apart;
 }
 
 static void join_queue(struct flight *flight)
@@ -209,7 +217,7 @@ bool loads_thread_free(const struct core *core)
 
 static uint32_t queries_free(const struct core *core)
 {
-    return smaller(room_for_queries(core), threads_free(core));
+    return smaller(room_for_queries(core), threads_free(core) + core->loads.queued_apart);
 }
 
 /* As few as these can be. */
@@ -286,7 +294,7 @@ static bool is_query_over(const struct flight *flight)
 static bool may_start_load(const struct flight *flight, bool turn_over)
 {
     const struct core *core = flight->core;
-    if (!is_query_over(flight))
+    if (!is_query_over(flight) || (!flight->counted_apart && threads_free(core) == 0))
         return false;
     uint64_t replied_turn = core->loads.replied_turn[flight->acquire_turn % LOADS_TURNS];
     bool in_time = turn_over || (flight->queued_turn != core->loads.turn && replied_turn != core->loads.turn);
@@ -519,9 +527,9 @@ static void begin_query(struct core *core, struct load *load, struct flight *fli
 {
     const struct load *other = loads_is_alone(load) ? NULL : load->mate_prev;
     load->lane = core->loads.served = other != NULL ? other->lane : flight->lane;
-    load->on_thread = true;
+    load->on_thread = loads_needs_thread(flight);
     core->loads.queries[load->lane] += other == NULL;
-    core->loads.threads_used += other == NULL;
+    core->loads.threads_used += other == NULL && load->on_thread;
     if (permits_exist(core))
         load->permit = other != NULL ? other->permit : permits_use(core);
     flight_counts(flight)->loads_running++;

@@ -8,7 +8,8 @@
  *            has come back: a load that its flight gave up still occupies a worker.
  * Threads    max_loads bounds the loads, load_threads those of them that are not deferred. A load starts when both
  *            allow it: so none waits for a thread once it has begun, its lease is renewed while it is queued, and its
- *            limit counts from its loader's first moment.
+ *            limit counts from its loader's first moment. One that runs on a loop of the owner's, or on the thread
+ *            that waits for it, needs no load thread.
  * Nested     A nested load runs in the place of its outer one, and mostly on its thread: nested.h.
  * Users      Two queues: users before refreshes, which are those in the background and requests that only refresh. Which
  *            of the two a flight waits in follows from its waiters at that moment, whoever made it: it changes the queue
@@ -115,6 +116,7 @@ struct loads {
     uint32_t queued;         /* flights */
     uint32_t batched_queued; /* queued flights that are batched */
     uint32_t joint_queued;   /* queued flights that are joint */
+    uint32_t queued_apart;   /* queued flights that need no load thread */
     uint64_t queued_parts;   /* of queries, that the queued flights are */
     uint64_t users_parts;    /* of those, in QUEUE_USERS */
     uint64_t expected_parts; /* of flights that are not queued yet, but may be soon */
@@ -161,6 +163,8 @@ void loads_expect(struct flight *flight, bool likely);
  * of every event. */
 void loads_pump(struct core *core, bool turn_over);
 
+/* Of those of the pool. */
+bool loads_needs_thread(const struct flight *flight);
 /* A load may begin on a thread of its own. */
 bool loads_thread_free(const struct core *core);
 /* Its thread has something else to do: it is over, or deferred. */

@@ -131,12 +131,16 @@ static struct load *thread_behind(const struct load *load, unsigned steps)
     return NULL;
 }
 
-static bool offers_berth(struct core *core, struct load *outer, struct berth *out)
+static bool offers_berth(const struct flight *flight, struct load *outer, struct berth *out)
 {
+    struct core *core = flight->core;
     if (outer->lent_to != NULL)
         return false;
     *out = (struct berth){outer, outer};
     if (!outer->deferred)
+        return true;
+    out->lender = NULL;
+    if (!loads_needs_thread(flight))
         return true;
     out->lender = loads_thread_free(core) ? NULL : thread_behind(outer, GUARD_NESTED_MAX);
     return out->lender != NULL || loads_thread_free(core);
@@ -148,7 +152,7 @@ static bool find_berth(const struct flight *flight, struct berth *out)
     const struct core_waiter *waiter = flight->nested_waiters > 0 ? flight->first : NULL;
     for (; waiter != NULL; waiter = waiter->next) {
         struct load *outer = waiter->parent_load != 0 ? loads_find(core, waiter->parent_load) : NULL;
-        if (outer != NULL && offers_berth(core, outer, out))
+        if (outer != NULL && offers_berth(flight, outer, out))
             return true;
     }
     return false;
@@ -176,11 +180,10 @@ bool nested_take_berth(const struct flight *flight, struct load *load)
     load->deadline_us = earlier_us(until_us, load->deadline_us);
     berth.outer->guests++;
     berth.outer->lent_to = load;
-    load->on_thread = berth.lender == NULL;
+    load->on_thread = berth.lender == NULL && loads_needs_thread(flight);
+    core->loads.threads_used += load->on_thread;
     if (berth.lender != NULL)
         berth.lender->lent_to = load;
-    else
-        core->loads.threads_used++;
     flight_counts(flight)->load_nested++;
     flight_counts(flight)->load_queries++;
     return true;

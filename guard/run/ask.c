@@ -42,7 +42,9 @@ static struct plain_key key_of(const struct guard_request *request, size_t i)
 
 static struct asker asker_of(const struct guard_request *request)
 {
-    return (struct asker){request->asker, request->asker_ref, request->asker_unref};
+    bool on_loop = kind_policy(request->kind)->loads_on == GUARD_ON_LOOP;
+    return (struct asker){request->asker, request->asker_ref, request->asker_unref,
+                          on_loop ? request->loop : NULL};
 }
 
 static const char *wrong_count(const struct guard_request *request)
@@ -78,6 +80,15 @@ static const char *wrong_way(const struct guard *guard, const struct guard_reque
     return NULL;
 }
 
+static const char *wrong_place(const struct guard_request *request, bool blocks)
+{
+    bool loads = kind_policy(request->kind)->loads_on == GUARD_ON_LOOP && (request->flags & GUARD_PEEK) == 0;
+    if (!loads || request->loop != NULL)
+        return NULL;
+    return blocks ? "the kind's guard_policy.loads_on is GUARD_ON_LOOP: no call that blocks can ask for it"
+                  : "request->loop is NULL, but the kind's guard_policy.loads_on is GUARD_ON_LOOP";
+}
+
 static const char *wrong_asker(const struct guard_request *request)
 {
     return (request->asker_ref == NULL) == (request->asker_unref == NULL)
@@ -100,7 +111,7 @@ static const char *wrong_request(const struct guard *guard, const struct guard_r
         return "the kind is another guard's";
     if ((wrong = wrong_flags(request->flags)) != NULL)
         return wrong;
-    if ((wrong = wrong_asker(request)) != NULL)
+    if ((wrong = wrong_asker(request)) != NULL || (wrong = wrong_place(request, blocks)) != NULL)
         return wrong;
     return wrong_count(request);
 }
@@ -233,6 +244,7 @@ static struct get *new_get(struct loop *loop, const struct guard_request *reques
     get->flags = request->flags;
     get->waiter.revalidates = (request->flags & GUARD_REVALIDATE) != 0;
     get->waiter.refreshes = (request->flags & ASK_REFRESHES) != 0;
+    get->waiter.lends = (request->flags & ASK_LENDS) != 0;
     get->within = request->within;
     get->asker = asker_of(request);
     if (get->asker.ref != NULL)
@@ -375,8 +387,9 @@ static bool is_refusing(const struct guard *guard)
 enum guard_status ask(struct guard *guard, const struct guard_request *request,
                       const struct parent_load *parent, struct guard_result *results, guard_ticket *ticket)
 {
-    struct asking asking = {.loop = request->loop != NULL ? request->loop->there : guard->own};
-    bool gone = asking.loop == NULL || (request->loop != NULL && asking.loop->detaching);
+    const bool there = request->loop != NULL && (request->flags & ASK_REFRESHES) == 0;
+    struct asking asking = {.loop = there ? request->loop->there : guard->own};
+    bool gone = asking.loop == NULL || (there && asking.loop->detaching);
     if (gone || (parent == NULL && is_refusing(guard)))
         return GUARD_CLOSING;
     size_t missing = results != NULL ? look_near(guard, request, results) : key_count(request);
@@ -387,8 +400,7 @@ enum guard_status ask(struct guard *guard, const struct guard_request *request,
         struct get *get = NULL;
         DL_FOREACH (asking.gets, get)
             nest(get, parent);
-        status = request->loop != NULL ? accept_on_loop(&asking, ticket)
-                                       : accept_in_mailbox(&asking, parent != NULL, ticket);
+        status = there ? accept_on_loop(&asking, ticket) : accept_in_mailbox(&asking, parent != NULL, ticket);
     }
     if (status != GUARD_OK) {
         discard_asking(&asking);
@@ -413,36 +425,94 @@ enum guard_status guard_get(struct guard *guard, const struct guard_request *req
     return ask(guard, request, &parent, NULL, ticket);
 }
 
-/* A call that waits for its answer. */
+/* A call that waits for its answer, and may run its load meanwhile. */
 struct waiting {
+    struct blocking blocking; /* first */
+    struct guard *guard;
     struct guard_result *results; /* the caller's */
     size_t count;
+    uint64_t deadline_us;
+    _Atomic uint64_t load; /* that runs here; 0: none */
+    bool thread_ends;      /* a loader ended it, none is called any more */
 };
 
 static void got(void *context, const struct guard_result *results)
 {
-    struct blocking *blocking = context;
-    const struct waiting *waiting = blocking->out;
+    struct waiting *waiting = context;
+    uint64_t load = atomic_load(&waiting->load);
+    if (load != 0) /* and is told, because nobody waits for it here */
+        load_leave(waiting->guard->desk, load);
     for (size_t i = 0; i < waiting->count; i++) {
         waiting->results[i] = results[i];
         if (results[i].value != NULL)
             guard_value_ref(results[i].value);
     }
-    blocking_over(blocking);
+    blocking_over(&waiting->blocking);
+}
+
+/* Its load is known before the clock is read: an answer at the deadline finds one that began just before. */
+static void run_given(struct waiting *waiting, struct running_load *load)
+{
+    struct desk *desk = load->desk;
+    struct finished_load *over = NULL;
+    const void *loads_for = blocking_here.loads_for;
+    atomic_store(&waiting->load, load->result.load);
+    if (!waiting->thread_ends && clock_now_us() < waiting->deadline_us) {
+        blocking_here.loads_for = waiting->guard;
+        load_run_here(load);
+        blocking_here.loads_for = loads_for;
+    } else {
+        desk_lock();
+        load_give_back(load, &over);
+        desk_unlock();
+        load_hand_in(desk, over);
+    }
+    atomic_store(&waiting->load, 0);
+}
+
+static void wait_and_run(struct waiting *waiting)
+{
+    void *given = NULL;
+    while ((given = blocking_next(&waiting->blocking)) != NULL)
+        run_given(waiting, given);
+}
+
+/* The guard still holds what is on this stack. Its loader was the last of the thread, with one result. */
+static void waiting_over(void *context)
+{
+    struct waiting *waiting = context;
+    waiting->thread_ends = true;
+    wait_and_run(waiting);
+    guard_value_unref(&waiting->results->value);
+}
+
+static void lend_thread(struct waiting *waiting)
+{
+    pthread_cleanup_push(waiting_over, waiting);
+    wait_and_run(waiting);
+    pthread_cleanup_pop(0);
 }
 
 /* Of a request that was checked. OK: `results` are set. */
 static enum guard_status ask_and_wait(struct guard *guard, const struct guard_request *request,
                                       struct waiting *waiting)
 {
-    struct blocking blocking;
     struct guard_request own = *request;
-    blocking_init(&blocking, waiting);
+    const struct guard_policy *policy = kind_policy(request->kind);
+    const bool lends = policy->loads_on == GUARD_ON_CALLER && request->count == 0;
+    blocking_init(&waiting->blocking, NULL);
     own.answered = got;
-    own.context = &blocking;
+    own.context = waiting;
+    if (lends) {
+        uint32_t deadline_ms = request->deadline_ms != 0 ? request->deadline_ms : policy->deadline_ms;
+        own.flags |= ASK_LENDS;
+        waiting->deadline_us = clock_now_us() + (uint64_t)deadline_ms * 1000;
+    }
     enum guard_status status = ask(guard, &own, NULL, waiting->results, NULL);
-    if (status == GUARD_OK)
-        blocking_wait(&blocking);
+    if (status == GUARD_OK && lends)
+        lend_thread(waiting);
+    else if (status == GUARD_OK)
+        blocking_wait(&waiting->blocking);
     return status == GUARD_NOW ? GUARD_OK : status;
 }
 
@@ -467,7 +537,7 @@ static size_t result_count(const struct guard_request *request)
 enum guard_status guard_get_wait(struct guard *guard, const struct guard_request *request,
                                  struct guard_result *results)
 {
-    struct waiting waiting = {results, result_count(request)};
+    struct waiting waiting = {.guard = guard, .results = results, .count = result_count(request)};
     if (results == NULL)
         return request_refuse(guard, "guard_get_wait", "results is NULL");
     const char *wrong = wrong_thread(guard);

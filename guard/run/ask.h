@@ -31,8 +31,14 @@ struct ask_keys {
 /* Likewise of these; the log names the one that is wrong. */
 const char *ask_check_keys(struct guard *guard, const struct ask_keys *keys, const char *function);
 
-/* For guard_request.flags, of our own: the load of a revalidation is queued behind those of users. */
-enum { ASK_REFRESHES = 0x100 };
+/*
+ * For guard_request.flags, of our own:
+ *
+ * REFRESHES  Its load is queued behind those of users. It is asked for on the guard's own loop; request->loop is no more
+ *            than where a kind that is GUARD_ON_LOOP loads.
+ * LENDS      The context is a struct blocking, whose thread runs the load that it starts.
+ */
+enum { ASK_REFRESHES = 0x100, ASK_LENDS = 0x200 };
 
 /* guard_get() of a request that was checked. parent NULL: it comes from no load. */
 enum guard_status ask(struct guard *guard, const struct guard_request *request,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* defer.c - see defer.h. */
 #include "defer.h"
+#include "../base/clock.h"
+#include "../base/process.h"
 #include "mailbox.h"
 #include "state.h"
 #include <utlist.h>
@@ -31,7 +33,7 @@ static enum guard_status defer_load(struct running_load *load, const struct guar
     struct loop *loop = name != NULL ? name->there : NULL;
     bool gone = name != NULL && (loop == NULL || loop->detaching_loads);
     if (gone && !answered) {
-        load->loop_gone = true;
+        load->left = true;
         load_unwanted(load);
         return GUARD_CLOSING;
     }
@@ -59,16 +61,86 @@ enum guard_status guard_load_defer(struct guard_load *handle, struct guard_loop 
     return wrong == NULL ? status : desk_refuse(handle, "guard_load_defer", wrong);
 }
 
+/* ---- beginning on its loop ---- */
+
+enum { LOADERS_PER_TURN = 32 }; /* so that the loop's other work is not held up */
+
+static void wake_loop(struct loop *loop)
+{
+    atomic_store(&loop->any_loads, true);
+    host_wake_send(&loop->mail);
+}
+
+static void queue_to(struct loop *loop, struct running_load *load)
+{
+    load->begin_by_us = clock_now_us() + (uint64_t)load->policy->lease_ms * 1000;
+    load->loop = loop;
+    load->listed = IN_UNBEGUN;
+    DL_APPEND(loop->unbegun, load);
+    wake_loop(loop);
+}
+
+bool defer_start(struct desk *desk, const struct job *job)
+{
+    const struct guard_loop *name = job->asker.loop;
+    struct finished_load *over = NULL;
+    struct running_load *load = name != NULL ? load_new(desk, job) : NULL;
+    if (load == NULL)
+        return false;
+    desk_lock();
+    struct loop *loop = name->there;
+    bool gone = loop == NULL || loop->detaching_loads, refused = gone && job->of_refresh;
+    if (!gone)
+        queue_to(loop, load);
+    else if (!refused)
+        load_give_back(load, &over);
+    desk_unlock();
+    load_hand_in(desk, over);
+    if (refused)
+        load_free(load);
+    return !refused;
+}
+
+/* With the mutex held, but not while the loader runs. */
+static void run_loader(struct running_load *load)
+{
+    load_leave_loop(load);
+    desk_unlock();
+    blocking_callback_begins();
+    load_run_here(load);
+    blocking_callback_ends();
+    desk_lock();
+}
+
+static void run_loaders(struct loop *loop)
+{
+    struct finished_load *late = NULL;
+    for (int i = 0; i < LOADERS_PER_TURN && loop->unbegun != NULL; i++) {
+        if (clock_now_us() < loop->unbegun->begin_by_us)
+            run_loader(loop->unbegun);
+        else
+            load_give_back(loop->unbegun, &late);
+    }
+    if (loop->unbegun != NULL)
+        wake_loop(loop);
+    desk_unlock();
+    load_hand_in(loop->guard->desk, late);
+    desk_lock();
+}
+
 /* ---- on its loop ---- */
 
-void defer_call_back(struct loop *loop)
+void defer_on_mail(struct loop *loop)
 {
+    if (!atomic_exchange(&loop->any_loads, false))
+        return;
     desk_lock();
     while (loop->cancelled != NULL) {
         struct running_load *load = loop->cancelled;
         load_leave_loop(load);
         load_call_back(load);
     }
+    run_loaders(loop);
     desk_unlock();
 }
 
@@ -76,7 +148,7 @@ void defer_call_back(struct loop *loop)
 static void leave_loop(struct loop *loop, struct running_load *load)
 {
     bool call = load->told && load->on_cancel != NULL;
-    load->loop_gone = true;
+    load->left = true;
     load_unwanted(load);
     load_leave_loop(load);
     if (!call) {
@@ -88,12 +160,16 @@ static void leave_loop(struct loop *loop, struct running_load *load)
 
 bool defer_leave_loop(struct loop *loop)
 {
+    struct finished_load *over = NULL;
     desk_lock();
     loop->detaching_loads = true;
+    while (loop->unbegun != NULL)
+        load_give_back(loop->unbegun, &over);
     while (loop->deferred != NULL)
         leave_loop(loop, loop->deferred);
     bool any = loop->cancelled != NULL;
     desk_unlock();
+    load_hand_in(loop->guard->desk, over);
     return any;
 }
 

@@ -32,21 +32,26 @@ struct asker {
     void *what;
     void (*ref)(void *asker);
     void (*unref)(void *asker); /* NULL: none is needed */
+    struct guard_loop *loop;    /* where a kind that is GUARD_ON_LOOP loads; else NULL */
 };
 
 /* What its answer leaves behind for the load that it wants in the background. */
 struct origin {
     struct core_origin core; /* first */
-    struct asker asker;      /* counted: one reference is ours; else nothing */
+    struct asker asker;      /* counted: one reference is ours; else no more than its loop */
 };
 
 /* NULL: there is nothing to leave, or no memory. */
 static inline struct origin *origin_new(const struct asker *asker)
 {
-    struct origin *origin = asker->ref != NULL ? malloc(sizeof *origin) : NULL;
+    bool any = asker->ref != NULL || asker->loop != NULL;
+    struct origin *origin = any ? malloc(sizeof *origin) : NULL;
     if (origin == NULL)
         return NULL;
-    *origin = (struct origin){.asker = *asker};
+    *origin = (struct origin){.asker = {.loop = asker->loop}};
+    if (asker->ref == NULL)
+        return origin;
+    origin->asker = *asker;
     asker->ref(asker->what);
     return origin;
 }

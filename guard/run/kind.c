@@ -115,6 +115,8 @@ static const char *changed_for_good(const struct guard_policy *old, const struct
         return "tagged";
     if (new->needs_meta != old->needs_meta) /* what is near and kept was found under the old one */
         return "needs_meta";
+    if (new->loads_on != old->loads_on)
+        return "loads_on";
     return new->name != NULL &&strcmp(new->name, old->name) != 0 ? "name" : NULL;
 }
 

@@ -9,6 +9,7 @@
 #include "../redis/subscription.h"
 #include "clear.h"
 #include "connected.h"
+#include "load.h"
 #include "loop.h"
 #include "mailbox.h"
 #include "numbers.h"
@@ -130,6 +131,7 @@ static void on_beat(void *context)
     host_timer_set(guard->host, &guard->beat, now_us + BEAT_MS * 1000);
     atomic_store_explicit(&guard->beat_us, now_us, memory_order_relaxed);
     say_rest(&guard->say, now_us);
+    load_give_back_late(guard->desk, now_us);
     cache_ask(guard);
     if (atomic_load_explicit(&guard->doubts, memory_order_relaxed))
         thread_on_heard(guard);

@@ -250,7 +250,7 @@ void load_to_be_called(struct running_load *load, struct loop *loop)
     load->loop = loop;
     load->listed = IN_CANCELLED;
     DL_APPEND(loop->cancelled, load);
-    atomic_store(&loop->any_cancelled, true);
+    atomic_store(&loop->any_loads, true);
 }
 
 void load_leave_loop(struct running_load *load)
@@ -259,6 +259,8 @@ void load_leave_loop(struct running_load *load)
         DL_DELETE(load->loop->deferred, load);
     else if (load->listed == IN_CANCELLED)
         DL_DELETE(load->loop->cancelled, load);
+    else if (load->listed == IN_UNBEGUN)
+        DL_DELETE(load->loop->unbegun, load);
     load->listed = IN_NO_LIST;
     load->loop = NULL;
 }
@@ -303,7 +305,7 @@ void finished_load_free(struct finished_load *finished)
 
 /* ---- handing in ---- */
 
-static void hand_in(struct desk *desk, struct finished_load *list)
+void load_hand_in(struct desk *desk, struct finished_load *list)
 {
     if (list == NULL)
         return;
@@ -337,7 +339,7 @@ static void retire_into(struct finished_load **list, struct running_load *load)
         loaded->outcome = LOAD_FAILED;
         loaded->failure = GUARD_FAILURE_INTERNAL;
     }
-    loaded->unwanted = load->loop_gone;
+    loaded->unwanted = load->left;
     retire_load(load);
     put_in(list, &load->result);
 }
@@ -427,14 +429,14 @@ static void tell_deferred(struct desk *desk, struct running_load *first)
         load->deferral.deferred = true;
         put_in(&list, &load->deferral);
     }
-    hand_in(desk, list);
+    load_hand_in(desk, list);
     desk_lock();
     for (struct running_load *load = first, *next = NULL; load != NULL; load = next) {
         next = load->mate;
         let_hand_in(load, &over);
     }
     desk_unlock();
-    hand_in(desk, over);
+    load_hand_in(desk, over);
 }
 
 void load_returned(struct running_load *first, bool thread_ends)
@@ -453,9 +455,72 @@ void load_returned(struct running_load *first, bool thread_ends)
         sort_returned(load, as_one, &returned);
     }
     desk_unlock();
-    hand_in(desk, returned.over);
+    load_hand_in(desk, returned.over);
     if (returned.deferred != NULL)
         tell_deferred(desk, returned.deferred);
+}
+
+/* ---- on a thread of the host's ---- */
+
+struct here {
+    struct load_thread thread;
+    struct running_load *load;
+    bool returned;
+};
+
+/* Also when the loader ends the thread. */
+static void leave_here(void *context)
+{
+    struct here *here = context;
+    load_returned(here->load, !here->returned);
+    desk_lock();
+    bell_unref(&here->thread.bell);
+    desk_unlock();
+}
+
+void load_run_here(struct running_load *load)
+{
+    struct here here = {.thread.first = load, .load = load};
+    load->thread = &here.thread;
+    load->start_us = clock_now_us();
+    pthread_cleanup_push(leave_here, &here);
+    load->policy->loader(load->handle, load->policy->context);
+    here.returned = true;
+    pthread_cleanup_pop(1);
+}
+
+void load_give_back(struct running_load *load, struct finished_load **over)
+{
+    static const struct core_loaded unrun = {.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_UNAVAILABLE};
+    load->start_us = clock_now_us();
+    load->left = true;
+    load->stage = LOAD_LEFT;
+    settle(load, &unrun, over);
+}
+
+void load_give_back_late(struct desk *desk, uint64_t now_us)
+{
+    struct finished_load *over = NULL;
+    desk_lock();
+    for (size_t i = 0; i < DESK_SLOTS; i++) {
+        struct running_load *load = NULL, *next = NULL;
+        DL_FOREACH_SAFE2 (desk->by_id[i], load, next, id_next)
+            if (load->listed == IN_UNBEGUN && now_us >= load->begin_by_us)
+                load_give_back(load, &over);
+    }
+    desk_unlock();
+    load_hand_in(desk, over);
+}
+
+void load_leave(struct desk *desk, uint64_t id)
+{
+    desk_lock();
+    struct running_load *load = load_find(desk, id);
+    if (load != NULL && load->stage == LOAD_RUNS) {
+        load->left = true;
+        load_unwanted(load);
+    }
+    desk_unlock();
 }
 
 /* ---- what the guard says ---- */
@@ -502,15 +567,19 @@ static void call_if_cancelled(struct running_load *load)
 
 static void say_to_load(struct desk *desk, uint64_t id, bool told)
 {
+    struct finished_load *over = NULL;
     desk_lock();
     struct running_load *load = load_find(desk, id);
-    if (load != NULL) {
+    if (load != NULL && load->listed == IN_UNBEGUN) {
+        load_give_back(load, &over);
+    } else if (load != NULL) {
         load->told = load->told || told;
         if (!told)
             load_unwanted(load);
         call_if_cancelled(load);
     }
     desk_unlock();
+    load_hand_in(desk, over);
 }
 
 void load_cancel(struct desk *desk, uint64_t load)
@@ -821,7 +890,7 @@ static enum guard_status bring_verdict(struct running_load *load, enum core_load
     desk_lock();
     settle(load, &verdict, &over);
     desk_unlock();
-    hand_in(desk, over);
+    load_hand_in(desk, over);
     return GUARD_OK;
 }
 

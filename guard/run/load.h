@@ -17,7 +17,8 @@
  *             cancelled  nobody wants it any more. Its loader is told; its verdict is taken all the same
  *             quit       its bells know: it was cancelled, or it is over
  *             doomed     a call about it was wrong: it is handed in as INTERNAL, whatever its verdict
- *             loop_gone  cancelled because its loop goes: it is handed in as unwanted, and others load
+ *             left       cancelled because its loop goes or has not begun it, or its caller's deadline has passed: if it
+ *                        fails it is handed in as unwanted, and others load
  *             heard      only DEFERRED or LEFT: the guard has seen that it is deferred, ahead of being told
  *             told       only LEFT: the guard has been told that it is deferred; cancelled() may be called now
  *
@@ -93,6 +94,8 @@ struct job {
     struct asker asker; /* of its starter; the handle has a reference of its own */
     const char *previous_validator; /* NULL: nothing to compare with */
     uint64_t batch;                 /* 0: alone; otherwise it joins the job before, if that had the same */
+    struct blocking *caller; /* the thread that waits and runs it, unless it runs another; NULL: none */
+    bool of_refresh;         /* of guard_refresh(): where its loop is gone, it is not to be tried again */
 };
 
 /* Its loader. */
@@ -121,6 +124,7 @@ struct running_load {
     struct nested *nested; /* its loader waits for another key; under the workers' mutex; NULL: it does not */
     uint32_t depth;        /* loads that it is nested in */
     struct asker asker;    /* one reference is ours */
+    uint64_t begin_by_us;  /* of one that waits for its loop */
 
     /* under the mutex */
     struct running_load *id_prev, *id_next, *handle_prev, *handle_next; /* in the tables */
@@ -135,9 +139,9 @@ struct running_load {
     bool quit;                      /* its bells know that it is not wanted any more */
     struct bell *bell, *batch_bell; /* its own; one with its batch and its thread's next loads; NULL */
     struct loop *loop;              /* in whose list it is; NULL: in none */
-    enum { IN_NO_LIST, IN_DEFERRED, IN_CANCELLED } listed; /* of the loop */
-    bool loop_gone;                                        /* a failure says nothing about the source */
-    void (*on_cancel)(void *context);                      /* NULL: none, or it was called */
+    enum { IN_NO_LIST, IN_DEFERRED, IN_CANCELLED, IN_UNBEGUN } listed; /* of the loop */
+    bool left;                        /* a failure says nothing about the source */
+    void (*on_cancel)(void *context); /* NULL: none, or it was called */
     void *on_cancel_context;
     bool calling; /* cancelled() runs, on this thread: */
     pthread_t caller;
@@ -183,10 +187,20 @@ struct running_load *load_of(const struct guard_load *handle);
 /* The loader of this batch has returned, or its thread ends: tells what is over, then what is deferred. */
 void load_returned(struct running_load *first, bool thread_ends);
 
+/* On this thread: calls its loader, which has returned then. */
+void load_run_here(struct running_load *load);
+/* With the mutex held: its loader will not be called, others may load. For load_hand_in(). */
+void load_give_back(struct running_load *load, struct finished_load **over);
+void load_hand_in(struct desk *desk, struct finished_load *list);
+
 /* On the guard's thread; a load that is over is ignored. */
 
 /* Tells the loader. */
 void load_cancel(struct desk *desk, uint64_t load);
+/* Likewise: the thread that waited for it and runs it has its answer. */
+void load_leave(struct desk *desk, uint64_t load);
+/* Those that their loops have not begun in time. */
+void load_give_back_late(struct desk *desk, uint64_t now_us);
 /* True, once: it is deferred, and its loader has not returned or that is still on its way to the guard. */
 bool load_hear_deferral(struct desk *desk, uint64_t load);
 /* The guard has heard that it is deferred, and its loader has returned. */

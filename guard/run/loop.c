@@ -154,12 +154,11 @@ void loop_close(struct loop *loop, void (*detached)(void *context), void *contex
     loop->detaching = true;
     loop->detached = detached;
     loop->detached_context = context;
+    cancel_all(loop); /* first: whoever is to load again is not asked for by one of these */
     if (defer_leave_loop(loop))
         host_wake_send(&loop->mail);
     else if (loop->count == 0)
         close_parts(loop);
-    if (loop->count > 0)
-        cancel_all(loop);
 }
 
 /* ---- the start ---- */
@@ -171,8 +170,7 @@ static void on_mail(void *context)
     DL_CONCAT(loop->ready, loop->returned);
     loop->returned = NULL;
     pthread_mutex_unlock(&loop->mutex);
-    if (atomic_exchange(&loop->any_cancelled, false))
-        defer_call_back(loop);
+    defer_on_mail(loop);
     callback_ready(loop);
     if (loop->detaching && loop->count == 0)
         close_parts(loop);

@@ -10,6 +10,7 @@
  */
 #include "../base/check.h"
 #include "../base/clock.h"
+#include "../base/process.h"
 #include "ask.h"
 #include "defer.h"
 #include "mailbox.h"
@@ -160,7 +161,8 @@ enum guard_status guard_load_get(struct guard_load *handle, const struct guard_r
     const char *wrong =
         load == NULL ? refuse_nested(handle, "the load is deferred, or over; of a deferred one say `within` "
                                              "in a request instead")
-                     : ask_check(guard, request, "guard_load_get", true);
+        : blocking_in_callback() ? refuse_nested(handle, CALLBACK_TEXT)
+                                 : ask_check(guard, request, "guard_load_get", true);
     if (wrong == NULL && request->count > 0)
         wrong = refuse_nested(handle, "request->keys: a loader asks for one key at a time");
     *result = (struct guard_result){.status = GUARD_INVALID, .wrong = wrong};

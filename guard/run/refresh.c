@@ -46,6 +46,7 @@ struct refresh_turn {
 struct refreshing {
     struct guard *guard;
     struct guard_kind *kind;
+    struct guard_loop *loop; /* where it loads; NULL: on threads */
     void (*done)(void *context, const struct guard_refreshed *result);
     void *context;
     uint64_t deadline_us;
@@ -103,6 +104,7 @@ static enum guard_status ask_for_keys(struct refresh_turn *turn)
         .kind = refreshing->kind,
         .deadline_ms = (uint32_t)((refreshing->deadline_us - now_us + 999) / 1000),
         .flags = flags[turn->step],
+        .loop = turn->step == REFRESH_LOOKS ? NULL : refreshing->loop,
         .answered = on_keys_answered,
         .context = turn,
     };
@@ -205,6 +207,10 @@ static const char *wrong_refresh(const struct guard *guard, const struct guard_r
         return "the kind is NULL";
     if (request->kind->guard != guard)
         return "the kind is another guard's";
+    if (request->loop == NULL && kind_policy(request->kind)->loads_on == GUARD_ON_LOOP)
+        return "guard_refresh_request.loop is NULL, but the kind's guard_policy.loads_on is GUARD_ON_LOOP";
+    if (request->loop != NULL && request->loop->guard != guard)
+        return "guard_refresh_request.loop is another guard's";
     if (request->keys == NULL)
         return "request->keys is NULL";
     if (request->count == 0)
@@ -255,6 +261,7 @@ static struct refreshing *new_refreshing(struct guard *guard, const struct guard
     uint32_t within_ms = request->deadline_ms != 0 ? request->deadline_ms : REFRESH_DEADLINE_MS;
     refreshing->guard = guard;
     refreshing->kind = request->kind;
+    refreshing->loop = request->loop;
     refreshing->done = request->done;
     refreshing->context = request->context;
     refreshing->deadline_us = clock_now_us() + (uint64_t)within_ms * 1000;

@@ -142,10 +142,10 @@ struct loop {
     struct loop_counters counters[GUARD_KINDS_MAX]; /* by kind: the whole is their sum */
     pthread_mutex_t mutex;
     struct get *returned;
-    /* under the desk's mutex: loads that are deferred to it; those of them that are to be called back */
-    struct running_load *deferred, *cancelled;
+    /* under the desk's mutex: loads that are to begin on it; that are deferred to it; that are to be called back */
+    struct running_load *unbegun, *deferred, *cancelled;
     bool detaching_loads;
-    atomic_bool any_cancelled; /* since its thread last looked: most mail brings none */
+    atomic_bool any_loads; /* of the first or the last, since its thread last looked: most mail brings none */
 };
 
 /* One call, of one or several keys and tags. Once it is posted the guard's thread's. */

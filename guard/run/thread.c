@@ -10,6 +10,7 @@
 #include "calls.h"
 #include "clear.h"
 #include "connected.h"
+#include "defer.h"
 #include "kind.h"
 #include "lookup.h"
 #include "loop.h"
@@ -65,10 +66,13 @@ static bool start_load(struct guard *guard, const struct core_action *action)
         .asker = starter != NULL  ? starter->asker
                  : origin != NULL ? origin->asker
                                   : (struct asker){.what = NULL},
+        .caller = starter != NULL && starter->waiter.lends && action->lender == 0 ? starter->context : NULL,
+        .of_refresh = starter != NULL && starter->waiter.refreshes,
     };
     if (guard->shadow != NULL && starter != NULL)
         shadow_started(starter, action->load);
-    return workers_start(guard->workers, &job);
+    return action->policy->loads_on == GUARD_ON_LOOP ? defer_start(guard->desk, &job)
+                                                     : workers_start(guard->workers, &job);
 }
 
 static void say_forgotten(struct guard *guard, uint64_t load)

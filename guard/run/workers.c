@@ -238,6 +238,8 @@ bool workers_start(struct workers *workers, const struct job *job)
     struct running_load *load = load_new(workers->config.desk, job);
     if (load == NULL)
         return false;
+    if (job->caller != NULL && blocking_give(job->caller, load))
+        return true;
     pthread_mutex_lock(&workers->mutex);
     bool taken = job->lender != 0 ? lend(workers, load, job->lender) : enqueue_job(workers, job, load);
     pthread_mutex_unlock(&workers->mutex);

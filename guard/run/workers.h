@@ -8,7 +8,8 @@
  *     workers_start          a worker takes it        its loader returned, or ended the thread
  *   o -------------> QUEUED ------------------> RUNNING -------------------------------------> told at the desk (load.h)
  *
- * A nested job (`lender`) goes to the thread whose loader waits in guard_load_get() and runs there, on top.
+ * A nested job (`lender`) goes to the thread whose loader waits in guard_load_get() and runs there, on top; one with a
+ * `caller` to the thread that waits in guard_get_wait(), if it does not run another.
  * Jobs of one batch are one unit of this: queued by workers_commit(), taken by one worker, told together.
  *
  * Locking   one mutex for the queue, the threads and what is lent; the desk's comes after it.

@@ -189,7 +189,7 @@ TEST(each_number_of_a_policy_has_its_limits, P35)
         POLICY(fresh_ms, 1, 86400000),   POLICY(absent_ms, 1, 86400000),  POLICY(failure_ms, 1, 60000),
         POLICY(jitter_percent, 0, 90),   POLICY(lease_ms, 750, 30000),    POLICY(max_hold_ms, 10000, 3600000),
         POLICY(load_limit_ms, 1, 30000), POLICY(deadline_ms, 1, 3600000), POLICY(early_percent, 0, 10000),
-        POLICY(outage_ms, 0, 3600000),
+        POLICY(outage_ms, 0, 3600000),   POLICY(loads_on, 0, 2),
     };
     for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
         policy_gives(&NUMBERS[i], NUMBERS[i].least, GUARD_OK);

@@ -51,6 +51,27 @@ TEST(a_deferred_load_holds_a_place_and_no_thread)
     answered_value(&c, "C", GUARD_FROM_LOAD);
 }
 
+TEST(a_load_that_runs_on_a_loop_or_on_the_thread_that_waits_for_it_needs_no_load_thread, P187, P188)
+{
+    threads(4, 1);
+    struct seen *first = begin_load("a", &a);
+    reply_kind(lookup_of("b", &b), REPLY_LEASE);
+    sent_nothing(); /* the only thread is busy */
+    bench.policy.loads_on = GUARD_ON_LOOP;
+    struct seen *on_loop = begin_load("c", &c);
+    bench.policy.loads_on = GUARD_ON_CALLER;
+    d = (struct caller){.waiter.lends = true};
+    get_as_prepared("d", &d, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+    struct seen *lent = lease(expect(CORE_ACQUIRE));
+    assert_ptr_equal(lent->action.starter, &d.waiter);
+    bench.policy.loads_on = GUARD_ON_THREAD;
+    finish_load_for(on_loop, "C", &c, GUARD_FROM_LOAD);
+    finish_load_for(lent, "D", &d, GUARD_FROM_LOAD);
+    sent_nothing(); /* nor have they given one back */
+    loaded(first, "A");
+    expect(CORE_LOAD);
+}
+
 TEST(a_load_that_waits_for_a_thread_has_its_lease_renewed_and_its_whole_limit_left)
 {
     threads(2, 1);
