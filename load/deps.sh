@@ -122,6 +122,7 @@ man-db          man
 bash-completion /usr/share/bash-completion/bash_completion
 bsdextrautils   col
 cmake           cmake
+g++             g++
 '
 packaging_needs='
 build-essential /var/lib/dpkg/info/build-essential.list

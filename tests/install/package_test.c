@@ -187,7 +187,9 @@ TEST(a_library_that_was_loaded_by_a_relative_path_opens_no_plug_in)
 TEST(pkg_config_links_a_program_with_the_shared_library, P164)
 {
     assert_true(
-        shell("cd $T; [ \"$(pkg-config --libs-only-l stampede-guard)\" = '-lstampede-guard ' ]; "
+        shell("g++ -o $T/raii guard/example/raii.cpp $(pkg-config --cflags --libs stampede-guard); cd $T; "
+              "[ \"$(./raii $REDIS)\" = 'hello user:7, and no other' ]; "
+              "[ \"$(pkg-config --libs-only-l stampede-guard)\" = '-lstampede-guard ' ]; "
               "cc -std=c11 -Wall -Werror -o shared server.c $(pkg-config --cflags --libs stampede-guard); "
               "readelf -dW shared >needed; grep -q 'NEEDED.*libstampede-guard.so.0.3' needed; "
               "not grep -q 'NEEDED.*\\(libuv\\|hiredis\\)' needed; "
