@@ -306,13 +306,14 @@ static bool read_number(const json_t *wish, const char *name, json_int_t least, 
 
 static bool read_mode(const json_t *wish, char mode[static SITE_MODE_BYTES], char *why)
 {
+    static const char *const modes[] = {"off", "local", "fleet", "shadow"};
     const json_t *value = json_object_get(wish, "mode");
     mode[0] = '\0';
     if (value == NULL)
         return true;
-    for (size_t i = 0; json_is_string(value) && jobs_mode(i) != NULL; i++) {
-        if (strcmp(jobs_mode(i), json_string_value(value)) == 0) {
-            snprintf(mode, SITE_MODE_BYTES, "%s", jobs_mode(i));
+    for (size_t i = 0; json_is_string(value) && i < sizeof modes / sizeof *modes; i++) {
+        if (strcmp(modes[i], json_string_value(value)) == 0) {
+            snprintf(mode, SITE_MODE_BYTES, "%s", modes[i]);
             return true;
         }
     }
@@ -356,14 +357,6 @@ static unsigned press_rush(struct ground *ground, const json_t *wish, char *why)
                                .is_warm = json_is_true(json_object_get(wish, "warm"))}};
     if (!read_number(wish, "requests", 1, RUSH_REQUESTS_MAX, 1000, &job.rush.requests, why) ||
         !read_mode(wish, job.mode, why) || !read_hit(wish, "hit", &job.rush.hit, &job.rush.hits, why))
-        return BAD;
-    return begin(ground, &job, why);
-}
-
-static unsigned press_compare(struct ground *ground, const json_t *wish, char *why)
-{
-    struct job job = {.is_comparison = true};
-    if (!read_number(wish, "requests", 1, RUSH_REQUESTS_MAX, 300, &job.rush.requests, why))
         return BAD;
     return begin(ground, &job, why);
 }
@@ -421,17 +414,11 @@ static const struct button {
     unsigned (*press)(struct ground *ground, const json_t *wish, char *why);
     void (*change)(struct site *site, size_t process);
 } buttons[] = {
-    {.word = "rush", .press = press_rush},
-    {.word = "compare", .press = press_compare},
-    {.word = "deed", .press = press_deed},
-    {.word = "hit", .press = press_hit},
-    {.word = "set", .press = press_set},
-    {.word = "rate", .press = press_rate},
-    {.word = "mend", .press = press_mend},
-    {.word = "change", .change = change_price},
-    {.word = "buy", .change = change_buy},
-    {.word = "expire", .change = change_expire},
-    {.word = "invalidate", .change = change_invalidate},
+    {.word = "rush", .press = press_rush},       {.word = "deed", .press = press_deed},
+    {.word = "hit", .press = press_hit},         {.word = "set", .press = press_set},
+    {.word = "rate", .press = press_rate},       {.word = "mend", .press = press_mend},
+    {.word = "change", .change = change_price},  {.word = "buy", .change = change_buy},
+    {.word = "expire", .change = change_expire}, {.word = "invalidate", .change = change_invalidate},
 };
 
 static unsigned press(struct ground *ground, const struct button *button, const json_t *wish, char *why)

@@ -4,7 +4,6 @@
  *
  *     rush        requests (1 to 3000), many, warm; mode: set before; hit: "kill" or "pause", what happens to the process
  *                 that loads; step: of the page's guide that it is for
- *     compare     requests
  *     deed        name: one of deeds.c
  *     hit         verb: "kill" or "pause", the process that loads
  *     set         mode, delay_ms

@@ -285,27 +285,19 @@ static void rush_tell(struct site *site, const struct rush *rush, const struct r
                did[DEED_B], slowest);
 }
 
-/* {"mode","requests","queries",...}. Yours. */
+/* {"requests","queries",...}. Yours. */
 static json_t *rush_json(const struct rush_result *result)
 {
-    return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I}", "mode", result->mode, "requests",
-                     (json_int_t)result->requests, "failed", (json_int_t)result->requests - result->ok,
-                     "queries", (json_int_t)result->queries, "saved", (json_int_t)result->saved, "max_us",
-                     (json_int_t)result->max_us);
+    return json_pack("{s:I,s:I,s:I,s:I}", "requests", (json_int_t)result->requests, "failed",
+                     (json_int_t)result->requests - result->ok, "queries", (json_int_t)result->queries,
+                     "max_us", (json_int_t)result->max_us);
 }
 
 /* ---- jobs ---- */
 
 enum { SET_LIMIT_MS = 60000, TEXT_BYTES = 160 };
 
-static const char *const modes[JOBS_MODES] = {"off", "local", "fleet", "shadow"};
-
 static const char *const step_names[JOB_STEPS] = {"", "off", "fleet", "hit"};
-
-const char *jobs_mode(size_t index)
-{
-    return index < JOBS_MODES ? modes[index] : NULL;
-}
 
 enum job_step jobs_step(const char *name)
 {
@@ -335,62 +327,21 @@ static bool set_mode(struct site *site, const char *mode)
     return false;
 }
 
-static void keep(struct jobs *jobs, struct rush_result *place, const struct rush_result *result)
+static void send_crowd(struct jobs *jobs, const struct job *job)
 {
-    pthread_mutex_lock(&jobs->lock);
-    *place = *result;
-    pthread_mutex_unlock(&jobs->lock);
-}
-
-static bool run(struct jobs *jobs, const struct rush *rush, struct rush_result *result)
-{
+    struct rush_result result;
+    if (!set_mode(jobs->site, job->mode))
+        return;
     uint64_t queries = site_queries(jobs->site);
     pthread_mutex_lock(&jobs->lock);
     jobs->queries_before = queries;
     pthread_mutex_unlock(&jobs->lock);
-    return rush_run(jobs->site, rush, result);
-}
-
-static void send_crowd(struct jobs *jobs, const struct job *job)
-{
-    struct rush_result result;
-    if (!set_mode(jobs->site, job->mode) || !run(jobs, &job->rush, &result))
+    if (!rush_run(jobs->site, &job->rush, &result))
         return;
-    keep(jobs, &jobs->steps[job->step], &result);
+    pthread_mutex_lock(&jobs->lock);
+    jobs->steps[job->step] = result;
+    pthread_mutex_unlock(&jobs->lock);
     rush_tell(jobs->site, &job->rush, &result);
-}
-
-static void tell_comparison(struct jobs *jobs)
-{
-    char text[STORY_TEXT_BYTES] = "", count[STORY_COUNT_BYTES];
-    size_t used = 0;
-    for (size_t i = 0; i < JOBS_MODES; i++) {
-        const struct rush_result *result = &jobs->compared[i];
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s", i > 0 ? ", " : "", modes[i],
-                                 story_count(result->queries, count));
-    }
-    story_tell(jobs->site->story, STORY_RESULT, "The same %s requests in each mode, queries: %s.",
-               story_count(jobs->compared[0].requests, count), text);
-}
-
-static void compare(struct jobs *jobs, const struct job *job)
-{
-    struct site_look before;
-    struct rush_result result;
-    bool good = true;
-    site_look_at(jobs->site, &before);
-    for (size_t i = 0; good && i < JOBS_MODES; i++) {
-        pthread_mutex_lock(&jobs->lock);
-        jobs->running_mode = modes[i];
-        memset(&jobs->compared[i], 0, sizeof jobs->compared[i]);
-        pthread_mutex_unlock(&jobs->lock);
-        good = set_mode(jobs->site, modes[i]) && run(jobs, &job->rush, &result);
-        if (good)
-            keep(jobs, &jobs->compared[i], &result);
-    }
-    if (good)
-        tell_comparison(jobs);
-    set_mode(jobs->site, before.mode);
 }
 
 static void *work(void *context)
@@ -404,13 +355,9 @@ static void *work(void *context)
         }
         struct job job = jobs->job;
         pthread_mutex_unlock(&jobs->lock);
-        if (job.is_comparison)
-            compare(jobs, &job);
-        else
-            send_crowd(jobs, &job);
+        send_crowd(jobs, &job);
         pthread_mutex_lock(&jobs->lock);
         jobs->is_busy = false;
-        jobs->running_mode = NULL;
     }
     pthread_mutex_unlock(&jobs->lock);
     return NULL;
@@ -470,36 +417,31 @@ bool jobs_busy(struct jobs *jobs)
     return is_busy;
 }
 
-static json_t *results_json(const struct rush_result *results, const char *const *names, size_t first,
-                            size_t end)
+static json_t *steps_json(const struct rush_result *results)
 {
     json_t *all = json_object();
-    for (size_t i = first; i < end; i++) {
+    for (size_t i = JOB_NO_STEP + 1; i < JOB_STEPS; i++) {
         if (results[i].requests > 0)
-            json_object_set_new(all, names[i], rush_json(&results[i]));
+            json_object_set_new(all, step_names[i], rush_json(&results[i]));
     }
     return all;
 }
 
-static json_t *job_json(struct site *site, const struct job *job, const char *running_mode, uint64_t before)
+static json_t *job_json(struct site *site, const struct job *job, uint64_t before)
 {
-    return json_pack("{s:b,s:s,s:I,s:I,s:s}", "compares", job->is_comparison, "step", step_names[job->step],
-                     "requests", (json_int_t)job->rush.requests, "queries",
-                     (json_int_t)queries_since(site, &job->rush, before), "mode",
-                     running_mode != NULL ? running_mode : job->mode);
+    return json_pack("{s:s,s:I,s:I}", "step", step_names[job->step], "requests",
+                     (json_int_t)job->rush.requests, "queries",
+                     (json_int_t)queries_since(site, &job->rush, before));
 }
 
 json_t *jobs_json(struct jobs *jobs)
 {
     pthread_mutex_lock(&jobs->lock);
-    json_t *all =
-        json_pack("{s:o,s:o}", "steps", results_json(jobs->steps, step_names, JOB_NO_STEP + 1, JOB_STEPS),
-                  "compared", results_json(jobs->compared, modes, 0, JOBS_MODES));
+    json_t *all = json_pack("{s:o}", "steps", steps_json(jobs->steps));
     bool is_busy = jobs->is_busy;
     struct job job = jobs->job;
-    const char *running_mode = jobs->running_mode;
     uint64_t before = jobs->queries_before;
     pthread_mutex_unlock(&jobs->lock);
-    json_object_set_new(all, "job", is_busy ? job_json(jobs->site, &job, running_mode, before) : json_null());
+    json_object_set_new(all, "job", is_busy ? job_json(jobs->site, &job, before) : json_null());
     return all;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * crowd.h - the crowd of the playground: N requests at one instant, half of them at each process; what became of
- * them, and the sentence that says it. One crowd at a time, by a thread of its own (a job), or the same one in every mode.
+ * them, and the sentence that says it. One crowd at a time, by a thread of its own (a job).
  *
  * Threads: jobs_open() and jobs_close() from one, the others from any. Errors: false,
  * told as trouble.
@@ -48,16 +48,13 @@ struct rush_result {
     uint64_t max_us;                          /* of those answered */
 };
 
-/* ---- a crowd, or several, as a job ---- */
-
-enum { JOBS_MODES = 4 };
+/* ---- a crowd as a job ---- */
 
 /* The page's guide: without a guard, with it, and with a process that dies. */
 enum job_step { JOB_NO_STEP = 0, JOB_OFF, JOB_FLEET, JOB_HIT, JOB_STEPS };
 
 struct job {
     enum job_step step;         /* what its result is kept for */
-    bool is_comparison;         /* in every mode, the one after the other; otherwise in `mode` */
     char mode[SITE_MODE_BYTES]; /* set before; "": as it is */
     struct rush rush;
 };
@@ -71,16 +68,12 @@ struct jobs {
     /* under lock */
     bool is_busy, is_closing;
     struct job job;
-    const char *running_mode;                                  /* of a comparison: the one it is at */
-    uint64_t queries_before;                                   /* the crowd */
-    struct rush_result steps[JOB_STEPS], compared[JOBS_MODES]; /* requests 0: none yet */
+    uint64_t queries_before;             /* the crowd */
+    struct rush_result steps[JOB_STEPS]; /* requests 0: none yet */
 };
 
 /* "off", "fleet", "hit"; JOB_NO_STEP: none of that name. */
 enum job_step jobs_step(const char *name);
-
-/* "off", "local", "fleet", "shadow": the order of a comparison. NULL: there are no more. */
-const char *jobs_mode(size_t index);
 
 bool jobs_open(struct jobs *jobs, struct site *site);
 /* False: a crowd is under way and not waited for; it uses `jobs` and `site` until the program ends. */
@@ -90,7 +83,7 @@ bool jobs_close(struct jobs *jobs);
 bool jobs_begin(struct jobs *jobs, const struct job *job);
 bool jobs_busy(struct jobs *jobs);
 
-/* As state.h has it: {"job":{...} or null,"steps":{...},"compared":{...}}. Yours. */
+/* As state.h has it: {"job":{...} or null,"steps":{...}}. Yours. */
 json_t *jobs_json(struct jobs *jobs);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * page.js - the playground. Samples are drawn by app/view/widgets.js, which stands before this.
  *
- *     /stream --> follow() --> show(state): guide, sentence, shop, comparison, plots, story
+ *     /stream --> follow() --> show(state): guide, sentence, shop, plots, story
  *     a button --> press() --> /act; what comes of it is told by the next state
  *
  * What the page shows is what the last state says; it keeps nothing else but the last minute for its plots.
@@ -14,7 +14,6 @@ const setText = (element, text) => { if (element.textContent !== text) element.t
 const setShare = (element, share) => element.style.setProperty('--share', `${(100 * Math.min(Math.max(share, 0), 1)).toFixed(1)}%`);
 const timeText = us => us < 9950 ? `${(us / 1000).toFixed(1)} ms` : us < 995000 ? `${Math.round(us / 1000)} ms` : `${(us / 1e6).toFixed(1)} s`;
 const plural = (count, word, words) => `${countText(count)} ${count === 1 ? word : words}`;
-const queriesText = count => plural(count, 'query', 'queries');
 
 let state = null;
 
@@ -308,51 +307,19 @@ const showChoices = () => {
     setText(one('#mode-said'), modeTexts[state.mode]);
     choose(one('#delay'), String(state.delay_ms));
     choose(one('#rate'), String(state.per_second));
-    for (const button of all('[data-step], [data-crowd], #compare, #mode input'))
+    for (const button of all('[data-step], [data-crowd], #mode input'))
         enable(button, state.job === null, 'a crowd is under way');
     for (const button of all('[data-hit]'))
         setText(button, `${state.job !== null ? '' : 'Send a crowd and '}${button.dataset.hit} the loader`.replace(/^./, letter => letter.toUpperCase()));
-    setText(one('#compare-count'), countText(Number(one('#requests').value)));
-};
-
-/* ---- side by side ---- */
-
-const modes = ['off', 'local', 'fleet', 'shadow'];
-
-const barOf = (look, share, text, note) => {
-    const fill = html('span', {});
-    setShare(fill, share);
-    return html('div', { class: look }, html('div', { class: 'number' }, text, html('small', {}, note)),
-        html('div', { class: 'track', 'aria-hidden': 'true' }, fill));
-};
-
-const showComparison = () => {
-    const results = modes.map(mode => state.compared[mode]).filter(result => result !== undefined);
-    const isRunning = state.job !== null && state.job.compares, text = JSON.stringify([results, isRunning && state.job.mode]);
-    const bars = one('#bars');
-    if (bars.dataset.shown === text) return;
-    bars.dataset.shown = text;
-    const most = Math.max(...results.map(({ queries }) => queries)), slowest = Math.max(...results.map(({ max_us }) => max_us));
-    bars.replaceChildren(...modes.map(mode => {
-        const result = state.compared[mode], runs = isRunning && state.job.mode === mode;
-        if (result === undefined) return results.length > 0 || isRunning
-            ? html('div', { class: 'bar-row' }, html('b', {}, mode), html('span', { class: 'soft' }, runs ? 'under way' : '')) : '';
-        return html('div', { class: 'bar-row', 'data-mode': mode }, html('b', {}, mode),
-            barOf('queries', result.queries / most, queriesText(result.queries), mode === 'shadow' ? `, ${countText(result.saved)} would be saved` : ''),
-            barOf('slow', result.max_us / slowest, timeText(result.max_us), ' slowest answer'));
-    }));
 };
 
 /* ---- the story ---- */
 
 let told = -1, toldBefore = -1; /* so far; before the crowd that is under way */
 
-const crowdText = ({ requests, compares, mode }) =>
-    `${plural(requests, 'request is', 'requests are')} on the way${compares ? `, guard ${mode}` : ''} ...`;
-
 const showStory = () => {
     const news = state.story.filter(({ n }) => n > told), last = state.story[state.story.length - 1];
-    if (state.job !== null && news.length === 0 && told === toldBefore) say(crowdText(state.job), '');
+    if (state.job !== null && news.length === 0 && told === toldBefore) say(`${plural(state.job.requests, 'request is', 'requests are')} on the way ...`, '');
     if (state.job === null) toldBefore = told;
     if (news.length === 0) return;
     told = last.n;
@@ -366,7 +333,6 @@ const show = line => {
     const samples = rememberAll();
     showGuide();
     showShop();
-    showComparison();
     showStory();
     if (samples !== null) showPlots(samples);
 };
@@ -395,7 +361,6 @@ const listen = () => {
         if (button === null || state === null || button.getAttribute('aria-disabled') === 'true') return;
         const found = wishes.find(([name]) => button.dataset[name] !== undefined);
         if (found !== undefined) press(found[1](button.dataset[found[0]], button));
-        else if (button.id === 'compare') press({ do: 'compare', requests: requestsOf() });
     });
     one('#mode').addEventListener('change', event => press({ do: 'set', mode: event.target.value }));
     one('#delay').addEventListener('change', event => press({ do: 'set', delay_ms: Number(event.target.value) }));

@@ -10,9 +10,8 @@
  *      "leases":[{"key":"product:7","process":"A","left_ms":1400,"lease_ms":2000}],
  *      "clients":{"waiting":480,"p50_us":210000,"p99_us":520000},    of all traffic: requests without an answer;
  *                                                                   of the answers of the last second, null: none
- *      "job":{"compares":false,"step":"off","requests":1000,"queries":12,"mode":"off"},    null: none is under way
+ *      "job":{"step":"off","requests":1000,"queries":12},        null: none is under way
  *      "steps":{"off":{...}},                                    of the guide: off, fleet, hit; as crowd.c has it
- *      "compared":{"off":{...}},                                 by mode
  *      "story":[{"n":0,"at_ms":...,"kind":"deed","text":"..."}]}
  *
  *     page.html, page.js   the page; app/view/plot.js and widgets.js draw the samples

@@ -46,7 +46,6 @@ static const char *const buttons[] = {
     RUSH(",\"step\":\"hit\",\"mode\":\"fleet\",\"hit\":\"kill\""),
     RUSH(",\"hit\":\"kill\""),
     RUSH(",\"hit\":\"pause\""),
-    "{\"do\":\"compare\",\"requests\":20}",
     "{\"do\":\"hit\",\"verb\":\"kill\"}",
     "{\"do\":\"hit\",\"verb\":\"pause\"}",
     DEED("a-kill"),

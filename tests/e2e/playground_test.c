@@ -157,22 +157,6 @@ TEST(a_process_that_is_killed_while_it_loads_is_told)
     expect_text("#query-time", "half a second");
 }
 
-TEST(the_same_crowd_in_every_mode_stands_side_by_side)
-{
-    test_needs_long();
-    choose("#requests", "100");
-    choose("#delay", "200");
-    expect_text("#query-time", "200 ms");
-    expect(IS_WELL);
-    click("#compare");
-    expect_text("#bars [data-mode=shadow] .queries", "^[1-9][0-9]{1,2} queries, [1-9][0-9]* would be saved$");
-    expect_text("#bars [data-mode=off] .queries", "^[1-9][0-9]{1,2} queries$");
-    expect_text("#bars [data-mode=local] .queries", "^[1-4] quer(y|ies)$");
-    expect_text("#bars [data-mode=fleet] .queries", "^1 query$");
-    expect(IS_IDLE);
-    expect_text("#mode-said", "whatever the number of processes"); /* the mode that it was in before */
-}
-
 /* ---- each button ---- */
 
 /* What stands for an element in a list of them. */
@@ -237,7 +221,7 @@ TEST(each_button_does_what_the_sentence_after_it_says)
         expect_text("#said", BUTTONS[i].said);
     }
     expect(IS_WELL " && " IS_IDLE);
-    /* Those of the first screen and of the comparison have tests of their own above. */
+    /* Those of the first screen have tests of their own above. */
     assert_string_equal(browser_text(browser,
                                      "[...document.querySelectorAll('button:not(.go)')].map(" NAME_OF
                                      ").filter(name => !window.pressed.has(name)).join(' ')",
