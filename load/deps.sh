@@ -158,7 +158,6 @@ npm                   npm
 python3               /usr/bin/python3
 python3-redis         /usr/lib/python3/dist-packages/redis/__init__.py
 python3-waitress      /usr/lib/python3/dist-packages/waitress/__init__.py
-memcached             memcached
 python3-dogpile.cache /usr/lib/python3/dist-packages/dogpile/cache/__init__.py
 '
 

@@ -18,7 +18,6 @@ packages() {
     nginx | varnish) echo "$1" ;;
     bentocache | dedupe) echo nodejs npm ;;
     dogpile) echo "$python" python3-redis python3-dogpile.cache ;;
-    memcached) echo "$python" memcached ;;
     guide) echo "$python" python3-redis ;;
     hits) echo wrk ;;
     esac
@@ -26,11 +25,11 @@ packages() {
 
 # Where no word is a peer all peers run; and so with contests.
 words=$*
-peers='nginx varnish bentocache dedupe dogpile memcached guide'
+peers='nginx varnish bentocache dedupe dogpile guide'
 contests=hits
 for word in $words; do
     case $word in
-    catalogd | nginx | varnish | bentocache | dedupe | dogpile | memcached | guide) peers= ;;
+    catalogd | nginx | varnish | bentocache | dedupe | dogpile | guide) peers= ;;
     burst | rolling | hits) contests= ;;
     *) exit 0 ;; # build/peers says so
     esac

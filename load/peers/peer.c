@@ -5,12 +5,9 @@
 #include "load/stack/service.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { STORE_END_MS = 3000 };
 
 bool peer_fail(struct peer *peer, const char *format, ...)
 {
@@ -41,8 +38,6 @@ void peer_stop(struct peer *peer)
         rival_stop(&peer->rivals[i]);
         stack_catalogd_stop(&peer->processes[i]);
     }
-    if (peer->store > 0)
-        proc_stop(&peer->store, SIGTERM, STORE_END_MS);
 }
 
 /* ---- ours ---- */

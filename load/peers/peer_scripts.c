@@ -2,19 +2,16 @@
 /*
  * peer_scripts.c - peers that are libraries: two processes of a small HTTP server of ours around each.
  *
- * The server is told by its environment: PORT, ORIGIN (http://127.0.0.1:port), REDIS_PORT, TTL_S, STALE_S, PEER (its
- * name), and
- * MEMCACHED_PORT if it shares one. It answers GET /ping itself and everything else with the origin's document through its cache.
+ * The server is told by its environment: PORT, ORIGIN (http://127.0.0.1:port), REDIS_PORT, TTL_S, STALE_S and PEER
+ * (its name). It answers GET /ping itself and everything else with the origin's document through its cache.
  *
  * Node.js (bentocache, async-cache-dedupe): packages are in a folder made by install.sh, beside copies of node/ (a
  * module finds its packages from where it lies): $PEERS_NODE, build/peers_node without it. How each is set up stands
  * in node/.
  *
- * Python (dogpile.cache, memcached's meta commands, and the pattern of Redis's own guide): waitress, a thread for each request of a burst, see
+ * Python (dogpile.cache, and the pattern of Redis's own guide): waitress, a thread for each request of a burst, see
  * python/serve.py. Debian's Python, for its packages are not seen by others.
  */
-#include "load/base/http.h"
-#include "load/base/net.h"
 #include "load/peers/peers.h"
 
 #include <inttypes.h>
@@ -35,16 +32,15 @@ struct peer_script {
 static bool start(struct peer *peer, size_t index, const char *program, const char *file,
                   const struct stage *stage, const struct terms *terms)
 {
-    char name[48], origin[64], redis[32], ttl[32], stale[32], store[32];
+    char name[48], origin[64], redis[32], ttl[32], stale[32];
     const char *const arguments[] = {program, file, NULL};
-    const char *const settings[] = {"PORT={port}", name, origin, redis, ttl, stale, store, NULL};
+    const char *const settings[] = {"PORT={port}", name, origin, redis, ttl, stale, NULL};
     const struct rival_plan plan = {.name = peer->name, .arguments = arguments, .settings = settings};
     snprintf(name, sizeof name, "PEER=%s", peer->name);
     snprintf(origin, sizeof origin, "ORIGIN=http://127.0.0.1:%u", (unsigned)stage->origin.port);
     snprintf(redis, sizeof redis, "REDIS_PORT=%u", (unsigned)stage->redis.port);
     snprintf(ttl, sizeof ttl, "TTL_S=%" PRIu32, terms->ttl_ms / 1000);
     snprintf(stale, sizeof stale, "STALE_S=%" PRIu32, terms->stale_ms / 1000);
-    snprintf(store, sizeof store, "MEMCACHED_PORT=%u", (unsigned)peer->store_port);
     return rival_start(&peer->rivals[index], &plan) ||
            peer_fail(peer, "%.60s with %.80s did not start", program, file);
 }
@@ -124,53 +120,7 @@ static bool python_start(struct peer *peer, size_t index, const struct stage *st
     return start(peer, index, python(), peer->script->file, stage, terms);
 }
 
-/* ---- memcached ---- */
-
-enum { STORE_LIMIT_MS = 5000 };
-
-static bool store_is_up(void *peer)
-{
-    struct http_raw answer;
-    http_raw_ask("127.0.0.1", ((const struct peer *)peer)->store_port, "version\r\nquit\r\n", 15,
-                 STORE_LIMIT_MS, &answer);
-    bool up = strncmp(answer.bytes, "VERSION", 7) == 0;
-    http_raw_clear(&answer);
-    return up;
-}
-
-/* One for both instances, on TCP alone and as nobody: it refuses root. */
-static bool store_start(struct peer *peer)
-{
-    char port[16];
-    const char *argv[] = {"memcached", "-l", "127.0.0.1", "-U", "0", "-c", "4096", "-p", port, NULL};
-    peer->store_port = net_free_port();
-    snprintf(port, sizeof port, "%u", (unsigned)peer->store_port);
-    const struct proc_options options = {.argv = argv, .user = proc_plain_user()};
-    peer->store = proc_start_up(&options, store_is_up, peer, STORE_LIMIT_MS);
-    return peer->store > 0;
-}
-
-static bool memcached_look(struct peer *peer)
-{
-    char line[PEER_TEXT_BYTES];
-    if (!python_look(peer))
-        return false;
-    if (!rival_first_line("memcached --version", line, sizeof line))
-        return peer_fail(peer, "no memcached (Debian: memcached): %.100s", line);
-    size_t used = strlen(peer->version);
-    snprintf(peer->version + used, sizeof peer->version - used, ", %.40s", line);
-    return true;
-}
-
-static bool memcached_start(struct peer *peer, size_t index, const struct stage *stage,
-                            const struct terms *terms)
-{
-    if (index == 0 && !store_start(peer))
-        return peer_fail(peer, "memcached did not start");
-    return python_start(peer, index, stage, terms);
-}
-
-/* ---- the five ---- */
+/* ---- the four ---- */
 
 static const struct peer_script bentocache = {.file = "bentocache.mjs", .package = "bentocache"},
                                 dedupe = {.file = "dedupe.mjs", .package = "async-cache-dedupe"};
@@ -181,13 +131,6 @@ static const struct peer_script dogpile = {
     .packages = "python3-dogpile.cache, python3-redis, python3-waitress",
     .versions = "\"dogpile.cache \" + v(\"dogpile.cache\") + \", redis-py \" + v(\"redis\") + "
                 "\", waitress \" + v(\"waitress\")",
-};
-
-static const struct peer_script memcached = {
-    .file = "load/peers/python/memcached_peer.py",
-    .modules = "waitress",
-    .packages = "python3-waitress",
-    .versions = "\"waitress \" + v(\"waitress\")",
 };
 
 static const struct peer_script guide = {
@@ -222,15 +165,6 @@ struct peer peer_dogpile = {
     .look = python_look,
     .start = python_start,
     .script = &dogpile,
-};
-
-struct peer peer_memcached = {
-    .name = "memcached",
-    .what = "Python, two processes on one memcached: a get that wins by N and R loads, the others get the "
-            "old value",
-    .look = memcached_look,
-    .start = memcached_start,
-    .script = &memcached,
 };
 
 struct peer peer_guide = {

@@ -24,8 +24,8 @@
 
 enum { FILES_NEEDED = 4096, REPETITIONS = 3, REPETITIONS_MAX = 16, ROLLING_S = 10, SECONDS_MAX = 600 };
 
-static struct peer *const all_peers[] = {&peer_catalogd, &peer_nginx,   &peer_varnish,   &peer_bentocache,
-                                         &peer_dedupe,   &peer_dogpile, &peer_memcached, &peer_guide};
+static struct peer *const all_peers[] = {&peer_catalogd, &peer_nginx,   &peer_varnish, &peer_bentocache,
+                                         &peer_dedupe,   &peer_dogpile, &peer_guide};
 static const struct contest *const all_contests[] = {&contest_burst, &contest_rolling, &contest_hits};
 enum {
     ALL_PEERS = sizeof all_peers / sizeof *all_peers,

@@ -32,7 +32,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { PEER_INSTANCES = 2, PEER_TEXT_BYTES = 192, PEERS_MAX = 8, CONTESTS_MAX = 3 };
+enum { PEER_INSTANCES = 2, PEER_TEXT_BYTES = 192, PEERS_MAX = 7, CONTESTS_MAX = 3 };
 enum { QUERY_MS = 100 }; /* what PostgreSQL takes for each load */
 
 /* ---- figures ---- */
@@ -103,14 +103,12 @@ struct peer {
     struct stack_catalogd processes[PEER_INSTANCES];
     uint16_t ports[PEER_INSTANCES]; /* on 127.0.0.1; peer_start()'s, like the next one */
     pid_t pids[PEER_INSTANCES];
-    pid_t store; /* a server that both instances share; 0: none but Redis */
-    uint16_t store_port;
     char version[PEER_TEXT_BYTES];
     char why_not[PEER_TEXT_BYTES]; /* "": it runs */
 };
 
 extern struct peer peer_catalogd, peer_nginx, peer_varnish, peer_bentocache, peer_dedupe, peer_dogpile,
-    peer_memcached, peer_guide;
+    peer_guide;
 
 /* All instances; peer_stop() follows in any case. */
 bool peer_start(struct peer *peer, const struct stage *stage, const struct terms *terms);

@@ -111,7 +111,6 @@ uint32_t stage_expiries(const struct stage *stage, uint64_t mark, uint32_t ttl_m
 struct meter stage_meter(const struct stage *stage, const struct peer *peer)
 {
     struct meter meter = {.redis_us = peer->uses_redis ? proc_cpu_us(stage->redis.pid) : 0};
-    meter.peer_us = peer->store > 0 ? proc_cpu_us(peer->store) : 0;
     for (size_t i = 0; i < PEER_INSTANCES; i++)
         meter.peer_us += proc_cpu_us(peer->pids[i]);
     return meter;

@@ -112,7 +112,7 @@ TEST(a_name_that_is_none_is_refused_with_those_that_are)
     run_peers(&run, "squid", NULL);
     expect_status(&run, 2);
     expect_text(&run, "squid is none of these");
-    expect_text(&run, "catalogd nginx varnish bentocache dedupe dogpile memcached guide");
+    expect_text(&run, "catalogd nginx varnish bentocache dedupe dogpile guide");
     expect_text(&run, "burst rolling hits");
     run_clear(&run);
 }

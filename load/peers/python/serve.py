@@ -13,7 +13,6 @@ import waitress
 TTL_S = int(os.environ["TTL_S"])
 STALE_S = int(os.environ["STALE_S"])
 REDIS = {"host": "127.0.0.1", "port": int(os.environ["REDIS_PORT"])}
-MEMCACHED_PORT = int(os.environ["MEMCACHED_PORT"])
 THREADS = 512
 
 _origin = urllib.parse.urlsplit(os.environ["ORIGIN"])
