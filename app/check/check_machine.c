@@ -22,7 +22,6 @@ enum {
     POOL_BYTES = 8192, /* of a connection, see loop.c */
     ASK_MS = 1000,
     MIB = 1 << 20,
-    ANSWER_BYTES = 1024,
 };
 
 /* ---- limits ---- */
@@ -174,7 +173,7 @@ static void check_file(struct findings *findings, const char *setting, const cha
 
 /* ---- addresses ---- */
 
-/* Connected, and each step is given up after ASK_MS; -1: nothing accepts there. */
+/* Connected; given up after ASK_MS. -1: nothing accepts there. */
 static int connect_to(const struct address *address)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
@@ -190,7 +189,6 @@ static int connect_to(const struct address *address)
         return -1;
     int fd = socket(info != NULL ? info->ai_family : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0 ||
-                    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0 ||
                     connect(fd, info != NULL ? info->ai_addr : (const struct sockaddr *)&path,
                             info != NULL ? info->ai_addrlen : sizeof(path)) != 0)) {
         close(fd);
@@ -201,72 +199,35 @@ static int connect_to(const struct address *address)
     return fd;
 }
 
-/* What answers a request for this path; false: nothing within a second. Closes fd. */
-static bool hear(int fd, const char *path, char answer[static ANSWER_BYTES])
-{
-    char request[128];
-    size_t count = 0;
-    const int bytes = snprintf(request, sizeof(request),
-                               "GET %s HTTP/1.1\r\nHost: check\r\nConnection: close\r\n\r\n", path);
-    ssize_t more = send(fd, request, (size_t)bytes, MSG_NOSIGNAL);
-
-    while (more > 0 && (more = recv(fd, answer + count, ANSWER_BYTES - 1 - count, 0)) > 0)
-        count += (size_t)more;
-    answer[count] = '\0';
-    close(fd);
-    return count > 0;
-}
-
-struct listen_place {
-    const char *setting, *text;
-    const char *path, *word; /* what ours answers with */
-};
-
-static void check_taken(struct findings *findings, const struct listen_place *place, int fd)
-{
-    char answer[ANSWER_BYTES];
-
-    if (!hear(fd, place->path, answer))
-        findings_add(findings, VERDICT_WARNING, place->setting,
-                     "if it is not catalogd.socket without its service, something else has the address",
-                     "%s is listened on, and nothing answers", place->text);
-    else if (strstr(answer, place->word) != NULL)
-        findings_ok(findings, place->setting, "a catalogd answers at %s", place->text);
-    else
-        findings_add(findings, VERDICT_WRONG, place->setting,
-                     "stop what listens there, or name another address", "another program answers at %s",
-                     place->text);
-}
-
-static void check_listen(struct findings *findings, const struct listen_place *place)
+static void check_listen(struct findings *findings, const char *setting, const char *text)
 {
     const struct listener_options options = {
-        .setting = place->text, .use = GIVEN_HTTP, .fd_count = 1, .path_mode = 0600};
+        .setting = text, .use = GIVEN_HTTP, .fd_count = 1, .path_mode = 0600};
     struct listener listener;
     struct address address;
 
-    if (strcmp(place->text, "off") == 0 || !address_parse(place->text, &address))
+    if (strcmp(text, "off") == 0 || !address_parse(text, &address))
         return;
     const int fd = address.is_unix || address.port != 0 ? connect_to(&address) : -1;
     if (fd >= 0) {
-        check_taken(findings, place, fd);
+        close(fd);
+        findings_add(findings, VERDICT_WARNING, setting,
+                     "if it is neither the service nor catalogd.socket, something else has the address",
+                     "%s is listened on", text);
     } else if (listener_open(&options, &listener)) {
-        findings_ok(findings, place->setting, "%s is free", place->text);
+        findings_ok(findings, setting, "%s is free", text);
         listener_unlink(&listener);
         listener_clear(&listener);
     } else {
         findings_add(
-            findings, VERDICT_WRONG, place->setting,
+            findings, VERDICT_WRONG, setting,
             "name an address of this machine, a free port above 1023, or a folder that may be written to",
-            "%s cannot be listened on", place->text);
+            "%s cannot be listened on", text);
     }
 }
 
 void check_machine(const struct settings *settings, struct findings *findings)
 {
-    const struct listen_place clients = {"LISTEN", settings->listen, "/ping", "pong"};
-    const struct listen_place operators = {"OPS_LISTEN", settings->ops_listen, "/healthz", "\"healthy\""};
-
     check_descriptors(settings, findings);
     check_memory(settings, findings);
     check_cores(settings, findings);
@@ -275,6 +236,6 @@ void check_machine(const struct settings *settings, struct findings *findings)
     check_token(findings, "OPS_TOKEN_FILE", settings->ops_token_file);
     check_token(findings, "REVALIDATE_TOKEN_FILE", settings->revalidate_token_file);
     check_file(findings, "ACCESS_LOG_FILE", settings->access_log_file);
-    check_listen(findings, &clients);
-    check_listen(findings, &operators);
+    check_listen(findings, "LISTEN", settings->listen);
+    check_listen(findings, "OPS_LISTEN", settings->ops_listen);
 }
