@@ -137,7 +137,7 @@ struct scenario {
     char database_url[SCENARIO_TEXT_BYTES], redis_url[SCENARIO_TEXT_BYTES];
     bool has_count;
     enum witness_way way;
-    char log_path[SCENARIO_TEXT_BYTES], counter_sql[SCENARIO_TEXT_BYTES], statement[256];
+    char log_path[SCENARIO_TEXT_BYTES], statement[256];
     bool has_ttl;
     uint32_t ttl_ms, jitter_percent;
 

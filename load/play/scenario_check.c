@@ -69,7 +69,7 @@ static void check_counting(struct checking *checking)
 {
     const struct scenario *scenario = checking->scenario;
     bool has_database = scenario->database_url[0] != '\0';
-    if ((scenario->way == WITNESS_STATEMENTS || scenario->way == WITNESS_SQL) && !has_database)
+    if (scenario->way == WITNESS_STATEMENTS && !has_database)
         wrong(checking, 0, "counting loads in the database needs its address: database URL");
     if (!has_stack(scenario) && scenario->way == WITNESS_NONE && scenario->statement[0] != '\0' &&
         !has_database)

@@ -234,7 +234,7 @@ static bool take_header(struct taking *taking)
     return words_refuse(taking->why, "the headers are too long: at most 2047 bytes together", NULL);
 }
 
-/* "log:PATH", "statements", "sql:SELECT ...", "none" */
+/* "log:PATH", "statements", "none" */
 static bool take_count(struct taking *taking)
 {
     struct scenario *scenario = taking->scenario;
@@ -248,12 +248,10 @@ static bool take_count(struct taking *taking)
         scenario->way = WITNESS_STATEMENTS;
         return true;
     }
-    bool is_log = strncmp(way, "log:", 4) == 0, is_sql = strncmp(way, "sql:", 4) == 0;
-    char *text = is_log ? scenario->log_path : scenario->counter_sql;
-    scenario->way = is_log ? WITNESS_LOG : WITNESS_SQL;
-    if ((!is_log && !is_sql) || way[4] == '\0')
+    scenario->way = WITNESS_LOG;
+    if (strncmp(way, "log:", 4) != 0 || way[4] == '\0')
         return false;
-    return (size_t)snprintf(text, SCENARIO_TEXT_BYTES, "%s", way + 4) < SCENARIO_TEXT_BYTES ||
+    return (size_t)snprintf(scenario->log_path, SCENARIO_TEXT_BYTES, "%s", way + 4) < SCENARIO_TEXT_BYTES ||
            words_refuse(taking->why, "too long: at most 1023 bytes", NULL);
 }
 
@@ -614,16 +612,15 @@ static const struct directive directives[] = {
     {{"database", "URL", "postgresql://user@host:port/name, for count, queries, write and sql"},
      {"database", "URL", NULL},
      TEXT(database_url)},
-    {{"count", "log:PATH | statements | sql:\"SELECT ...\" | none",
+    {{"count", "log:PATH | statements | none",
       "how loads are counted: in the server's statement log (stderr, csvlog or jsonlog; log_statement=all or "
-      "log_min_duration_statement=0) or an origin's access log, in pg_stat_statements, by a query for a "
-      "number "
-      "that only grows, or not at all. Default: in the log that the database names. A stack counts in its "
+      "log_min_duration_statement=0) or an origin's access log, in pg_stat_statements, or not at all. "
+      "Default: in the log that the database names. A stack counts in its "
       "own log"},
      {"count", "WAY",
       "how loads are counted: log:PATH (the server's statement log: stderr, csvlog or jsonlog; "
       "log_statement=all or log_min_duration_statement=0; or an origin's access log), statements "
-      "(pg_stat_statements), sql:\"SELECT ...\" (a number that only grows), none; default: the log that the "
+      "(pg_stat_statements), none; default: the log that the "
       "--database names"},
      .take = take_count},
     {{"queries", "TEXT",

@@ -277,7 +277,6 @@ bool servers_witness(const struct servers *servers, struct witness_options *out)
     out->database_url = scenario->database_url[0] != '\0' ? scenario->database_url : NULL;
     out->log_path = scenario->log_path[0] != '\0' ? scenario->log_path : NULL;
     out->statement = scenario->statement[0] != '\0' ? scenario->statement : NULL;
-    out->counter_sql = scenario->counter_sql[0] != '\0' ? scenario->counter_sql : NULL;
     out->redis_url = scenario->redis_url[0] != '\0' ? scenario->redis_url : NULL;
     out->shares_redis = true;
     return out->way != WITNESS_NONE || out->redis_url != NULL ||

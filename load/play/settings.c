@@ -144,12 +144,9 @@ static void list_events(struct list *list, const struct scenario *scenario)
 
 static void list_counting(struct list *list, const struct scenario *scenario)
 {
-    static const char *const ways[] = {[WITNESS_NONE] = "",
-                                       [WITNESS_LOG] = "the log: ",
-                                       [WITNESS_STATEMENTS] = "pg_stat_statements: ",
-                                       [WITNESS_SQL] = "a query: "};
-    bool is_sql = scenario->way == WITNESS_SQL;
-    say(list, "%s%s", ways[scenario->way], is_sql ? scenario->counter_sql : scenario->statement);
+    static const char *const ways[] = {
+        [WITNESS_NONE] = "", [WITNESS_LOG] = "the log: ", [WITNESS_STATEMENTS] = "pg_stat_statements: "};
+    say(list, "%s%s", ways[scenario->way], scenario->statement);
     if (scenario->has_ttl)
         say(list, ", ttl %" PRIu32 " ms, jitter %" PRIu32 " %%", scenario->ttl_ms, scenario->jitter_percent);
     end(list, "loads");

@@ -183,7 +183,7 @@ struct result {
     /* the database's side */
     bool has_loads, has_peak, has_redis;
     bool misses_loads; /* there may have been more: "at least" */
-    char way[24];      /* "log", "statements", "sql" */
+    char way[24];      /* "log", "statements" */
     char caveat[RESULT_CAVEAT_BYTES];
     uint64_t loads;
     uint64_t loaded_keys; /* different ones; LOG only */

@@ -478,10 +478,8 @@ static const char *own_caveat(const struct result_source *source, const struct r
 
 static void describe(const struct result_source *source, struct result *out)
 {
-    static const char *const ways[] = {[WITNESS_NONE] = "",
-                                       [WITNESS_LOG] = "log",
-                                       [WITNESS_STATEMENTS] = "statements",
-                                       [WITNESS_SQL] = "sql"};
+    static const char *const ways[] = {
+        [WITNESS_NONE] = "", [WITNESS_LOG] = "log", [WITNESS_STATEMENTS] = "statements"};
     const struct witness_view *view = source->view;
     char caveat[RESULT_CAVEAT_BYTES];
     const char *own = own_caveat(source, out);

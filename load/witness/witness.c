@@ -39,7 +39,7 @@ static bool is_empty(const char *text)
 
 static bool check(const struct witness_options *options, char *why)
 {
-    bool is_log = options->way == WITNESS_LOG, is_sql = options->way == WITNESS_SQL;
+    bool is_log = options->way == WITNESS_LOG;
     bool is_statements = options->way == WITNESS_STATEMENTS;
     if (is_log && is_empty(options->log_path) && is_empty(options->database_url))
         return refuse(why,
@@ -47,10 +47,8 @@ static bool check(const struct witness_options *options, char *why)
     if ((is_log || is_statements) && is_empty(options->statement))
         return refuse(
             why, "which statements are loads? A text must be given that is in all of them and in no other");
-    if ((is_sql || is_statements) && is_empty(options->database_url))
+    if (is_statements && is_empty(options->database_url))
         return refuse(why, "to count by asking the database, its URL must be given");
-    if (is_sql && is_empty(options->counter_sql))
-        return refuse(why, "to count by a query, the query must be given");
     return true;
 }
 

@@ -115,9 +115,7 @@ static bool take_count(struct witness_postgres *postgres, uint64_t end_us, uint6
                        char epoch[static SQL_CELL_BYTES], char why[static WITNESS_WHY_BYTES])
 {
     struct sql_answer answer;
-    bool is_sql = postgres->options.way == WITNESS_SQL;
-    const char *query = is_sql ? postgres->options.counter_sql : postgres->counter;
-    if (sql_session_ask(&postgres->session, query, &postgres->options.statement, is_sql ? 0 : 1, end_us,
+    if (sql_session_ask(&postgres->session, postgres->counter, &postgres->options.statement, 1, end_us,
                         &answer) != SQL_ANSWERED)
         return explain(why, &postgres->session);
     if (answer.cell_count == 0 || !whole_number(answer.cells[0], count)) {
@@ -126,7 +124,7 @@ static bool take_count(struct witness_postgres *postgres, uint64_t end_us, uint6
                  answer.cell_count > 0 ? "\"" : "no row", answer.cells[0], answer.cell_count > 0 ? "\"" : "");
         return false;
     }
-    snprintf(epoch, SQL_CELL_BYTES, "%s", is_sql ? "" : answer.cells[1]);
+    snprintf(epoch, SQL_CELL_BYTES, "%s", answer.cells[1]);
     return true;
 }
 
@@ -157,10 +155,8 @@ static bool try_counter(struct witness_postgres *postgres, uint64_t end_us,
 {
     uint64_t count;
     char epoch[SQL_CELL_BYTES];
-    if (postgres->options.way == WITNESS_STATEMENTS && !find_statements(postgres, end_us, why))
-        return false;
-    return postgres->options.way == WITNESS_NONE || postgres->options.way == WITNESS_LOG ||
-           take_count(postgres, end_us, &count, epoch, why);
+    return postgres->options.way != WITNESS_STATEMENTS ||
+           (find_statements(postgres, end_us, why) && take_count(postgres, end_us, &count, epoch, why));
 }
 
 bool witness_postgres_open(const struct witness_options *options, struct witness_postgres **out,
@@ -243,12 +239,12 @@ static void take_sample(void *context, bool is_last)
 
 bool witness_postgres_begin(struct witness_postgres *postgres, char why[static WITNESS_WHY_BYTES])
 {
-    bool counts = postgres->options.way == WITNESS_STATEMENTS || postgres->options.way == WITNESS_SQL;
     postgres->sample_count = 0;
     postgres->peak_running = postgres->gaps = 0;
     postgres->gap_from_us = postgres->retry_us = 0;
-    if (counts && !take_count(postgres, clock_after_ms(BEGIN_LIMIT_MS), &postgres->count_before,
-                              postgres->epoch_before, why))
+    if (postgres->options.way == WITNESS_STATEMENTS &&
+        !take_count(postgres, clock_after_ms(BEGIN_LIMIT_MS), &postgres->count_before, postgres->epoch_before,
+                    why))
         return false;
     if (postgres->options.statement == NULL)
         return true;
@@ -269,7 +265,7 @@ static void note_nothing(struct witness_postgres *postgres, struct witness_view 
 {
     struct sql_answer answer;
     struct witness_key key;
-    if (view->way != WITNESS_STATEMENTS || view->load_count > 0 || view->knows_text ||
+    if (view->load_count > 0 || view->knows_text ||
         sql_session_ask(&postgres->session, postgres->others, NULL, 0, clock_after_ms(FREQUENT_LIMIT_MS),
                         &answer) != SQL_ANSWERED ||
         answer.cell_count < 2)
@@ -291,7 +287,7 @@ static void finish_count(struct witness_postgres *postgres, struct witness_view 
     bool anew = count < postgres->count_before || strcmp(epoch, postgres->epoch_before) != 0;
     view->load_count = anew ? count : count - postgres->count_before;
     view->misses_loads = anew;
-    view->knows_text = view->way == WITNESS_STATEMENTS && postgres->count_before > 0;
+    view->knows_text = postgres->count_before > 0;
     if (anew)
         witness_note(view, "the counter was reset during the run: loads before that are missing");
     note_nothing(postgres, view);
@@ -312,12 +308,12 @@ void witness_postgres_finish(struct witness_postgres *postgres, struct witness_v
     ticker_join(&postgres->ticker);
     postgres->session.end_fd = -1;
     finish_samples(postgres, view);
-    if (view->way == WITNESS_STATEMENTS || view->way == WITNESS_SQL)
+    if (view->way == WITNESS_STATEMENTS) {
         finish_count(postgres, view);
-    if (view->way == WITNESS_STATEMENTS)
         witness_note(view, "pg_stat_statements leaves out loads that failed or were cancelled");
+        view->misses_loads = view->misses_loads || !postgres->sees_all;
+    }
     view->misses_samples = !postgres->sees_all;
-    view->misses_loads = view->misses_loads || (view->way == WITNESS_STATEMENTS && !postgres->sees_all);
     if (!postgres->sees_all && postgres->options.statement != NULL)
         witness_note(view, "only statements of this role are seen: GRANT pg_read_all_stats");
 }

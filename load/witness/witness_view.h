@@ -19,15 +19,14 @@ enum {
     WITNESS_KEPT_MAX = 64
 };
 
-enum witness_way { WITNESS_NONE = 0, WITNESS_LOG, WITNESS_STATEMENTS, WITNESS_SQL };
+enum witness_way { WITNESS_NONE = 0, WITNESS_LOG, WITNESS_STATEMENTS };
 
 /* Texts are lent until witness_close(). */
 struct witness_options {
     enum witness_way way;
-    const char *database_url; /* for STATEMENTS, SQL and the samples; NULL: no samples */
+    const char *database_url; /* for STATEMENTS and the samples; NULL: no samples */
     const char *log_path;     /* for LOG; NULL: the one that the database names */
     const char *statement;    /* LOG, STATEMENTS, samples: a load is a statement that contains this text */
-    const char *counter_sql;  /* for SQL */
     const char *redis_url;    /* redis://..., unix://...; NULL: none */
     bool shares_redis;        /* others than the service may use it, too */
 };

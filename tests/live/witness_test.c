@@ -594,39 +594,6 @@ TEST(pg_stat_statements_leaves_out_what_failed_or_was_cancelled)
     assert_true(view.misses_loads);
 }
 
-TEST(a_query_of_the_users_own_counts_what_it_counts)
-{
-    struct witness_options options = {.way = WITNESS_SQL,
-                                      .database_url = postgres.socket_url,
-                                      .counter_sql = "SELECT count(*), now() FROM counted;"};
-    query("CREATE TABLE counted AS SELECT generate_series(1, 5)");
-    open_witness(&options);
-    begin();
-    query("INSERT INTO counted SELECT generate_series(1, 3)");
-    end();
-    assert_int_equal(view.load_count, 3);
-    assert_int_equal(view.sample_count, 0); /* there is no text to look for */
-    assert_string_equal(view.caveat, "");
-    begin();
-    query("DELETE FROM counted");
-    end();
-    assert_says("reset");
-    witness_close(&witness);
-
-    options.counter_sql = "SELECT nonsense FROM counted";
-    assert_not_opened(&options, "column \"nonsense\" does not exist");
-    options.counter_sql = "SELECT 'many'";
-    assert_not_opened(&options, "\"many\", not a whole number");
-    options.counter_sql = "SELECT 1 WHERE false";
-    assert_not_opened(&options, "gave no row, not a whole number");
-    options.counter_sql = "DROP TABLE counted";
-    assert_not_opened(&options, "read-only transaction");
-    options.counter_sql = "COPY counted TO STDOUT";
-    assert_not_opened(&options, "database:");
-    options.counter_sql = "";
-    assert_not_opened(&options, "the query must be given");
-}
-
 /* ---- how many run at once ---- */
 
 /* The witness has begun so many samples more, all but the last of which are over. */
@@ -1162,8 +1129,6 @@ TEST(half_a_wish_is_refused_in_words)
                       "which statements are loads");
     assert_not_opened(&(struct witness_options){.way = WITNESS_STATEMENTS, .statement = "x"},
                       "its URL must be given");
-    assert_not_opened(&(struct witness_options){.way = WITNESS_SQL, .database_url = "x"},
-                      "the query must be given");
     open_witness(&(struct witness_options){.way = WITNESS_NONE});
     begin();
     end();

@@ -145,13 +145,13 @@ TEST(ones_own_service_is_named_with_its_servers)
 {
     read_good(
         "target 127.0.0.1:8080 127.0.0.1:8082\ndatabase postgresql:///shop\nredis redis://127.0.0.1:6379/0\n"
-        "count \"sql:SELECT n FROM c\"\nttl 1s jitter 10%\n"
+        "count log:/var/log/pg\nqueries FROM\nttl 1s jitter 10%\n"
         "ask /\nrate 2_000 per second for 1.5s poisson over 200 connections\n"
         "at 1s run 'exit 0'\n");
     const struct scenario *scenario = outcome.scenario;
     assert_int_equal(scenario->work.target_count, 2);
-    assert_int_equal(scenario->way, WITNESS_SQL);
-    assert_string_equal(scenario->counter_sql, "SELECT n FROM c");
+    assert_int_equal(scenario->way, WITNESS_LOG);
+    assert_string_equal(scenario->log_path, "/var/log/pg");
     assert_int_equal(scenario->ttl_ms, 1000);
     assert_int_equal(scenario->jitter_percent, 10);
     assert_int_equal(scenario->work.per_second, 2000);
