@@ -20,7 +20,6 @@ table() {
     cat <<'TABLE'
 holds | nothing goes wrong                                   |
 holds | two requests in the second process                   | -DNR=2 -DNR0=1
-holds | three processes                                      | -DNP=3
 holds | two writes                                           | -DMAXV=2
 holds | a command lost, unsent or late                       | -DFB=1
 holds | two of them, two requests in one process             | -DFB=2 -DNP=1 -DNR=2
@@ -33,7 +32,6 @@ holds | Redis restarts empty                                 | -DRS=1
 holds | failover to a lagging replica, with WAIT             | -DFO=1 -DWAITREPL
 holds | the value becomes stale                              | -DSX=1
 holds | stale, one process with three requests               | -DSX=1 -DNP=1 -DNR=3
-holds | stale twice, a command lost, unsent or late          | -DSX=2 -DFB=1
 holds | stale, expired while it is refreshed                 | -DSX=1 -DVX=1
 holds | stale, its refresh fails                             | -DSX=1 -DLE=1 -DFX=1
 holds | stale, its refresher loses the lease or is killed    | -DSX=1 -DXP=1 -DCR=1
@@ -94,7 +92,6 @@ holds | together: a loader needs what another process loads    | together.pml -D
 holds | together: a loader needs what is queued behind it      | together.pml -DN0=1
 holds | together: a key needs its neighbour in the batch       | together.pml -DNK=3 -DM0=7 -DM1=7 -DN0=1 -DN2=1
 fails | together, bug: that is taken for a circle              | together.pml -DN0=1 -DBUG_NEIGHBOUR
-holds | together: needs three deep, two threads, killed        | together.pml -DNK=3 -DM0=7 -DM1=7 -DN0=1 -DN1=2 -DB=2 -DCR=1
 holds | together: a circle in a thread, in two threads         | together.pml -DB=2 -DN0=1 -DN1=0
 holds | together: a circle over three processes                | together.pml -DNP=3 -DNK=3 -DM0=1 -DM1=2 -DM2=4 -DN0=1 -DN1=2 -DN2=0
 fails | together, bug: a batch waits until it has all leases   | together.pml -DBUG_ALLORNONE
@@ -114,7 +111,6 @@ holds | tags: no memory, then epoch and clock are lost       | tags.pml -DOM=1 -
 holds | tags: one process, three requests, all of these      | tags.pml -DNP=1 -DNR=3 -DOM=1 -DTX=1 -DCX=1 -DVX=1
 holds | tags: clock and epochs fail over                     | tags.pml -DFO=1 -DMAXV=3 -DNP=1 -DNR=2
 holds | tags: they do so twice                               | tags.pml -DFO=2 -DMAXV=2 -DNP=1 -DNR=2
-holds | tags: the same, and the master before goes on        | tags.pml -DFO=2 -DMAXV=2 -DNP=1 -DNR=2 -DFM=1
 fails | tags: a hit after an invalidation is reached         | tags.pml -DREACHED
 fails | tags, bug: epochs are not compared                   | tags.pml -DBUG_BLIND
 fails | tags, bug: a lost epoch is taken for a good one      | tags.pml -DBUG_LOSTGOOD -DTX=1
@@ -143,7 +139,6 @@ fails | bug: no poll, and a message is lost                  | -DBUG_NOPOLL -DML
 holds | pass: nothing goes wrong, a request of each          | pass.pml -DNR=1 -DXP=1 -DVX=1 -DML=1
 holds | pass: two requests, one leaves, one hangs            | pass.pml -DNP=1 -DHG=1 -DLV=1 -DXP=1
 holds | pass: the same with two writes                       | pass.pml -DNP=1 -DHG=1 -DLV=1 -DMAXV=2
-holds | pass: one and two requests                           | pass.pml -DNR0=1
 holds | share: told of a lost lease, whose tag protects      | pass.pml -DNR=1 -DXP=1 -DTELLS_LOST
 fails | pass, bug: the row is told to all that wait          | pass.pml -DNP=1 -DBUG_TELLALL
 fails | pass, bug: to the next one if its asker has left     | pass.pml -DNP=1 -DLV=1 -DBUG_NEXT
@@ -181,7 +176,6 @@ holds | permits: nothing goes wrong                          | permits.pml
 holds | permits: two of them                                 | permits.pml -DS=2
 holds | permits: no poll, as long as no message is lost      | permits.pml -DNOPOLL
 holds | permits: a message is lost                           | permits.pml -DML=1
-holds | permits: Redis forgets one that is in use            | permits.pml -DXP=1
 holds | permits: one is forgotten, a process is killed       | permits.pml -DXP=1 -DCR=1 -DNL=1
 holds | permits: a command is lost, or late                  | permits.pml -DFB=1 -DNL=1
 holds | permits: the same with a process killed              | permits.pml -DFB=1 -DCR=1 -DNL=1
@@ -318,6 +312,8 @@ TABLE
 
 long_table() {
     cat <<'TABLE'
+holds | stale twice, a command lost, unsent or late          | -DSX=2 -DFB=1
+holds | three processes                                      | -DNP=3
 holds | two requests in each process                         | -DNR=2
 holds | two commands lost, unsent or late                    | -DFB=2
 holds | lease lost and noticed, a command                    | -DXP=1 -DCA=1 -DFB=1
@@ -326,9 +322,11 @@ holds | two early refreshes, the value is stale, a command   | -DEA=2 -DSX=1 -DF
 holds | two masters, two processes                           | -DTM=1 -DWAITREPL
 holds | expired, failover to a lagging replica, with WAIT    | -DEXPIRE -DFO=1 -DWAITREPL
 holds | cleared, a command lost, unsent or late              | -DCLEAR -DFB=1
+holds | pass: one and two requests                           | pass.pml -DNR0=1
 holds | pass: two requests and one                           | pass.pml -DNR1=1 -DXP=1
 holds | share: told of a lost lease, two requests and one    | pass.pml -DNR1=1 -DXP=1 -DTELLS_LOST
 holds | revalidate: two requests and one, all of these       | revalidate.pml -DNR1=1 -DIV=1 -DXP=1 -DVX=1 -DNO=2
+holds | tags: the same, and the master before goes on        | tags.pml -DFO=2 -DMAXV=2 -DNP=1 -DNR=2 -DFM=1
 holds | tags: expired or invalidated, all of these are lost  | tags.pml -DEXPIRE=2 -DMAXV=2 -DNP=1 -DNR=3 -DSC=1 -DTX=1 -DCX=1
 holds | tags: they fail over, epoch, clock, value are lost   | tags.pml -DFO=1 -DMAXV=2 -DTX=1 -DCX=1 -DVX=1 -DNP=1 -DNR=2
 holds | tags: they fail over, two processes                  | tags.pml -DFO=1 -DMAXV=2
@@ -369,6 +367,8 @@ holds | redlock: two commands, renewed                       | redlock.pml -DEND
 holds | redlock: a master restarts, renewed                  | redlock.pml -DRS=1 -DRN=1
 fails | redlock: clocks further apart than the wait          | redlock.pml -DRS=1 -DAHEAD=4 -DFB=1
 fails | redlock, bug: one master renews                      | redlock.pml -DEND=3 -DBUG_RENEWSANY -DFB=1 -DRS=1 -DRN=1
+holds | together: needs three deep, two threads, killed        | together.pml -DNK=3 -DM0=7 -DM1=7 -DN0=1 -DN1=2 -DB=2 -DCR=1
+holds | permits: Redis forgets one that is in use            | permits.pml -DXP=1
 TABLE
 }
 
