@@ -27,9 +27,10 @@ PROGRAMS := $(SOURCES:%.c=$(BUILD)/%)
 $(BUILD)/tests/unit/core_memory_test $(BUILD)/tests/unit/lock_memory_test: \
     private WRAPPED := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
+# A test runs once.
 $(BUILD)/tests/%.o: tests/%.c | $(GUARD_MADE)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(GUARD_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(CC) $(CPPFLAGS) $(GUARD_CFLAGS) $(patsubst -O2,-Og,$(CFLAGS)) -MMD -MP -c -o $@ $<
 -include $(PROGRAMS:=.d)
 
 $(PROGRAMS): %: %.o $(BUILD)/tests/support/test.o $(GUARD_PARTS)

@@ -81,12 +81,13 @@ for machine in ${*:-arm64 i386 musl}; do
         echo 'int main(void) { return 0; }' | i686-linux-gnu-gcc -x c -o build/nothing -
         run=
         build/nothing 2>/dev/null || { install qemu-user; run=qemu-i386; }
-        try i386 CC=i686-linux-gnu-gcc TEST_RUN=$run
+        try i386 CC=i686-linux-gnu-gcc CFLAGS='-Og -g1' TEST_RUN=$run
         ;;
     musl)
         install musl-tools cmake libxxhash-dev xz-utils
         musl_libraries
-        try musl CC=musl-gcc CPPFLAGS="-isystem $libraries/include" LDFLAGS="-L$libraries/lib" GUARD_TLS= GUARD_LOCKS_WITH=
+        try musl CC=musl-gcc CFLAGS='-Og -g1' CPPFLAGS="-isystem $libraries/include" LDFLAGS="-L$libraries/lib" GUARD_TLS= \
+            GUARD_LOCKS_WITH=
         ;;
     *)
         echo "machines.sh: unknown: $machine (arm64, i386, musl)" >&2
