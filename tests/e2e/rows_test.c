@@ -212,48 +212,6 @@ TEST(a_rename_that_nobody_pays_is_seen_by_the_next_refresh, P78, P79)
     }
 }
 
-/* ---- a row that is another one under the same id ---- */
-
-/* Waits until it shows the price; nobody pays what the triggers owe. */
-static void wait_for_price(const char *path, int cents)
-{
-    char price[PATH_BYTES];
-    snprintf(price, sizeof price, "\"price_cents\":%d,", cents);
-    const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (!see(0, path, NULL, price).has_text) {
-        if (clock_us() >= end_us)
-            fail_msg("never %s", price);
-        clock_pause_ms(2);
-    }
-}
-
-/* Its edits are counted as they were, and one more: but that is another one than the first time. */
-TEST(an_edit_after_a_restored_backup_is_not_taken_for_the_one_before, P78)
-{
-    char path[PATH_BYTES];
-    assert_true(fleet_start(1, SHORT_FRESH));
-    const long id = (long)fleet_cold_product(path);
-    assert_true(fleet_sql(NULL, 0,
-                          "CREATE TABLE backup AS "
-                          "SELECT * FROM products WHERE id = %ld",
-                          id));
-    assert_true(fleet_sql(NULL, 0, "UPDATE products SET price_cents = 100 WHERE id = %ld", id));
-    wait_for_price(path, 100);
-    const struct seen before = see(0, path, NULL, "");
-    assert_true(
-        fleet_sql(NULL, 0,
-                  "DELETE FROM products WHERE id = %ld; "
-                  "DO $$ DECLARE columns text := (SELECT string_agg(attname, ',') FROM pg_attribute "
-                  "WHERE attrelid = 'backup'::regclass AND attnum > 0 AND attname <> 'category_level'); "
-                  "BEGIN EXECUTE format('INSERT INTO products (%%s) SELECT %%s FROM backup', columns, "
-                  "columns); END $$",
-                  id));
-    assert_true(fleet_sql(NULL, 0, "UPDATE products SET price_cents = 200 WHERE id = %ld", id));
-    wait_for_price(path, 200);
-    assert_string_not_equal(see(0, path, NULL, "").etag, before.etag);
-    assert_int_equal(status_for(path, before.etag), 200);
-}
-
 /* ---- a condition names the whole document ---- */
 
 static struct seen put_if(const char *path, const char *etag)

@@ -215,32 +215,6 @@ bool probe_ask_all(const char *path, uint32_t request_count, const struct burst_
     return probe_burst(&options, out);
 }
 
-struct gathering {
-    uint32_t request_count;
-    probe_fault *happens;
-    struct pg_conn *gate;
-    bool gathered;
-};
-
-static void gather_and_open(void *context)
-{
-    struct gathering *gathering = context;
-    size_t leader;
-    gathering->gathered = probe_find_leader(&leader) &&
-                          (gathering->happens == NULL || gathering->happens()) &&
-                          fleet_wait_waiters(gathering->request_count);
-    probe_gate_open(&gathering->gate);
-}
-
-bool probe_gather(const char *path, uint32_t request_count, probe_fault *happens, struct probe_burst *out)
-{
-    struct gathering gathering = {.request_count = request_count, .happens = happens};
-    const struct burst_event event = {.run = gather_and_open, .context = &gathering};
-    bool asked = probe_gate_shut(&gathering.gate) && probe_ask_all(path, request_count, &event, out);
-    probe_gate_open(&gathering.gate);
-    return asked && gathering.gathered;
-}
-
 struct recovery {
     size_t process;
 };

@@ -77,11 +77,6 @@ bool probe_burst(const struct burst_options *options, struct probe_burst *out);
 bool probe_ask_all(const char *path, uint32_t request_count, const struct burst_event *event,
                    struct probe_burst *out);
 
-/* The same while no load of a product can end before all requests wait for one. `happens` runs as soon as one has
- * begun, and must say that it did; NULL: nothing does. */
-typedef bool probe_fault(void);
-bool probe_gather(const char *path, uint32_t request_count, probe_fault *happens, struct probe_burst *out);
-
 /* After a fault: waits until what each process loads is stored again; then so many requests on a cold product
  * must make one load and be answered 200. */
 bool probe_recovers(uint32_t request_count);
