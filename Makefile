@@ -314,10 +314,12 @@ $(LOOP_PROGRAMS): private LOOP_LIBRARIES := -levent_core -lev -lglib-2.0
 $(LOOP_PROGRAMS:=.o) $(BUILD)/tests/live/defer_test.o: private CPPFLAGS += -Iguard
 $(LOOP_PROGRAMS:=.o): private CPPFLAGS += $$(pkgconf --cflags glib-2.0 | sed 's/-I/-isystem /g')
 $(LOOP_PROGRAMS:=.o): | $(BUILD)/hosts.ready
+# Where gold is there: it links a test, of which there are two hundred, in half the time.
+TEST_LINKER := $(if $(shell command -v ld.gold),-fuse-ld=gold)
 ARCHIVES := $(BUILD)/libchaos.a $(BUILD)/libsupport.a $(BUILD)/libload.a $(BUILD)/libapp.a $(GUARD_PARTS)
 $(TEST_PROGRAMS): %: %.o $(ARCHIVES)
 	@echo "  LINK $@"
-	$(LINK) $(WRAPPED) $(filter %.o,$^) $(filter %.a,$^) $(LIBS_cmocka) $(LOOP_LIBRARIES) $(LIBRARIES)
+	$(LINK) $(TEST_LINKER) $(WRAPPED) $(filter %.o,$^) $(filter %.a,$^) $(LIBS_cmocka) $(LOOP_LIBRARIES) $(LIBRARIES)
 
 # The programs that tests run: most the service, some the others.
 $(filter-out $(foreach level,unit sim fuzz fail,$(BUILD)/tests/$(level)/%),$(TEST_PROGRAMS)): | $(CATALOGD)
