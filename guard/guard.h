@@ -232,7 +232,8 @@ GUARD_API enum guard_status guard_get(struct guard *guard, const struct guard_re
 GUARD_API void guard_cancel(struct guard *guard, struct guard_loop *loop, guard_ticket ticket);
 /* Cancels so that nobody is told, for a host whose request ends at once. When it has returned, `answered` will not be
  * called and `context` not be looked at, whatever the answer was to be; asker_unref still comes. Also from a callback
- * of that loop, and of a ticket that waits no longer: OK. INVALID: no loop, or not the thread that asks on it. */
+ * of that loop, and of a ticket that waits no longer: OK. INVALID: no loop, not the thread that asks on it, or
+ * a ticket of a request elsewhere. */
 GUARD_API enum guard_status guard_forget(struct guard *guard, struct guard_loop *loop, guard_ticket ticket);
 
 /* Keeps a lent value beyond its callback. What it returns is yours. */

@@ -33,6 +33,7 @@
 #include <chrono>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -49,7 +50,8 @@ namespace stampede
 
 using milliseconds = std::chrono::milliseconds;
 
-/* For a field of guard.h. No span is GUARD_POLICY_MS, which is no span. As double, in which hours::max() has room. */
+/* For a field of guard.h. Of nothing, or less, it is 0, which is the default in some. No span is GUARD_POLICY_MS, which
+ * is none. As double, in which hours::max() has room. */
 template <class Rep, class Period> constexpr uint32_t ms(std::chrono::duration<Rep, Period> span)
 {
     const double exact = std::chrono::duration<double, std::milli>(span).count();
@@ -399,8 +401,12 @@ class awaited final : asking
 class guard
 {
     using owned = std::unique_ptr<void, void (*)(void *)>;
+    struct owned_loaders {
+        std::mutex adding;
+        std::vector<owned> all;
+    };
     ::guard *opened = nullptr;
-    std::unique_ptr<std::vector<owned>> loaders;
+    std::unique_ptr<owned_loaders> loaders;
 
     /* `kept` has the loader first, then the batch loader, if there is one. */
     template <class Kept>
@@ -416,8 +422,9 @@ class guard
             policy.batch_loader = [](guard_load *const *loads, size_t count, void *context) noexcept {
                 call_loader([&] { static_cast<Kept *>(context)->second(loads, count); }, [] {});
             };
+        const std::lock_guard<std::mutex> adding(loaders->adding);
         if (guard_kind_add(opened, &policy, &kind, error) == GUARD_OK)
-            loaders->emplace_back(kept.release(), [](void *old) { delete static_cast<Kept *>(old); });
+            loaders->all.emplace_back(kept.release(), [](void *old) { delete static_cast<Kept *>(old); });
         return kind;
     }
     template <class How> guard_invalidated changed(How how, const change &what) const
@@ -448,7 +455,7 @@ class guard
     static guard open(const guard_config &settings, guard_error *error = nullptr)
     {
         guard fresh;
-        fresh.loaders = std::make_unique<std::vector<owned>>();
+        fresh.loaders = std::make_unique<owned_loaders>();
         guard_open(&settings, &fresh.opened, error);
         return fresh;
     }
@@ -495,7 +502,9 @@ class guard
         names named;
         for (const std::string_view key : keys)
             named.add(key);
-        std::vector<guard_result> results(keys.size());
+        guard_result refused{}; /* of too many keys, the first ones alone are told so */
+        refused.status = GUARD_INVALID;
+        std::vector<guard_result> results(keys.size(), refused);
         guard_request wanted{};
         wanted.kind = kind;
         wanted.keys = named.starts.data();

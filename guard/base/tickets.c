@@ -43,10 +43,15 @@ static uint32_t place_of_ticket(guard_ticket ticket)
     return (uint32_t)ticket & ((1u << PLACE_BITS) - 1);
 }
 
+bool tickets_is_of(const struct tickets *tickets, guard_ticket ticket)
+{
+    return ticket == 0 || (uint8_t)(ticket >> PLACE_BITS) == tickets->table;
+}
+
 static struct ticket_slot *slot_of_ticket(const struct tickets *tickets, guard_ticket ticket)
 {
     uint32_t place = place_of_ticket(ticket);
-    if (place == 0 || place > tickets->count || (uint8_t)(ticket >> PLACE_BITS) != tickets->table)
+    if (place == 0 || place > tickets->count || !tickets_is_of(tickets, ticket))
         return NULL;
     struct ticket_slot *slot = &tickets->slots[place - 1];
     return slot->what != NULL && slot->use == ticket >> 32 ? slot : NULL;

@@ -27,6 +27,8 @@ struct tickets {
 guard_ticket tickets_add(struct tickets *tickets, void *what);
 /* NULL: gone. */
 void *tickets_find(const struct tickets *tickets, guard_ticket ticket);
+/* Whether it may have been given out here; 0 may. Numbers of tables repeat, so a true is no proof. */
+bool tickets_is_of(const struct tickets *tickets, guard_ticket ticket);
 void tickets_remove(struct tickets *tickets, guard_ticket ticket);
 void tickets_clear(struct tickets *tickets);
 

@@ -587,17 +587,17 @@ void guard_cancel(struct guard *guard, struct guard_loop *loop, guard_ticket tic
     pthread_mutex_unlock(&guard->mutex);
 }
 
-static const char *wrong_forget(const struct guard *guard, struct guard_loop *loop)
+static const char *wrong_forget(const struct guard *guard, struct guard_loop *loop, guard_ticket ticket)
 {
-    if (is_forked(guard))
-        return FORKED_TEXT;
     if (loop == NULL)
         return "loop is NULL: a request without one can be cancelled, and is answered all the same";
     if (loop->guard != guard)
         return "loop is another guard's";
-    return pthread_equal(atomic_load_explicit(&loop->thread, memory_order_relaxed), pthread_self())
+    if (!pthread_equal(atomic_load_explicit(&loop->thread, memory_order_relaxed), pthread_self()))
+        return "this is not the thread that asks on the loop; call it there";
+    return loop->there == NULL || tickets_is_of(&loop->there->tickets, ticket)
                ? NULL
-               : "this is not the thread that asks on the loop; call it there";
+               : "ticket is of another loop, or of a request without one";
 }
 
 static void answered_nobody(void *context, const struct guard_result *results)
@@ -608,7 +608,9 @@ static void answered_nobody(void *context, const struct guard_result *results)
 /* It goes the way of a cancelled one, and is called back as that, or as what it was answered before: by this. */
 enum guard_status guard_forget(struct guard *guard, struct guard_loop *loop, guard_ticket ticket)
 {
-    const char *wrong = wrong_forget(guard, loop);
+    if (is_forked(guard))
+        return GUARD_OK; /* nobody is called back there */
+    const char *wrong = wrong_forget(guard, loop, ticket);
     if (wrong != NULL)
         return request_refuse(guard, "guard_forget", wrong);
     struct get *get = get_on_loop(loop, ticket);

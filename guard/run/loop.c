@@ -4,6 +4,7 @@
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "../base/process.h"
+#include "../wire/envelope.h"
 #include "../wire/protocol.h"
 #include "callback.h"
 #include "defer.h"
@@ -14,7 +15,8 @@
 #include <utlist.h>
 
 enum {
-    REPLY_MOST_BYTES = CHECK_VALUE_MAX_BYTES + 8192, /* what any process may have filled, and its head */
+    /* What any process may have filled, and what Redis and a script say around it. */
+    REPLY_MOST_BYTES = CHECK_VALUE_MAX_BYTES + ENVELOPE_BESIDE_BODY_MAX + 4096,
     PENDING_BYTES = 64 << 20,
     BACKOFF_MS = 50,
     MAX_BACKOFF_MS = 1000,

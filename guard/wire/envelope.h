@@ -26,6 +26,7 @@
 #ifndef GUARD_ENVELOPE_H
 #define GUARD_ENVELOPE_H
 
+#include "../base/key.h"
 #include "../base/tags.h"
 #include "../base/value.h"
 #include "../core/keep.h"
@@ -36,6 +37,10 @@ enum {
     /* the same rows in another life differ only in these ends */
     ENVELOPE_HEAD_BYTES = 154,
     ENVELOPE_CHECKSUM_BYTES = 16,
+    ENVELOPE_NUMBERS_MAX = 64, /* how long its parts are, and what stands between them */
+    ENVELOPE_BESIDE_BODY_MAX = ENVELOPE_HEAD_BYTES + ENVELOPE_NUMBERS_MAX + KEY_BYTES_MAX +
+                               ENVELOPE_VALIDATOR_MAX + TAGS_TEXT_MAX + GUARD_META_MAX +
+                               ENVELOPE_CHECKSUM_BYTES,
 };
 
 struct envelope {

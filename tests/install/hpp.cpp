@@ -150,6 +150,8 @@ static void several(world &w)
     CHECK(answers.size() == 3 && answers[0].body() == "user:7" && answers[1].body() == "user:8");
     CHECK(answers[2].status() == GUARD_ABSENT && w.guard.get(w.kind, {}).empty());
     CHECK(w.guard.get(w.kind, {"user:7", ""})[1].status() == GUARD_INVALID);
+    const auto refused = w.guard.get(w.kind, std::vector<std::string_view>(GUARD_MANY_MAX + 1, "user:7"));
+    CHECK(refused[0].status() == GUARD_INVALID && refused[GUARD_MANY_MAX].status() == GUARD_INVALID);
     CHECK(w.guard.invalidate(change().tag(std::string_view("allx", 3))).status == GUARD_OK);
     CHECK(w.guard.get({w.kind, "user:7"})->source == GUARD_FROM_LOAD);
     CHECK(w.guard.expire(change().key(two.substr(0, 6)).key(two.substr(6)).tag("none")).value_dropped);

@@ -202,17 +202,27 @@ TEST(what_is_forgotten_on_a_loop_that_leaves_is_never_answered, P180)
     host_end(&host);
 }
 
+static void forget_elsewhere(struct host *host, void *context)
+{
+    const struct ask *ask = context;
+    assert_int_equal(guard_forget(fleet.guards[0], host->attached, ask->ticket), GUARD_INVALID);
+}
+
 TEST(who_cannot_forget_is_told_why, P180)
 {
     struct host host;
     struct loop_ask asked;
+    struct ask elsewhere;
     open_with_host(&host);
     source_shut(&fleet.source);
     loop_ask_start(&host, &asked, "slow");
+    ask_start(0, &elsewhere, "slow");
+    host_do(&host, forget_elsewhere, &elsewhere);
     assert_int_equal(guard_forget(fleet.guards[0], NULL, asked.ask.ticket), GUARD_INVALID);
     assert_int_equal(guard_forget(fleet.guards[0], host.attached, asked.ask.ticket), GUARD_INVALID);
     source_open(&fleet.source);
     expect_answer(&asked.ask, "slow v1");
+    expect_answer(&elsewhere, "slow v1");
     host_close(&host);
 }
 

@@ -540,6 +540,7 @@ static void child_asks(void)
     request.loop = many.loop = scene.attached;
     CHILD_CHECK(guard_get(guard, &request, &result, NULL) == GUARD_INVALID);
     CHILD_CHECK(guard_get(guard, &many, results, NULL) == GUARD_INVALID);
+    CHILD_CHECK(guard_forget(guard, scene.attached, 0) == GUARD_OK);
 }
 
 static void child_does_the_rest(void)
