@@ -196,11 +196,13 @@ static bool is_flight_of(const struct flight *flight, const struct load_model *l
     return flight->load != NULL && flight->load->id == load->id;
 }
 
-/* Users before refreshes. A nested load takes the place of nobody who is queued. */
+/* Users before refreshes. A nested load takes the place of nobody who is queued, nor does one that its starter runs take a
+ * thread. */
 void change_check_load(struct sim *sim, const struct load_model *load)
 {
     const struct request *queued = NULL;
-    if (load->depth > 0 || load->batch != 0)
+    bool lent = load->defer.apart && sim->params.policy.loads_on == GUARD_ON_CALLER;
+    if (load->depth > 0 || load->batch != 0 || lent)
         return;
     for (uint32_t i = 0; i < sim->requests; i++) {
         const struct request *request = &sim->request[i];

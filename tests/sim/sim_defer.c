@@ -29,6 +29,8 @@ void defer_choose(struct sim *sim)
     choose_depth(sim);
     if (may[WISH_DEFER] && !sim->params.calm)
         sim->params.load_threads = (uint32_t)sim_wish_between(sim, WISH_DEFER, 1, sim->params.workers);
+    if (sim->params.load_threads > 0 && sim->params.policy.batch_loader == NULL) /* no dice for it */
+        sim->params.policy.loads_on = (enum guard_loads_on)(sim->course.seed / 4 % 3);
 }
 
 /* ---- what a loader does ---- */
@@ -47,7 +49,10 @@ static bool was_spared(const struct sim *sim, const struct load_model *load)
 void defer_load_starts(struct sim *sim, struct load_model *load)
 {
     enum { ONE_IN = 2, RARELY = 8, SOON_US = 5000 };
+    const struct core_waiter *starter = load->keep.starter;
     struct defer_of_load *defer = &load->defer;
+    defer->apart = sim->params.policy.loads_on == GUARD_ON_LOOP || (starter != NULL && starter->lends);
+    sim->seen[SEEN_APART] += defer->apart;
     defer->spared = load->leased && was_spared(sim, load);
     sim->seen[SEEN_SPARED] += defer->spared;
     uint64_t limit_us = (uint64_t)sim->params.policy.load_limit_ms * 1000;
@@ -278,11 +283,12 @@ void defer_check_answer(struct sim *sim, const struct request *request)
     sim->seen[SEEN_TOO_DEEP] += sim->load[request->parent_load - 1].depth >= GUARD_NESTED_MAX;
 }
 
-/* One for each load, or batch, of which a loader has not returned; a nested one runs on another's. */
+/* One for each load, or batch, of which a loader has not returned; a nested one runs on another's, and one that its owner
+ * runs elsewhere on none. */
 static bool takes_thread(const struct sim *sim, uint32_t index)
 {
     const struct load_model *load = &sim->load[index];
-    bool takes = !load->ended && !load->defer.returned && load->lender == 0;
+    bool takes = !load->ended && !load->defer.returned && load->lender == 0 && !load->defer.apart;
     for (uint32_t i = 0; i < index && takes && load->batch != 0; i++) {
         const struct load_model *mate = &sim->load[i];
         takes = mate->life != load->life || mate->batch != load->batch || mate->ended || mate->defer.returned;

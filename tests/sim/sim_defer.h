@@ -26,6 +26,7 @@
 #define DEFER_SEENS(X)                                                                                       \
     X(SEEN_DEFERRED, "deferred")                                                                             \
     X(SEEN_FORGOTTEN, "deferred and never finished")                                                         \
+    X(SEEN_APART, "run without a load thread")                                                               \
     X(SEEN_ABANDONED, "abandoned")                                                                           \
     X(SEEN_SPARED, "begun after an abandoned one")                                                           \
     X(SEEN_TOO_DEEP, "gets that would have nested too deep")                                                 \
@@ -50,6 +51,7 @@ struct defer_world {
 
 /* What the loader of this load will do. */
 struct defer_of_load {
+    bool apart;           /* on a loop, or on the thread of its starter: it needs no load thread */
     bool defers, never;   /* never: its handle is lost */
     bool asks;            /* for another key, before it is finished */
     bool loop_ends;       /* that is how it is finished */

@@ -679,6 +679,7 @@ void process_enter(struct sim *sim, struct process *process, uint32_t index)
     struct core_key core_key = process_key(request->key);
     if (sim->params.together_percent > 0)
         request->waiter.of_many = chance_below(&sim->course.chance, 100) < sim->params.together_percent;
+    request->waiter.lends = sim->params.policy.loads_on == GUARD_ON_CALLER && index % 2 == 0;
     request->outage.commands_before = sim->commands + 1;
     enum guard_status status =
         core_get(process->core, process_now_us(process), &core_key, keep_policy(sim, process->index),
