@@ -478,15 +478,20 @@ static void leave_here(void *context)
     desk_unlock();
 }
 
+static void run_here(struct here *here)
+{
+    struct running_load *load = here->load;
+    load->thread = &here->thread;
+    load->start_us = clock_now_us();
+    pthread_cleanup_push(leave_here, here);
+    load->policy->loader(load->handle, load->policy->context);
+    here->returned = true;
+    pthread_cleanup_pop(1);
+}
+
 void load_run_here(struct running_load *load)
 {
-    struct here here = {.thread.first = load, .load = load};
-    load->thread = &here.thread;
-    load->start_us = clock_now_us();
-    pthread_cleanup_push(leave_here, &here);
-    load->policy->loader(load->handle, load->policy->context);
-    here.returned = true;
-    pthread_cleanup_pop(1);
+    run_here(&(struct here){.thread.first = load, .load = load});
 }
 
 void load_give_back(struct running_load *load, struct finished_load **over)
