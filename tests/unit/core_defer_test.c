@@ -51,24 +51,35 @@ TEST(a_deferred_load_holds_a_place_and_no_thread)
     answered_value(&c, "C", GUARD_FROM_LOAD);
 }
 
+static struct seen *begin_under(const struct guard_policy *policy, const char *key, struct caller *caller)
+{
+    const struct core_key core_key = {key, strlen(key), key, strlen(key)};
+    caller->waiter.start_us = bench.now_us;
+    assert_int_equal(core_get(bench.core, bench.now_us, &core_key, policy, &caller->waiter,
+                              bench.now_us + (uint64_t)policy->deadline_ms * BENCH_MS),
+                     GUARD_OK);
+    bench.accepted_count++;
+    drain();
+    return lease(expect(CORE_ACQUIRE));
+}
+
 TEST(a_load_that_runs_on_a_loop_or_on_the_thread_that_waits_for_it_needs_no_load_thread, P187, P188)
 {
+    struct guard_policy on_loop = bench.policy, on_caller = bench.policy;
+    on_loop.loads_on = GUARD_ON_LOOP;
+    on_caller.loads_on = GUARD_ON_CALLER;
     threads(4, 1);
     struct seen *first = begin_load("a", &a);
     reply_kind(lookup_of("b", &b), REPLY_LEASE);
     sent_nothing(); /* the only thread is busy */
-    bench.policy.loads_on = GUARD_ON_LOOP;
-    struct seen *on_loop = begin_load("c", &c);
-    bench.policy.loads_on = GUARD_ON_CALLER;
+    c = (struct caller){.answers = 0};
     d = (struct caller){.waiter.lends = true};
-    get_as_prepared("d", &d, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
-    struct seen *lent = lease(expect(CORE_ACQUIRE));
+    struct seen *queued = begin_under(&on_loop, "c", &c), *lent = begin_under(&on_caller, "d", &d);
     assert_ptr_equal(lent->action.starter, &d.waiter);
-    bench.policy.loads_on = GUARD_ON_THREAD;
-    finish_load_for(on_loop, "C", &c, GUARD_FROM_LOAD);
+    finish_load_for(queued, "C", &c, GUARD_FROM_LOAD);
     finish_load_for(lent, "D", &d, GUARD_FROM_LOAD);
-    sent_nothing(); /* nor have they given one back */
-    loaded(first, "A");
+    sent_nothing(); /* nor have they given a thread back */
+    finish_load_for(first, "A", &a, GUARD_FROM_LOAD);
     expect(CORE_LOAD);
 }
 
