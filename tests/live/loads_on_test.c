@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * loads_on_test.c - loaders on threads of the host's: on the loop of the request, on each kind of loop, and on the thread
- * that waits for the answer.
+ * loads_on_test.c - loaders on threads of the host's: on the loop of the request, with each kind of loop, and on the
+ * thread that waits for the answer.
  */
 #include "host_rig.h"
 
@@ -68,6 +68,7 @@ static void open_with_other(void)
 {
     fleet.config.redis_limit_ms = 100;
     fleet.policy.lease_ms = 300;
+    fleet.policy.load_limit_ms = fleet.policy.max_hold_ms = 3 * RIG_LIMIT_MS; /* no other end of a load */
     fleet_add();
     fleet.policy.loads_on = GUARD_ON_THREAD;
     fleet.policy.loader = source_load;
