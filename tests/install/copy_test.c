@@ -15,6 +15,7 @@
 enum { BUILD_LIMIT_MS = 900000, WAIT_MS = 60000 };
 
 static char folder[PROC_PATH_BYTES]; /* with a copy of guard/ */
+static pid_t httpd;                  /* its children outlive one that is killed alone */
 static struct stack_redis redis;     /* $REDIS in a command; empty before each test */
 
 /* Runs a shell command in the folder; the output is shown if it fails. */
@@ -49,6 +50,7 @@ static bool copy_and_build(void)
 
 static bool remove_copy(void)
 {
+    proc_kill_tree(&httpd);
     stack_redis_stop(&redis);
     proc_remove(folder);
     return true;
@@ -488,7 +490,8 @@ static void apache_serves(const char *mpm, unsigned servers, unsigned workers, i
     const char *argv[] = {"/usr/sbin/apache2", "-d", site, "-f", "httpd.conf", "-DFOREGROUND", NULL};
     proc_remove(site);
     apache_does(settings, BUILD_FOR_APACHE);
-    pid_t httpd = proc_start(&(struct proc_options){.argv = argv});
+    proc_kill_tree(&httpd);
+    httpd = proc_start(&(struct proc_options){.argv = argv});
     assert_true(httpd != -1);
     apache_does(settings, BURST);
     assert_int_equal(atomic_load(&origin.seen->requests[HERD_SERVER_HTTP]), 1);
