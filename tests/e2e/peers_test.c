@@ -32,20 +32,17 @@ static void find_program(char *path, size_t path_bytes)
 }
 
 /* With words of its command line, NULL at the end; npm's packages are looked for where there are none. */
-static void run_peers(struct run *run, ...)
+static void run_peers(struct run *run, const char *const *words)
 {
     char program[512], output[PROC_PATH_BYTES + 16];
     const char *argv[WORDS_MAX + 1] = {program};
     static const char *const settings[] = {"PEERS_NODE=/nonexistent", NULL};
-    va_list words;
     size_t count = 1;
     find_program(program, sizeof program);
     assert_true(proc_folder("peers", NULL, run->folder));
     snprintf(output, sizeof output, "%s/output", run->folder);
-    va_start(words, run);
-    while (count < WORDS_MAX && (argv[count] = va_arg(words, const char *)) != NULL)
-        count++;
-    va_end(words);
+    for (; count < WORDS_MAX && *words != NULL; words++)
+        argv[count++] = *words;
     const struct proc_options options = {
         .argv = argv, .settings = settings, .output_path = output, .end_signal = SIGTERM};
     run->status = program_run(&options, RUN_LIMIT_MS, run->output, sizeof run->output);
@@ -96,8 +93,8 @@ TEST(a_cache_that_is_not_installed_is_reported_and_the_others_are_measured)
 {
     static struct run run;
     test_needs_long();
-    run_peers(&run, "bentocache", "catalogd", "burst", "rolling", "--repetitions", "1", "--seconds", "2",
-              NULL);
+    run_peers(&run, (const char *const[]){"bentocache", "catalogd", "burst", "rolling", "--repetitions", "1",
+                                          "--seconds", "2", NULL});
     expect_status(&run, 0);
     expect_text(&run, "bentocache: not run: ");
     expect_figures(&run);
@@ -109,7 +106,7 @@ TEST(a_cache_that_is_not_installed_is_reported_and_the_others_are_measured)
 TEST(a_name_that_is_none_is_refused_with_those_that_are)
 {
     static struct run run;
-    run_peers(&run, "squid", NULL);
+    run_peers(&run, (const char *const[]){"squid", NULL});
     expect_status(&run, 2);
     expect_text(&run, "squid is none of these");
     expect_text(&run, "catalogd nginx varnish bentocache dedupe dogpile guide");
