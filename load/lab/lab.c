@@ -2,7 +2,7 @@
 /*
  * lab.c - the locks of the literature against what breaks them, on real servers.
  *
- *     lab [GROUP ...] [SCHEME ...] [FAILURE ...] [--lease SECONDS]
+ *     lab [GROUP ...] [SCHEME ...] [FAILURE ...]
  *     lab --list
  *
  * A group is all its failures. Without a failure or a group named, all failures that concern the schemes; without a
@@ -13,7 +13,6 @@
 #include "load/lab/scheme.h"
 
 #include "load/base/clock.h"
-#include "load/base/number.h"
 #include "load/base/proc.h"
 #include "load/lab/matrix.h"
 #include "load/lab/source.h"
@@ -24,7 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LEASE_USUAL_S = 2, LEASE_MIN_S = 1, LEASE_MAX_S = 5 };
+enum { LEASE_S = 2 };
 
 /* ---- the run ---- */
 
@@ -177,28 +176,14 @@ static void choose_rest(struct matrix *matrix)
     }
 }
 
-static const char usage[] =
-    "usage: lab [GROUP ...] [SCHEME ...] [FAILURE ...] [--lease SECONDS] | lab --list\n";
-
-static bool take_lease(const char *text, uint32_t *lease_s)
-{
-    if (text != NULL && number_read(text, LEASE_MIN_S, LEASE_MAX_S, lease_s))
-        return true;
-    fprintf(stderr, "lab: --lease %s: not a number of seconds from %d to %d\n%s", text != NULL ? text : "",
-            (int)LEASE_MIN_S, (int)LEASE_MAX_S, usage);
-    return false;
-}
-
 static bool take_arguments(int argc, char **argv, struct matrix *matrix)
 {
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--lease") == 0) {
-            if (!take_lease(argv[++i], &matrix->lease_s))
-                return false;
-        } else if (!take_scheme(matrix, argv[i]) && !take_group(matrix, argv[i]) &&
-                   !take_failure(matrix, argv[i])) {
-            fprintf(stderr, "lab: %s: no group, scheme or failure (lab --list names them)\n%s", argv[i],
-                    usage);
+        if (!take_scheme(matrix, argv[i]) && !take_group(matrix, argv[i]) && !take_failure(matrix, argv[i])) {
+            fprintf(stderr,
+                    "lab: %s: no group, scheme or failure (lab --list names them)\n"
+                    "usage: lab [GROUP ...] [SCHEME ...] [FAILURE ...] | lab --list\n",
+                    argv[i]);
             return false;
         }
     }
@@ -216,7 +201,7 @@ static void note_command(int argc, char **argv, struct matrix *matrix)
 
 int main(int argc, char **argv)
 {
-    static struct matrix matrix = {.lease_s = LEASE_USUAL_S};
+    static struct matrix matrix = {.lease_s = LEASE_S};
     proc_begin();
     if (argc == WORKER_ARGUMENTS && strcmp(argv[1], "worker") == 0)
         return worker_main(argv);
