@@ -212,13 +212,6 @@ static bool take_target(struct taking *taking)
     return any;
 }
 
-static bool take_connections_kept(struct taking *taking)
-{
-    bool closes = words_skip(taking->words, "close");
-    taking->scenario->work.keeps_alive = !closes;
-    return closes || words_skip(taking->words, "keep");
-}
-
 static bool take_header(struct taking *taking)
 {
     char line[SCENARIO_TEXT_BYTES], *headers = taking->scenario->headers;
@@ -566,9 +559,9 @@ static const struct directive directives[] = {
     {.option = {"speed", "N", "... so many times as fast; --for TIME: only so much of it"},
      .take = take_speed,
      .goes_with = REPLAY},
-    {{"connections", "close|keep", "close: a new connection for each request (default: keep)"},
-     .take = take_connections_kept},
-    {.option = {"close", NULL, "a new connection for each request (default: keep)"}, .take = take_close},
+    {{"close", NULL, "a new connection for each request (default: keep)"},
+     {"close", NULL, NULL},
+     .take = take_close},
     {{"warm", "/PATH", "requested once before the run; with {each:1-2000} once for each key"},
      {"warm", "URL", NULL},
      .take = take_warm,

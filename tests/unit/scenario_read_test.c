@@ -101,7 +101,7 @@ TEST(a_whole_scenario_is_read_as_it_is_written)
         "ask /products/{zipf:1-500} weight 3   # most of them\n"
         "ask /catalog\n"
         "burst 1000 connections 3 rounds every 2s\n"
-        "leave 50% after 20ms\nlimit 30s\nconnections close\nmethod HEAD\n"
+        "leave 50% after 20ms\nlimit 30s\nclose\nmethod HEAD\n"
         "header \"Accept: text/html\"\nheader \"X: y\"\nversion \"\\\"version\\\":\"\n"
         "write every 100ms keys 1-20 sql \"UPDATE t SET v = {key}\" then /invalidate?key={key}\n"
         "generators 2\nsources 4\nseed 9\n"
