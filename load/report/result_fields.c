@@ -39,14 +39,14 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "marks_left_out is written as
 
 /* ---- names of counts ---- */
 
-const char *field_status_name(size_t index)
+static const char *status_name(size_t index)
 {
     static char name[24];
     snprintf(name, sizeof name, "%zu", index);
     return name;
 }
 
-const char *field_outcome_name(size_t index)
+static const char *outcome_name(size_t index)
 {
     return record_outcome_name((enum record_outcome)index);
 }
@@ -66,7 +66,7 @@ const char *field_expiry_class(size_t index)
 static const char *became_name(size_t index)
 {
     static const char *const classes[RESULT_CLASSES] = {"6xx", "1xx", "2xx", "3xx", "4xx", "5xx"};
-    return index < RESULT_CLASSES ? classes[index] : field_outcome_name(index - RESULT_CLASSES + 1);
+    return index < RESULT_CLASSES ? classes[index] : outcome_name(index - RESULT_CLASSES + 1);
 }
 
 /* ---- parts of a result ---- */
@@ -258,8 +258,8 @@ const struct field fields_of_result[] = {
      .name_of = cache_name},
     {FIELD(result, blocks, FIELD_BLOCKS), .most = RESULT_BLOCKS_MAX,
      .count_offset = offsetof(struct result, block_count)},
-    {FIELD(result, outcomes, FIELD_COUNTS), .most = RECORD_OUTCOMES, .name_of = field_outcome_name},
-    {FIELD(result, statuses, FIELD_COUNTS), .most = RESULT_STATUSES, .name_of = field_status_name},
+    {FIELD(result, outcomes, FIELD_COUNTS), .most = RECORD_OUTCOMES, .name_of = outcome_name},
+    {FIELD(result, statuses, FIELD_COUNTS), .most = RESULT_STATUSES, .name_of = status_name},
     {FIELD(result, caches, FIELD_COUNTS), .most = RECORD_CACHES, .name_of = cache_name},
     {LIST(result, FIELD_LIST, curve, result_point, point, RESULT_CURVE_MAX, curve_count)},
     {LIST(result, FIELD_LIST, marks, result_mark, mark, RESULT_MARKS_MAX, mark_count)},

@@ -99,9 +99,6 @@ struct field {
 
 extern const struct field fields_of_report[], fields_of_result[], fields_of_strain[], fields_of_quantiles[];
 
-/* Names of FIELD_COUNTS: "200", and the words of record.h. */
-const char *field_status_name(size_t status);
-const char *field_outcome_name(size_t outcome);
 /* "1", "2", ... "10 to 99", ...: so many loads of an expiry. */
 const char *field_expiry_class(size_t index);
 

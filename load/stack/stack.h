@@ -179,11 +179,6 @@ uint32_t stack_postgres_expiries(const struct stack_postgres *postgres, uint64_t
 /* Whether the log also says when statements end. Open sessions hear of it a moment later, between two statements. */
 bool stack_postgres_log_ends(const struct stack_postgres *postgres, bool wanted);
 
-/* The most of them that ran at once since, no sample: see witness_log.h. False: the log does not say when they
- * ended, or there were more than can be told apart. */
-bool stack_postgres_at_once(const struct stack_postgres *postgres, uint64_t mark, const char *text,
-                            uint32_t *most);
-
 /* Waits until at least `wanted` of them started; false after limit_ms. */
 bool stack_postgres_wait(const struct stack_postgres *postgres, uint64_t mark, const char *text,
                          uint32_t wanted, uint32_t limit_ms);

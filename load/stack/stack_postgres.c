@@ -358,20 +358,6 @@ bool stack_postgres_log_ends(const struct stack_postgres *postgres, bool wanted)
            stack_postgres_query(postgres->url, "SELECT pg_reload_conf()", NULL, 0);
 }
 
-bool stack_postgres_at_once(const struct stack_postgres *postgres, uint64_t mark, const char *text,
-                            uint32_t *most)
-{
-    struct witness_log log;
-    read_log(postgres, mark, text, &log);
-    bool good = log.running.ended > 0 && !log.running.is_overfull;
-    *most = log.running.most;
-    if (!good)
-        fprintf(stderr, "stack: %s: how many \"%s\" ran at once cannot be told%s\n", postgres->log_path, text,
-                log.running.is_overfull ? ", they were too many" : ": log_duration must be on");
-    witness_log_clear(&log);
-    return good;
-}
-
 bool stack_postgres_wait(const struct stack_postgres *postgres, uint64_t mark, const char *text,
                          uint32_t wanted, uint32_t limit_ms)
 {

@@ -222,51 +222,6 @@ TEST(a_statement_is_counted_once_whatever_else_the_log_says_of_it)
     PQfinish(connection);
 }
 
-static PGconn *session_that_logs_ends(const struct stack_postgres *postgres)
-{
-    PGconn *session = PQconnectdb(postgres->url);
-    for (uint64_t end_us = clock_after_ms(LIMIT_MS); clock_us() < end_us; clock_pause_ms(2)) {
-        PGresult *result = PQexec(session, "SHOW log_duration");
-        bool does = strcmp(PQgetvalue(result, 0, 0), "on") == 0;
-        PQclear(result);
-        if (does)
-            return session;
-    }
-    fail_msg("the session never heard of it");
-    return NULL;
-}
-
-TEST(the_most_statements_at_once_are_told_by_the_order_of_the_log)
-{
-    struct stack_postgres *postgres = &the_postgres;
-    static const char together[] = "SELECT /* side by side */ pg_advisory_lock_shared(7)";
-    uint64_t mark = stack_postgres_mark(postgres);
-    uint32_t most;
-    assert_true(stack_postgres_query(postgres->url, "SELECT /* side by side */ 1", NULL, 0));
-    assert_false(stack_postgres_at_once(postgres, mark, "/* side by side */", &most)); /* no ends */
-    assert_true(stack_postgres_log_ends(postgres, true));
-    PGconn *gate = session_that_logs_ends(postgres), *one = session_that_logs_ends(postgres),
-           *other = session_that_logs_ends(postgres);
-    mark = stack_postgres_mark(postgres);
-    PQclear(PQexec(one, "SELECT /* side by side */ 1"));
-    PQclear(PQexec(other, "SELECT /* side by side */ 1"));
-    assert_true(stack_postgres_at_once(postgres, mark, "/* side by side */", &most));
-    assert_int_equal(most, 1); /* one after the other */
-    PQclear(PQexec(gate, "SELECT pg_advisory_lock(7)"));
-    assert_true(PQsendQuery(one, together) && PQsendQuery(other, together));
-    assert_true(stack_postgres_wait(postgres, mark, "/* side by side */", 4, LIMIT_MS));
-    PQclear(PQexec(gate, "SELECT pg_advisory_unlock(7)"));
-    PGconn *const both[] = {one, other};
-    for (size_t i = 0; i < 2; i++) {
-        PQclear(PQgetResult(both[i]));
-        PQfinish(both[i]);
-    }
-    assert_true(stack_postgres_at_once(postgres, mark, "/* side by side */", &most));
-    assert_int_equal(most, 2);
-    assert_true(stack_postgres_log_ends(postgres, false));
-    PQfinish(gate);
-}
-
 static bool postgres_up(void)
 {
     return stack_postgres_start(&the_postgres, 30);
