@@ -552,8 +552,7 @@ struct guard_refreshed {
     size_t loaded;            /* by this process, or by another one meanwhile; absent rows, too */
     size_t fresh;             /* were there already */
     size_t failed;            /* their loads failed, now or within failure_ms */
-    size_t
-        shed; /* not loaded: no place, no worker within lease_ms, Redis away, loop gone, or the time was over */
+    size_t shed; /* not loaded: no place, no worker within lease_ms, Redis or its loop gone, no time left */
 };
 struct guard_refresh_request {
     struct guard_kind *kind;
@@ -727,8 +726,7 @@ struct guard_stats {
     uint64_t fill_stored, fill_late, fill_refused, fill_unknown, fill_too_big;
     uint64_t wake_messages, wake_polls, wake_resyncs;
     uint64_t invalidated, invalidate_unknown;
-    uint64_t
-        entry_rejected; /* entries in Redis that were not ours, damaged, of another key or without needed meta */
+    uint64_t entry_rejected; /* entries in Redis: not ours, damaged, of another key, without needed meta */
     /* Redis */
     uint64_t redis_commands, redis_round_trips, redis_timeouts, redis_errors, redis_connects;
     uint64_t breaker_opened;
