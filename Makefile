@@ -201,7 +201,7 @@ $(BUILD)/%.o: %.c
 	$(CC) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 # A test runs once: -O2 takes up to ten times as long to compile, and gains nothing.
-$(BUILD)/tests/%_test.o: CFLAGS := $(patsubst -O2,-Og,$(CFLAGS))
+$(BUILD)/tests/%_test.o: override CFLAGS := $(patsubst -O2,-Og,$(CFLAGS))
 
 # The statements of sql/ become string literals.
 STATEMENTS := $(filter-out sql/schema.sql sql/seed.sql,$(wildcard sql/*.sql))
