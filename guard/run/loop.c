@@ -174,7 +174,8 @@ static void on_mail(void *context)
     pthread_mutex_unlock(&loop->mutex);
     defer_on_mail(loop);
     callback_ready(loop);
-    if (loop->detaching && loop->count == 0)
+    /* Else more mail is on its way: loads are to be called back. */
+    if (loop->detaching && loop->count == 0 && !atomic_load(&loop->any_loads))
         close_parts(loop);
 }
 

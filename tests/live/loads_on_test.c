@@ -9,14 +9,22 @@ static struct {
     pthread_t thread; /* where the last loader began */
     atomic_uint begun;
     bool defers;
-    struct guard_loop *loop;                      /* to defer to */
-    void (*within)(struct guard_load *load);      /* in the loader; NULL: nothing */
-    _Atomic(struct guard_load *) deferred;        /* to be finished by the test */
-    char asker[16];                               /* as the last loader saw it; "": none */
-    atomic_uint threads_begun, cancelled_on_loop; /* load threads */
+    struct guard_loop *loop;                 /* to defer to */
+    void (*within)(struct guard_load *load); /* in the loader; NULL: nothing */
+    _Atomic(struct guard_load *) deferred;   /* to be finished by the test */
+    char asker[16];                          /* as the last loader saw it; "": none */
+    atomic_uint threads_begun;               /* load threads */
+    atomic_uint told;                        /* deferred loads, that they are cancelled */
 } here;
 
 static struct host host;
+
+static void on_cancelled(void *context)
+{
+    (void)context;
+    assert_true(pthread_equal(pthread_self(), host.thread));
+    atomic_fetch_add(&here.told, 1);
+}
 
 static void load_here(struct guard_load *load, void *context)
 {
@@ -30,7 +38,7 @@ static void load_here(struct guard_load *load, void *context)
         source_row(context, load, atomic_load(&fleet.source.version));
         return;
     }
-    assert_int_equal(guard_load_defer(load, here.loop, NULL, NULL), GUARD_OK);
+    assert_int_equal(guard_load_defer(load, here.loop, on_cancelled, NULL), GUARD_OK);
     atomic_store(&here.deferred, load);
 }
 
@@ -278,6 +286,67 @@ TEST(a_loop_may_be_detached_by_a_loader_that_runs_on_it, P187)
     WAIT_UNTIL(host.detached);
     WAIT_UNTIL(atomic_load(&askers) == 0);
     host_end(&host);
+}
+
+/* Behind a stale answer: no request of the loop waits for it. The guard has been told so before "other" is answered. */
+static void leave_deferred(const char *key)
+{
+    age_value(key, 30000);
+    here.defers = true;
+    here.loop = host.attached;
+    loop_expect(&host, key, "k v1");
+    WAIT_UNTIL(atomic_load(&here.deferred) != NULL);
+    here.defers = false;
+    loop_expect(&host, "other", "other v1");
+}
+
+static void deferred_is_told(void)
+{
+    WAIT_UNTIL(host.detached);
+    assert_int_equal(atomic_load(&here.told), 1);
+    finish_deferred(&host, NULL);
+    host_end(&host);
+}
+
+TEST(what_is_deferred_is_told_when_a_loader_detaches_its_loop, P187)
+{
+    open_here();
+    host_wait_up(&host, "k", "k v1");
+    leave_deferred("k");
+    age_value("other", 30000);
+    here.within = detach_within;
+    loop_expect(&host, "other", "other v1");
+    deferred_is_told();
+}
+
+static void answered_detaches(void *context, const struct guard_result *result)
+{
+    loop_answered(context, result);
+    detach(&host, NULL);
+}
+
+static void ask_to_detach(struct host *of, void *context)
+{
+    struct loop_ask *asked = context;
+    const struct guard_request request = {.kind = fleet.kinds[0],
+                                          .key = "last",
+                                          .loop = of->attached,
+                                          .answered = answered_detaches,
+                                          .context = asked};
+    asked->host = of;
+    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
+    atomic_fetch_add(&fleet.accepted[0], 1);
+}
+
+TEST(what_is_deferred_is_told_when_a_callback_detaches_its_loop, P187)
+{
+    struct loop_ask asked = {.key = "last"};
+    open_here();
+    host_wait_up(&host, "k", "k v1");
+    leave_deferred("k");
+    host_do(&host, ask_to_detach, &asked);
+    expect_answer(&asked.ask, "last v1");
+    deferred_is_told();
 }
 
 /* ---- a loop that does not come to it ---- */
