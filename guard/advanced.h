@@ -158,8 +158,9 @@ GUARD_API enum guard_status guard_load_defer(struct guard_load *load, struct gua
  * ON_CALLER  On the thread that waits in guard_get_wait() for one `key` (not `keys`), if its request starts the load.
  *            It may block, and the call returns when both loader and answer are there: it may outlast deadline_ms.
  *            No loader begins past that; one that runs is told by guard_load_cancelled(). If it fails then, that
- *            says nothing about the source, and others load; another verdict counts as ever. thread_begins is not
- *            called there. Other requests of the kind, and refreshes, use load threads.
+ *            says nothing about the source, and others load; another verdict counts as ever. With soft_ms, too, the
+ *            call returns when its loader has, with the stale answer; that loader is told only at load_limit_ms.
+ *            thread_begins is not called there. Other requests of the kind, and refreshes, use load threads.
  */
 
 /*

@@ -440,7 +440,8 @@ static void got(void *context, const struct guard_result *results)
 {
     struct waiting *waiting = context;
     uint64_t load = atomic_load(&waiting->load);
-    if (load != 0) /* and is told, because nobody waits for it here */
+    /* Is told; before its deadline the core sees to a load that nobody wants. */
+    if (load != 0 && clock_now_us() >= waiting->deadline_us)
         load_leave(waiting->guard->desk, load);
     for (size_t i = 0; i < waiting->count; i++) {
         waiting->results[i] = results[i];

@@ -522,6 +522,30 @@ TEST(a_loader_on_the_waiting_thread_is_told_at_its_deadline_and_its_failure_is_n
     assert_int_equal(stats_of(fleet.guards[0]).load_failed, 0);
 }
 
+/* The answer to "other" comes after the one at the soft limit. */
+static void outlast_soft_limit(struct guard_load *load)
+{
+    static struct ask after;
+    here.within = NULL;
+    WAIT_UNTIL(stats_of(fleet.guards[0]).stale_soft == 1);
+    ask_start(0, &after, "other");
+    expect_answer(&after, "other v2");
+    assert_false(guard_load_cancelled(load));
+}
+
+TEST(a_loader_on_the_waiting_thread_may_outlast_the_soft_limit, P188)
+{
+    fleet.policy.soft_ms = 1;
+    open_callers();
+    expect_row(0, "k", "k v1");
+    age_value("k", 30000);
+    atomic_store(&fleet.source.version, 2);
+    here.within = outlast_soft_limit;
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).fill_stored == 3);
+    assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_CACHE);
+}
+
 static void end_thread(struct guard_load *load)
 {
     (void)load;
