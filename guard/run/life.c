@@ -148,11 +148,11 @@ static void *run(void *context)
 /* False: a loader keeps the memory. */
 static bool clear(struct guard *guard)
 {
-    bool idle =
+    const bool idle =
         (guard->core == NULL || core_idle(guard->core)) && (guard->fleet == NULL || core_idle(guard->fleet));
     if (guard->desk != NULL)
         desk_close(guard->desk);
-    if (!workers_close(&guard->workers) || !idle)
+    if (!workers_close(&guard->workers, idle) || !idle)
         return false;
     if (guard->desk != NULL)
         desk_unref(guard->desk);

@@ -279,12 +279,12 @@ static void join_all(struct workers *workers)
             pthread_join(workers->all[i].thread, NULL);
 }
 
-bool workers_close(struct workers **closing)
+bool workers_close(struct workers **closing, bool idle)
 {
     struct workers *workers = *closing;
     if (workers == NULL)
         return true;
-    bool ended = end_all(workers);
+    bool ended = end_all(workers) && idle;
     join_all(workers);
     if (!ended)
         return false;

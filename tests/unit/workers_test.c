@@ -140,7 +140,7 @@ static void bench_close(void)
 {
     if (bench.workers == NULL)
         return;
-    assert_true(workers_close(&bench.workers));
+    assert_true(workers_close(&bench.workers, true));
     assert_null(bench.workers);
     assert_int_equal(bench.threads_begun, bench.threads_ended);
     desk_close(bench.desk);
@@ -953,7 +953,7 @@ TEST(a_load_thread_has_the_stack_that_is_the_default_if_that_is_larger_than_ours
     assert_true(bench.over >= (STACK_BYTES - GUARD_BYTES) >> 10);
 }
 
-static struct workers *abandoned; /* reachable, as a leak checker sees it */
+static struct workers *abandoned, *needed; /* reachable, as a leak checker sees it */
 
 TEST(closing_leaves_a_running_loader_alone_and_does_not_report_it)
 {
@@ -962,7 +962,7 @@ TEST(closing_leaves_a_running_loader_alone_and_does_not_report_it)
     wait_for(&bench.begun, 1);
     abandoned = bench.workers;
     desk_close(bench.desk);
-    assert_false(workers_close(&bench.workers));
+    assert_false(workers_close(&bench.workers, true));
     assert_ptr_equal(bench.workers, abandoned);
     eventfd_write(bench.gate, 1);
     wait_for(&bench.over, 1);
@@ -970,10 +970,24 @@ TEST(closing_leaves_a_running_loader_alone_and_does_not_report_it)
     bench.workers = NULL; /* it stays as it is */
 }
 
+TEST(closing_leaves_what_a_loader_on_a_thread_of_the_host_may_still_use)
+{
+    bench_open(1, load_at_the_gate);
+    eventfd_write(bench.gate, 1);
+    bench_run(1, "k");
+    needed = bench.workers;
+    assert_false(workers_close(&bench.workers, false));
+    assert_ptr_equal(bench.workers, needed);
+    assert_int_equal(bench.threads_ended, 1);
+    desk_close(bench.desk);
+    bench_clear();
+    bench.workers = NULL; /* it stays as it is */
+}
+
 TEST(no_workers_are_closed_without_harm)
 {
     struct workers *none = NULL;
-    assert_true(workers_close(&none));
+    assert_true(workers_close(&none, true));
 }
 
 TEST_GROUP(.end = bench_close);
