@@ -47,7 +47,7 @@
  *   life                how long an entry is fresh, and then stale: the policy's, or what its loader has said
  *   keep                what a loader says is to become of its answer: stored, shared or passed
  *   share               to answer all that wait for a load, in the fleet, with what is not stored
- *   starter             the waiter that was the oldest of its flight when the query began
+ *   starter             the waiter whose asker the query has: the oldest of its flight when it began, or see core_starts()
  *   asker               what a request gives to the load that it starts, and to no other
  *   pass                to answer the starter alone: then each request for the key has a load of its own
  *   mark                an entry that says so of its key, for a time
@@ -313,6 +313,8 @@ struct core_action {
 };
 
 bool core_next_action(struct core *core, struct core_action *out);
+/* LOAD: this waiter, in the flight of action->starter, is its starter instead: what is passed is for no other. */
+void core_starts(struct core *core, const struct core_action *action, const struct core_waiter *starter);
 /* This one could not be performed. Needs no memory, for that may be why. */
 void core_unperformed(struct core *core, const struct core_action *action);
 /* One event: such a command is answered UNSENT, such a load with NO_MEMORY. Once no action is left to take, because

@@ -188,7 +188,7 @@ static enum guard_source source_for(const struct core_waiter *waiter, enum guard
     const struct flight *flight = waiter->flight;
     if (source == GUARD_FROM_CACHE && waiter->joined < flight->busy_stamp)
         return GUARD_FROM_FLEET;
-    if (source == GUARD_FROM_LOAD && waiter->joined != flight->first_stamp)
+    if (source == GUARD_FROM_LOAD && waiter->joined != flight->starter_stamp)
         return GUARD_FROM_FLIGHT;
     return source;
 }

@@ -74,10 +74,10 @@ struct flight {
 
     /* stamps: a result goes only to waiters that joined before what made it was sent */
     uint64_t lookup_stamp, peek_stamp, query_stamp, fill_stamp;
-    uint64_t told_stamp;  /* of the last lookup that was answered */
-    uint64_t wait_stamp;  /* of the lookup that busy_tag is of */
-    uint64_t busy_stamp;  /* a waiter that joined before it waited for the fleet */
-    uint64_t first_stamp; /* `joined` of the oldest waiter when the query was sent */
+    uint64_t told_stamp;    /* of the last lookup that was answered */
+    uint64_t wait_stamp;    /* of the lookup that busy_tag is of */
+    uint64_t busy_stamp;    /* a waiter that joined before it waited for the fleet */
+    uint64_t starter_stamp; /* its `joined` */
 
     /* the lease */
     char token[TOKEN_SIZE];

@@ -193,6 +193,13 @@ static void keep_loaded(const struct flight *flight, enum guard_how how, const s
     near_keep(&flight->begun, &life, flight->value, &result);
 }
 
+void core_starts(struct core *core, const struct core_action *action, const struct core_waiter *starter)
+{
+    const struct load *load = loads_find(core, action->load);
+    if (load != NULL && load->flight != NULL)
+        load->flight->starter_stamp = starter->joined;
+}
+
 void lease_start_load(struct flight *flight)
 {
     struct core *core = flight->core;
@@ -223,7 +230,7 @@ void lease_start_load(struct flight *flight)
     flight_counts(flight)->load_started++;
     flight_counts(flight)->refresh_early += flight->refreshing && flight->lookup == LOOKUP_EARLY;
     flight_counts(flight)->refresh_started += flight->refreshing && flight->lookup != LOOKUP_EARLY;
-    flight->first_stamp = flight->first != NULL ? flight->first->joined : 0;
+    flight->starter_stamp = flight->first != NULL ? flight->first->joined : 0;
     flight->query_stamp = core_stamp(core);
     if (flight->policy->abandon)
         abandon_load_starts(flight);

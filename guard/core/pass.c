@@ -54,12 +54,21 @@ static void pass_mark(struct flight *flight, const struct guard_keep *keep)
     lease_share(flight);
 }
 
-void pass_loaded(struct flight *flight, const struct guard_keep *keep)
+/* NULL: it has left. */
+static struct core_waiter *pass_starter(const struct flight *flight)
 {
     struct core_waiter *waiter = flight->first;
-    if (waiter != NULL && waiter->joined == flight->first_stamp) {
+    while (waiter != NULL && waiter->joined != flight->starter_stamp)
+        waiter = waiter->next;
+    return waiter;
+}
+
+void pass_loaded(struct flight *flight, const struct guard_keep *keep)
+{
+    struct core_waiter *starter = pass_starter(flight);
+    if (starter != NULL) {
         struct guard_result result = lease_loaded_result(flight, false);
-        core_answer(waiter, &result);
+        core_answer(starter, &result);
     }
     pass_part(flight);
     if (flight->leased) {

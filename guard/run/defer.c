@@ -80,6 +80,15 @@ static void queue_to(struct loop *loop, struct running_load *load)
     wake_loop(loop);
 }
 
+bool defer_may_begin(const struct guard_loop *name)
+{
+    desk_lock();
+    const struct loop *loop = name != NULL ? name->there : NULL;
+    bool may = loop != NULL && !loop->detaching_loads && !loop->overdue;
+    desk_unlock();
+    return may;
+}
+
 bool defer_start(struct desk *desk, const struct job *job)
 {
     const struct guard_loop *name = job->asker.loop;
@@ -141,6 +150,7 @@ void defer_on_mail(struct loop *loop)
         load_call_back(load);
     }
     run_loaders(loop);
+    loop->overdue = false;
     desk_unlock();
 }
 

@@ -17,6 +17,8 @@
 /* The guard's thread: a job whose loader is to run on the loop of its asker. False: there is none, or of a refresh none
  * any more, or no memory. */
 bool defer_start(struct desk *desk, const struct job *job);
+/* The loop is there, does not go, and has begun in time what it was given last. */
+bool defer_may_begin(const struct guard_loop *name);
 /* On the thread of the loop: runs those loaders, and calls back loads that are cancelled. */
 void defer_on_mail(struct loop *loop);
 /* On the thread of the loop: it goes, and nothing is deferred to it any more. Those that were are cancelled, because

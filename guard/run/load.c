@@ -510,8 +510,10 @@ void load_give_back_late(struct desk *desk, uint64_t now_us)
     for (size_t i = 0; i < DESK_SLOTS; i++) {
         struct running_load *load = NULL, *next = NULL;
         DL_FOREACH_SAFE2 (desk->by_id[i], load, next, id_next)
-            if (load->listed == IN_UNBEGUN && now_us >= load->begin_by_us)
+            if (load->listed == IN_UNBEGUN && now_us >= load->begin_by_us) {
+                load->loop->overdue = true;
                 load_give_back(load, &over);
+            }
     }
     desk_unlock();
     load_hand_in(desk, over);

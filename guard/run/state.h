@@ -145,6 +145,7 @@ struct loop {
     /* under the desk's mutex: loads that are to begin on it; that are deferred to it; that are to be called back */
     struct running_load *unbegun, *deferred, *cancelled;
     bool detaching_loads;
+    bool overdue;          /* it has not begun a load in time, and has not been through its mail since */
     atomic_bool any_loads; /* of the first or the last, since its thread last looked: most mail brings none */
 };
 

@@ -49,9 +49,27 @@ unsigned thread_kind_of(void *context, const struct guard_policy *policy)
     return policy_kind(policy)->index;
 }
 
+/* Where loaders run on loops: of those that wait, the first whose loop comes to it; else the first user, whose load is not
+ * given up with its loop. One that is answered is in no flight. */
+static struct core_waiter *choose_starter(const struct core_action *action)
+{
+    struct core_waiter *oldest = action->starter, *user = NULL;
+    bool waits = oldest != NULL && oldest->flight != NULL;
+    if (!waits || action->policy->loads_on != GUARD_ON_LOOP)
+        return oldest;
+    for (struct core_waiter *waiter = oldest; waiter != NULL; waiter = waiter->next) {
+        if (defer_may_begin(((const struct get *)waiter)->asker.loop))
+            return waiter;
+        if (user == NULL && !waiter->refreshes)
+            user = waiter;
+    }
+    return user != NULL ? user : oldest;
+}
+
 static bool start_load(struct guard *guard, const struct core_action *action)
 {
-    const struct get *starter = (const struct get *)action->starter;
+    const struct core_waiter *chosen = choose_starter(action);
+    const struct get *starter = (const struct get *)chosen;
     const struct origin *origin = (const struct origin *)action->origin;
     const struct job job = {
         .load = action->load,
@@ -69,6 +87,8 @@ static bool start_load(struct guard *guard, const struct core_action *action)
         .caller = starter != NULL && starter->waiter.lends && action->lender == 0 ? starter->context : NULL,
         .of_refresh = starter != NULL && starter->waiter.refreshes,
     };
+    if (chosen != action->starter)
+        core_starts(guard->core, action, chosen);
     if (guard->shadow != NULL && starter != NULL)
         shadow_started(starter, action->load);
     return action->policy->loads_on == GUARD_ON_LOOP ? defer_start(guard->desk, &job)

@@ -17,7 +17,7 @@ static struct {
     atomic_uint told;                        /* deferred loads, that they are cancelled */
 } here;
 
-static struct host host;
+static struct host host, second;
 
 static void on_cancelled(void *context)
 {
@@ -71,12 +71,18 @@ static void open_here(void)
     host_open(&host, 0);
 }
 
-/* Beside it a guard that loads on threads. */
-static void open_with_other(void)
+/* A load that does not begin is given back soon, and has no other end. */
+static void shorten_lease(void)
 {
     fleet.config.redis_limit_ms = 100;
     fleet.policy.lease_ms = 300;
-    fleet.policy.load_limit_ms = fleet.policy.max_hold_ms = 3 * RIG_LIMIT_MS; /* no other end of a load */
+    fleet.policy.load_limit_ms = fleet.policy.max_hold_ms = 3 * RIG_LIMIT_MS;
+}
+
+/* Beside it a guard that loads on threads. */
+static void open_with_other(void)
+{
+    shorten_lease();
     fleet_add();
     fleet.policy.loads_on = GUARD_ON_THREAD;
     fleet.policy.loader = source_load;
@@ -177,7 +183,7 @@ static void on_refreshed(void *context, const struct guard_refreshed *result)
     atomic_store(&refresh_over, true);
 }
 
-static void refresh_key(struct guard_loop *loop)
+static void begin_refresh(struct guard_loop *loop)
 {
     const char *const keys[] = {"k"};
     const struct guard_refresh_request request = {
@@ -186,6 +192,11 @@ static void refresh_key(struct guard_loop *loop)
     atomic_fetch_add(&fleet.accepted[0], 2); /* a look, and what comes of it */
     atomic_fetch_add(&fleet.answered, 2);
     assert_int_equal(guard_refresh(fleet.guards[0], &request), GUARD_OK);
+}
+
+static void refresh_key(struct guard_loop *loop)
+{
+    begin_refresh(loop);
     WAIT_UNTIL(atomic_load(&refresh_over));
 }
 
@@ -366,6 +377,59 @@ TEST(the_lease_of_a_load_that_a_blocked_loop_does_not_begin_goes_to_another_proc
     open_with_other();
     host_do(&host, ask_and_block, &asked);
     expect_answer(&asked.ask, "k v1");
+    host_close(&host);
+}
+
+static void ask_to_revalidate(struct host *of, void *context)
+{
+    ask_here(of, context, GUARD_REVALIDATE);
+}
+
+static struct loop_ask theirs;
+
+static void block_until_another_loop_loads(struct host *of, void *context)
+{
+    theirs = (struct loop_ask){.key = "client 2"};
+    ask_and_let_queue(of, context);
+    host_do(&second, ask_to_revalidate, &theirs);
+    ask_wait(&theirs.ask);
+    assert_true(pthread_equal(here.thread, second.thread));
+}
+
+TEST(what_a_blocked_loop_does_not_begin_is_loaded_on_that_of_another_waiter, P187)
+{
+    struct loop_ask asked = {.key = "client 1"};
+    shorten_lease();
+    open_here();
+    host_open(&second, 0);
+    host_do(&host, block_until_another_loop_loads, &asked);
+    expect_answer(&theirs.ask, "k v1");
+    expect_answer(&asked.ask, "k v1");
+    assert_string_equal(here.asker, "client 2");
+    assert_int_equal(atomic_load(&here.begun), 1);
+    host_close(&second);
+    host_close(&host);
+}
+
+static void pass_it(struct guard_load *load)
+{
+    static const struct guard_keep passed = {.how = GUARD_PASS, .pass_ms = 60000};
+    assert_int_equal(guard_load_keep(load, &passed), GUARD_OK);
+}
+
+TEST(what_is_passed_there_is_for_that_waiter_alone, P149, P187)
+{
+    struct loop_ask asked = {.key = "client 1"};
+    shorten_lease();
+    open_here();
+    host_open(&second, 0);
+    atomic_store(&fleet.source.of_asker, true);
+    here.within = pass_it;
+    host_do(&host, block_until_another_loop_loads, &asked);
+    expect_answer(&theirs.ask, "client 2");
+    expect_answer(&asked.ask, "client 1");
+    assert_true(pthread_equal(here.thread, host.thread));
+    host_close(&second);
     host_close(&host);
 }
 
