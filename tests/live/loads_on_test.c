@@ -215,6 +215,32 @@ TEST(what_a_list_of_keys_loads_begins_on_the_loop_that_it_names, P187)
     assert_int_equal(atomic_load(&here.begun), 1);
 }
 
+/* The refresh queues behind a load that holds the one place, and is the oldest of its flight. */
+TEST(who_joins_a_refresh_whose_loop_goes_is_answered, P187)
+{
+    static struct loop_ask slow, user;
+    fleet.config.max_loads = 1;
+    open_here();
+    host_open(&second, 0);
+    here.defers = true;
+    here.loop = second.attached;
+    loop_ask_start(&second, &slow, "slow");
+    WAIT_UNTIL(atomic_load(&here.deferred) != NULL);
+    here.defers = false;
+    begin_refresh(host.attached);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == 1);
+    loop_ask_start(&second, &user, "k");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 3);
+    host_close(&host);
+    finish_deferred(&second, NULL);
+    expect_answer(&slow.ask, "slow v1");
+    expect_answer(&user.ask, "k v1");
+    WAIT_UNTIL(atomic_load(&refresh_over));
+    assert_int_equal(refreshed.loaded, 1);
+    assert_true(pthread_equal(here.thread, second.thread));
+    host_close(&second);
+}
+
 /* ---- in the background ---- */
 
 static atomic_int askers;
