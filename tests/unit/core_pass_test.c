@@ -47,6 +47,19 @@ static struct caller caller, starter, other, hit, late, first, second, outer, in
 
 /* ---- who gets it ---- */
 
+TEST(the_starter_is_the_one_that_the_host_has_chosen, P149)
+{
+    bench_open();
+    struct seen *acquire = lookup_of("k", &caller);
+    get("k", &starter);
+    reply_kind(acquire, REPLY_LEASE);
+    struct seen *load = load_of(&caller);
+    core_starts(bench.core, &load->action, &starter.waiter);
+    passed(load, "its own");
+    answered_value(&starter, "its own", GUARD_FROM_LOAD);
+    still_waits(&caller);
+}
+
 TEST(only_the_starter_is_answered_and_the_others_load_at_once, P149)
 {
     static struct caller callers[3];
