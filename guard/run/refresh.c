@@ -207,9 +207,10 @@ static const char *wrong_refresh(const struct guard *guard, const struct guard_r
         return "the kind is NULL";
     if (request->kind->guard != guard)
         return "the kind is another guard's";
-    if (request->loop == NULL && kind_policy(request->kind)->loads_on == GUARD_ON_LOOP)
+    const bool on_loop = kind_policy(request->kind)->loads_on == GUARD_ON_LOOP;
+    if (on_loop && request->loop == NULL)
         return "guard_refresh_request.loop is NULL, but the kind's guard_policy.loads_on is GUARD_ON_LOOP";
-    if (request->loop != NULL && request->loop->guard != guard)
+    if (on_loop && request->loop->guard != guard)
         return "guard_refresh_request.loop is another guard's";
     if (request->keys == NULL)
         return "request->keys is NULL";

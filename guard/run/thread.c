@@ -108,9 +108,8 @@ static void say_forgotten(struct guard *guard, uint64_t load)
 static void say_unstarted(struct guard *guard, const struct core_action *action)
 {
     say(&guard->say, SAY_LOADER, SAY_BAD,
-        "there is no thread or no memory for the load of \"%.*s\": its requests are answered NO_MEMORY here, "
-        "and "
-        "other processes may load it",
+        "there is no thread or no memory for the load of \"%.*s\", or no loop any more that guard_refresh() "
+        "named: its requests are answered NO_MEMORY here, and other processes may load it",
         SAID_KEY_BYTES, action->key.plain);
 }
 
