@@ -15,6 +15,7 @@
 #include "run/mailbox.h"
 #include "run/numbers.h"
 #include "run/state.h"
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -338,6 +339,7 @@ static struct invalidation *new_invalidations(const struct guard_change *change,
         DL_APPEND(list, invalidation);
         invalidation->change = &list->own;
     }
+    assert(list != NULL); /* check_change(): it names one at least */
     list->own =
         (struct change){.first = list, .done = telling->done, .context = telling->context, .left = count};
     return list;
