@@ -153,8 +153,9 @@ GUARD_API enum guard_status guard_load_defer(struct guard_load *load, struct gua
  *            or call guard_load_defer() before it returns. A request without a loop is INVALID, but for GUARD_PEEK;
  *            so is any call that blocks. The refresh behind a stale, early or kept answer begins on the loop of the
  *            request that got it, what guard_refresh() loads on the loop that it names. If the loop is blocked and
- *            has not begun it within lease_ms, or is detached first, the lease goes back and others load. Where its
- *            loop is gone, guard_refresh() counts a key as shed.
+ *            has not begun it within lease_ms, or is detached first, the lease goes back and others load: another
+ *            process, or here a loop on which the key is waited for, too. Where its loop is gone, guard_refresh()
+ *            counts a key as shed.
  * ON_CALLER  On the thread that waits in guard_get_wait() for one `key` (not `keys`), if its request starts the load.
  *            It may block, and the call returns when both loader and answer are there: it may outlast deadline_ms.
  *            No loader begins past that; one that runs is told by guard_load_cancelled(). If it fails then, that
