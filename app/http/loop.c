@@ -131,13 +131,14 @@ static void parts_close(struct server_loop *loop)
         (uv_handle_t *)&loop->stop_request, (uv_handle_t *)&loop->clients.written_request};
 
     listener_close(loop);
+    if (loop->poll.data !=
+        NULL) /* before the daemon closes what it polls, and another thread gets that number */
+        uv_close((uv_handle_t *)&loop->poll, NULL);
     if (loop->daemon != NULL)
         MHD_stop_daemon(loop->daemon);
     loop->daemon = NULL;
     shelf_clear(&loop->clients.shelf);
     loop->phase = LOOP_CLOSED;
-    if (loop->poll.data != NULL)
-        uv_close((uv_handle_t *)&loop->poll, NULL);
     for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++)
         uv_close(handles[i], NULL);
 }
