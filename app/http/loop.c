@@ -131,8 +131,8 @@ static void parts_close(struct server_loop *loop)
         (uv_handle_t *)&loop->stop_request, (uv_handle_t *)&loop->clients.written_request};
 
     listener_close(loop);
-    if (loop->poll.data !=
-        NULL) /* before the daemon closes what it polls, and another thread gets that number */
+    /* Before the daemon closes what is polled, and another thread gets its number. */
+    if (loop->poll.data != NULL)
         uv_close((uv_handle_t *)&loop->poll, NULL);
     if (loop->daemon != NULL)
         MHD_stop_daemon(loop->daemon);
