@@ -17,20 +17,7 @@ struct owned {
     void (*then)(struct host *host);
 };
 
-static atomic_int askers;
 static struct owned *owned[ASKS];
-
-static void asker_ref(void *asker)
-{
-    (void)asker;
-    atomic_fetch_add(&askers, 1);
-}
-
-static void asker_unref(void *asker)
-{
-    (void)asker;
-    atomic_fetch_sub(&askers, 1);
-}
 
 static void let_go(struct owned *one)
 {
@@ -68,9 +55,9 @@ static void owned_ask(struct host *host, struct owned **place, const char *key, 
                                           .loop = host->attached,
                                           .answered = owned_answered,
                                           .context = one,
-                                          .asker = &askers,
-                                          .asker_ref = asker_ref,
-                                          .asker_unref = asker_unref};
+                                          .asker = &asker_refs,
+                                          .asker_ref = ref_asker,
+                                          .asker_unref = unref_asker};
     assert_null(*place);
     *place = one;
     assert_int_equal(guard_get(fleet.guards[0], &request, NULL, &one->ticket), GUARD_OK);
@@ -107,7 +94,7 @@ static void await_quiet(void)
 {
     WAIT_UNTIL(atomic_load(&fleet.answered) == fleet_accepted());
     WAIT_UNTIL(answers_counted(fleet.guards[0]) == fleet_accepted());
-    WAIT_UNTIL(atomic_load(&askers) == 0);
+    WAIT_UNTIL(atomic_load(&asker_refs) == 0);
 }
 
 /* ---- the stages ---- */

@@ -412,6 +412,21 @@ static inline void ask_clear(struct ask *ask)
     guard_value_unref(&ask->result.value);
 }
 
+/* References to the askers of all requests that name these. */
+static atomic_int asker_refs;
+
+static inline void ref_asker(void *asker)
+{
+    (void)asker;
+    atomic_fetch_add(&asker_refs, 1);
+}
+
+static inline void unref_asker(void *asker)
+{
+    (void)asker;
+    atomic_fetch_sub(&asker_refs, 1);
+}
+
 /* For guard_invalidate() and its kin. */
 #define KEY_CHANGE(name, within_ms) (&(const struct guard_change){.key = (name), .deadline_ms = (within_ms)})
 #define TAG_CHANGE(name, within_ms) (&(const struct guard_change){.tag = (name), .deadline_ms = (within_ms)})

@@ -195,20 +195,6 @@ TEST(in_every_mode_and_without_redis_each_client_gets_its_own_row, P149)
     }
 }
 
-static atomic_int asker_refs;
-
-static void ref_asker(void *asker)
-{
-    assert_string_equal(asker, "client");
-    atomic_fetch_add(&asker_refs, 1);
-}
-
-static void unref_asker(void *asker)
-{
-    assert_string_equal(asker, "client");
-    atomic_fetch_sub(&asker_refs, 1);
-}
-
 TEST(an_asker_is_held_for_as_long_as_its_load_needs_it, P145)
 {
     static char client[] = "client";
@@ -231,8 +217,8 @@ TEST(an_asker_is_held_for_as_long_as_its_load_needs_it, P145)
     WAIT_UNTIL(atomic_load(&asker_refs) == 0);
 }
 
-/* Its answer is a stale row, and its client's name is the new one. A key of its own: a loop posts one refresh of a key
- * in a while. */
+/* Its answer is a stale row, and its client's name is the new one. A key of its own: a loop does not ask for
+ * a refresh of the same key again at once. */
 static void refresh_for(struct guard_request request, const char *stale, const char *fresh)
 {
     const uint64_t stored = stats_of(fleet.guards[0]).fill_stored;

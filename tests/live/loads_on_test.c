@@ -243,20 +243,6 @@ TEST(who_joins_a_refresh_whose_loop_goes_is_answered, P187)
 
 /* ---- in the background ---- */
 
-static atomic_int askers;
-
-static void asker_ref(void *asker)
-{
-    (void)asker;
-    atomic_fetch_add(&askers, 1);
-}
-
-static void asker_unref(void *asker)
-{
-    (void)asker;
-    atomic_fetch_sub(&askers, 1);
-}
-
 static void ask_here(struct host *of, struct loop_ask *asked, unsigned flags)
 {
     const struct guard_request request = {.kind = fleet.kinds[0],
@@ -266,8 +252,8 @@ static void ask_here(struct host *of, struct loop_ask *asked, unsigned flags)
                                           .answered = loop_answered,
                                           .context = asked,
                                           .asker = (char *)asked->key,
-                                          .asker_ref = asker_ref,
-                                          .asker_unref = asker_unref};
+                                          .asker_ref = ref_asker,
+                                          .asker_unref = unref_asker};
     asked->host = of;
     memset(&asked->ask, 0, sizeof asked->ask);
     assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
@@ -306,7 +292,7 @@ TEST(behind_a_stale_answer_it_begins_on_the_loop_and_has_the_asker_of_that_reque
     expect_answer(&asked.ask, "k v1");
     began_on_loop(2);
     assert_string_equal(here.asker, "client");
-    WAIT_UNTIL(atomic_load(&askers) == 0);
+    WAIT_UNTIL(atomic_load(&asker_refs) == 0);
     host_close(&host);
 }
 
@@ -321,7 +307,7 @@ TEST(a_loop_may_be_detached_by_a_loader_that_runs_on_it, P187)
     expect_answer(&asked.ask, "k v1");
     began_on_loop(2);
     WAIT_UNTIL(host.detached);
-    WAIT_UNTIL(atomic_load(&askers) == 0);
+    WAIT_UNTIL(atomic_load(&asker_refs) == 0);
     host_end(&host);
 }
 

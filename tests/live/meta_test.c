@@ -114,20 +114,27 @@ TEST(an_unchanged_value_keeps_its_meta, P184)
     assert_int_equal(expect_meta(1, "k"), GUARD_FROM_CACHE);
 }
 
+/* The holder loads, and goes on once the waiter has found it busy. */
+static void load_while_one_waits(const char *key)
+{
+    const unsigned begun = loads();
+    const uint64_t busy = stats_of(fleet.guards[WAITER]).lease_busy;
+    source_shut(&fleet.source);
+    ask_start(HOLDER, &asks[HOLDER], key);
+    WAIT_UNTIL(loads() == begun + 1);
+    ask_start(WAITER, &asks[WAITER], key);
+    WAIT_UNTIL(stats_of(fleet.guards[WAITER]).lease_busy > busy);
+    source_open(&fleet.source);
+}
+
 /* One loads and another process waits for it, on keys a0, a1, ... until the message brought it. */
 static void expect_pushed_meta(char letter)
 {
     char key[8];
     for (int try = 0; try < TRIES; try++) {
         snprintf(key, sizeof key, "%c%d", letter, try);
-        const unsigned begun = loads();
-        const uint64_t pushed = FLEET_SUM(push_answered), busy = stats_of(fleet.guards[WAITER]).lease_busy;
-        source_shut(&fleet.source);
-        ask_start(HOLDER, &asks[HOLDER], key);
-        WAIT_UNTIL(loads() == begun + 1);
-        ask_start(WAITER, &asks[WAITER], key);
-        WAIT_UNTIL(stats_of(fleet.guards[WAITER]).lease_busy > busy);
-        source_open(&fleet.source);
+        const uint64_t pushed = FLEET_SUM(push_answered);
+        load_while_one_waits(key);
         for (int i = 0; i < 2; i++) {
             ask_wait(&asks[i]);
             assert_meta(&asks[i].result);
@@ -227,13 +234,7 @@ TEST(what_waits_for_meta_is_not_answered_by_a_fill_without, P185)
         char key[8];
         snprintf(key, sizeof key, "k%d", i);
         const unsigned begun = loads();
-        const uint64_t busy = stats_of(fleet.guards[WAITER]).lease_busy;
-        source_shut(&fleet.source);
-        ask_start(HOLDER, &asks[HOLDER], key);
-        WAIT_UNTIL(loads() == begun + 1);
-        ask_start(WAITER, &asks[WAITER], key);
-        WAIT_UNTIL(stats_of(fleet.guards[WAITER]).lease_busy > busy);
-        source_open(&fleet.source);
+        load_while_one_waits(key);
         ask_wait(&asks[WAITER]);
         assert_meta(&asks[WAITER].result);
         assert_int_equal(asks[WAITER].result.source, GUARD_FROM_LOAD);
