@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # recipes.awk - takes the programs out of cookbook.md: awk -v to=FOLDER -f recipes.awk cookbook.md
 #
-# A block of C or C++ begins with the name of its file; the block of text below it shows the command and then what it prints.
+# A block of C or C++ begins with the name of its file; the block of text below it shows the command and then what it
+# prints.
 # Leaves NAME.c or NAME.cpp and NAME.prints, and prints each NAME with the arguments that it takes beside a Redis.
 /^```c(pp)?$/       { kind = "program"; name = ""; next }
 /^```text$/    { kind = "text"; first = 1; next }
