@@ -329,6 +329,7 @@ $(filter %/lab_test %/package_test %/fleetlock_test %/peers_test %/playground_te
 # Programs of their own below load/ have names of their own, too: only their tests link them.
 $(filter %/peers_test,$(TEST_PROGRAMS)): $(PEERS_OBJECTS)
 $(filter %/lab_test,$(TEST_PROGRAMS)): $(filter-out %/lab.o,$(LAB_OBJECTS))
+$(BUILD)/tests/unit/nginx_verdict_test: $(call objects,guard/nginx/verdict.c)
 
 $(CHAOS): $(BUILD)/tests/chaos/chaos_main.o $(BUILD)/libchaos.a $(BUILD)/libsupport.a $(BUILD)/libload.a | $(CATALOGD) $(CHAOS_SHIM)
 	@echo "  LINK $@"

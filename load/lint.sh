@@ -69,6 +69,7 @@ guard/locks/postgres  guard/guard.h guard/locks.h guard/base guard/locks
 guard/locks/zookeeper guard/guard.h guard/locks.h guard/base guard/locks
 guard/run        guard/guard.h guard/base guard/core guard/redis guard/wire
 guard/api.c      guard/guard.h guard/host.h guard/base guard/core guard/redis guard/wire guard/run
+guard/nginx      guard/guard.h guard/host.h guard/adapters
 guard/example    guard/guard.h guard/locks.h guard/host.h guard/adapters
 app/common           
 app/base         app/common guard/guard.h

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * verdict.c - Cache-Control, Vary, and the front of an entry, without nginx.
+ */
+#include "verdict.h"
+
+#include <string.h>
+
+enum { SECONDS_MAX = 86400, FRONT_BYTES = 26 }; /* nothing is kept for longer than a day */
+static const char MAGIC[4] = {'S', 'G', '1', '\n'};
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+bool text_is(struct text text, const char *name)
+{
+    size_t i = 0;
+    while (i < text.bytes && name[i] != '\0' && lower(text.data[i]) == name[i])
+        i++;
+    return i == text.bytes && name[i] == '\0';
+}
+
+static struct text trimmed(struct text text)
+{
+    while (text.bytes > 0 && is_space(text.data[0]))
+        text = (struct text){text.data + 1, text.bytes - 1};
+    while (text.bytes > 0 && is_space(text.data[text.bytes - 1]))
+        text.bytes--;
+    return text;
+}
+
+/* What stands before the next comma outside quotes. */
+static struct text cut(struct text *list)
+{
+    bool is_quoted = false;
+    size_t i = 0;
+    while (i < list->bytes && (is_quoted || list->data[i] != ','))
+        is_quoted ^= list->data[i++] == '"';
+    const struct text part = {list->data, i};
+    i += i < list->bytes;
+    *list = (struct text){list->data + i, list->bytes - i};
+    return trimmed(part);
+}
+
+/* A span that is none counts as 0: what cannot be read is not fresh (RFC 9111, 4.2.1). */
+static int64_t seconds_of(struct text text)
+{
+    int64_t seconds = 0;
+    if (text.bytes >= 2 && text.data[0] == '"' && text.data[text.bytes - 1] == '"')
+        text = (struct text){text.data + 1, text.bytes - 2};
+    for (size_t i = 0; i < text.bytes; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9')
+            return 0;
+        seconds = seconds * 10 + (text.data[i] - '0');
+        seconds = seconds < SECONDS_MAX ? seconds : SECONDS_MAX;
+    }
+    return seconds;
+}
+
+static void shorten(int64_t *span, struct text value)
+{
+    const int64_t seconds = seconds_of(value);
+    *span = *span == -1 || seconds < *span ? seconds : *span;
+}
+
+void says_init(struct says *says, unsigned status)
+{
+    *says = (struct says){.status = status, .s_maxage = -1, .max_age = -1, .stale_s = -1, .expires_s = -1};
+}
+
+static void directive(struct says *says, struct text name, struct text value)
+{
+    const int64_t stale_s = seconds_of(value);
+    if (text_is(name, "no-store"))
+        says->no_store = true;
+    else if (text_is(name, "no-cache"))
+        says->no_cache = true;
+    else if (text_is(name, "private"))
+        says->is_private = true;
+    else if (text_is(name, "public"))
+        says->is_public = true;
+    else if (text_is(name, "must-revalidate") || text_is(name, "proxy-revalidate"))
+        says->must_revalidate = true;
+    else if (text_is(name, "s-maxage"))
+        shorten(&says->s_maxage, value);
+    else if (text_is(name, "max-age"))
+        shorten(&says->max_age, value);
+    else if (text_is(name, "stale-while-revalidate") || text_is(name, "stale-if-error"))
+        says->stale_s = stale_s > says->stale_s ? stale_s : says->stale_s;
+}
+
+void says_cache_control(struct says *says, struct text line)
+{
+    while (line.bytes > 0) {
+        struct text part = cut(&line), value = {"", 0};
+        const char *equals = part.bytes > 0 ? memchr(part.data, '=', part.bytes) : NULL;
+        if (equals != NULL) {
+            value = trimmed((struct text){equals + 1, part.bytes - (size_t)(equals + 1 - part.data)});
+            part = trimmed((struct text){part.data, (size_t)(equals - part.data)});
+        }
+        directive(says, part, value);
+    }
+}
+
+static bool is_cached_by_status(unsigned status)
+{
+    return status == 200 || status == 203 || status == 204 || status == 300 || status == 301 ||
+           status == 308 || status == 404 || status == 410;
+}
+
+static bool must_pass(const struct says *says, const struct rules *rules, int64_t fresh_s)
+{
+    if (says->no_store || says->is_private || says->no_cache || says->sets_cookie || says->status == 206)
+        return true;
+    if (rules->is_authorized && !says->is_public && !says->must_revalidate && says->s_maxage == -1)
+        return true;
+    return fresh_s == -1 && !is_cached_by_status(says->status);
+}
+
+struct verdict verdict_of(const struct says *says, const struct rules *rules)
+{
+    const bool is_absent = says->status == 404 || says->status == 410;
+    const int64_t fresh_s = says->s_maxage != -1  ? says->s_maxage
+                            : says->max_age != -1 ? says->max_age
+                                                  : says->expires_s;
+    struct verdict verdict = {VERDICT_STORE, is_absent ? rules->absent_ms : rules->fresh_ms, rules->stale_ms};
+    if (says->status >= 500 || says->status < 200 || says->is_error_page)
+        return (struct verdict){.how = VERDICT_FAIL};
+    if (must_pass(says, rules, fresh_s))
+        return (struct verdict){.how = VERDICT_PASS};
+    if (fresh_s != -1)
+        verdict.fresh_ms = fresh_s > says->age_s ? (uint32_t)(fresh_s - says->age_s) * 1000 : 0;
+    if (says->stale_s != -1)
+        verdict.stale_ms = (uint32_t)says->stale_s * 1000;
+    /* s-maxage forbids it, too (RFC 9111, 5.2.2.10). */
+    if (is_absent || says->must_revalidate || (says->s_maxage != -1 && says->stale_s == -1))
+        verdict.stale_ms = 0;
+    if (verdict.fresh_ms == 0)
+        verdict.how = VERDICT_SHARE;
+    return verdict;
+}
+
+/* ---- Vary ---- */
+
+static bool vary_has(const struct vary *vary, struct text name)
+{
+    const struct text names = {vary->names, vary->bytes};
+    struct text known;
+    for (size_t at = 0; vary_next(names, &at, &known);)
+        if (known.bytes == name.bytes && memcmp(known.data, name.data, name.bytes) == 0)
+            return true;
+    return false;
+}
+
+void vary_add(struct vary *vary, struct text line)
+{
+    char small[VARY_BYTES_MAX];
+    while (line.bytes > 0) {
+        const struct text name = cut(&line);
+        if (name.bytes == 0)
+            continue;
+        vary->is_all |= text_is(name, "*") || vary->bytes + name.bytes + 1 > sizeof vary->names;
+        if (vary->is_all)
+            return;
+        for (size_t i = 0; i < name.bytes; i++)
+            small[i] = lower(name.data[i]);
+        if (vary_has(vary, (struct text){small, name.bytes}))
+            continue;
+        memcpy(vary->names + vary->bytes, small, name.bytes);
+        vary->bytes += name.bytes;
+        vary->names[vary->bytes++] = ',';
+    }
+}
+
+bool vary_next(struct text names, size_t *at, struct text *name)
+{
+    const size_t start = *at;
+    const char *comma = start < names.bytes ? memchr(names.data + start, ',', names.bytes - start) : NULL;
+    if (comma == NULL)
+        return false;
+    *name = (struct text){names.data + start, (size_t)(comma - names.data) - start};
+    *at = start + name->bytes + 1;
+    return true;
+}
+
+bool header_is_left_out(struct text name, bool is_for_one)
+{
+    static const char *const names[] = {"connection",
+                                        "keep-alive",
+                                        "proxy-connection",
+                                        "te",
+                                        "trailer",
+                                        "transfer-encoding",
+                                        "upgrade",
+                                        "content-length",
+                                        "age",
+                                        "date",
+                                        "server",
+                                        "accept-ranges",
+                                        "proxy-authenticate",
+                                        "cache-status"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (text_is(name, names[i]))
+            return true;
+    return text_is(name, "set-cookie") && !is_for_one;
+}
+
+/* ---- an entry: magic, status (2), age and freshness (4 each), three lengths (4 each), the parts ---- */
+
+static void put(struct entry_writer *writer, const void *bytes, size_t count)
+{
+    writer->is_full |= count > (size_t)(writer->end - writer->at);
+    if (writer->is_full || count == 0)
+        return;
+    memcpy(writer->at, bytes, count);
+    writer->at += count;
+}
+
+static void put_number(struct entry_writer *writer, uint32_t number, size_t bytes)
+{
+    unsigned char big[4];
+    for (size_t i = 0; i < bytes; i++)
+        big[i] = (unsigned char)(number >> (8 * (bytes - 1 - i)));
+    put(writer, big, bytes);
+}
+
+static uint32_t number_at(const char *at, size_t bytes)
+{
+    uint32_t number = 0;
+    for (size_t i = 0; i < bytes; i++)
+        number = number << 8 | (unsigned char)at[i];
+    return number;
+}
+
+void entry_begin(struct entry_writer *writer, char *room, size_t bytes, const struct entry *entry)
+{
+    *writer = (struct entry_writer){.at = room, .start = room, .end = room + bytes};
+    put(writer, MAGIC, sizeof MAGIC);
+    put_number(writer, entry->status, 2);
+    put_number(writer, entry->age_s, 4);
+    put_number(writer, entry->fresh_s, 4);
+    put_number(writer, (uint32_t)entry->names.bytes, 4);
+    put_number(writer, (uint32_t)entry->variant.bytes, 4);
+    put_number(writer, 0, 4);
+    put(writer, entry->names.data, entry->names.bytes);
+    put(writer, entry->variant.data, entry->variant.bytes);
+}
+
+void entry_add(struct entry_writer *writer, struct text name, struct text value)
+{
+    put_number(writer, (uint32_t)name.bytes, 4);
+    put_number(writer, (uint32_t)value.bytes, 4);
+    put(writer, name.data, name.bytes);
+    put(writer, value.data, value.bytes);
+}
+
+size_t entry_end(struct entry_writer *writer)
+{
+    if (writer->is_full)
+        return 0;
+    const size_t bytes = (size_t)(writer->at - writer->start);
+    const size_t before = FRONT_BYTES + number_at(writer->start + 14, 4) + number_at(writer->start + 18, 4);
+    struct entry_writer length = {writer->start + 22, writer->start, writer->end, false};
+    put_number(&length, (uint32_t)(bytes - before), 4);
+    return bytes;
+}
+
+size_t entry_read(struct text stored, struct entry *out)
+{
+    if (stored.bytes < FRONT_BYTES || memcmp(stored.data, MAGIC, sizeof MAGIC) != 0)
+        return 0;
+    const size_t names = number_at(stored.data + 14, 4), variant = number_at(stored.data + 18, 4);
+    const size_t headers = number_at(stored.data + 22, 4), all = FRONT_BYTES + names + variant + headers;
+    if (all > stored.bytes)
+        return 0;
+    const char *parts = stored.data + FRONT_BYTES;
+    *out = (struct entry){.status = number_at(stored.data + 4, 2),
+                          .age_s = number_at(stored.data + 6, 4),
+                          .fresh_s = number_at(stored.data + 10, 4),
+                          .names = {parts, names},
+                          .variant = {parts + names, variant},
+                          .headers = {parts + names + variant, headers}};
+    return all;
+}
+
+bool entry_header(const struct entry *entry, size_t *at, struct text *name, struct text *value)
+{
+    const size_t left = entry->headers.bytes - *at;
+    const char *from = entry->headers.data + *at;
+    if (left < 8)
+        return false;
+    *name = (struct text){from + 8, number_at(from, 4)};
+    *value = (struct text){from + 8 + name->bytes, number_at(from + 4, 4)};
+    if (name->bytes + value->bytes > left - 8)
+        return false;
+    *at += 8 + name->bytes + value->bytes;
+    return true;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * verdict.h - what an origin's answer says about itself, and what is made of it: stored and for how long, or passed.
+ *
+ *     no-store, private, no-cache, Set-Cookie, Vary: *, an Authorization that it does not allow     PASS
+ *     5xx, an error page                                                                            FAIL
+ *     404, 410                                    STORE for what it says itself, else for absent_ms
+ *     200, 203, 204, 300, 301, 308                STORE for what it says itself, else for fresh_ms and stale_ms
+ *     any other status                            STORE if it says for how long itself, else PASS
+ *     nothing is fresh                            SHARE: for those that wait
+ *
+ * And how status and headers are kept beside the body. An entry is "SG1" and four lengths, then the parts; what
+ * comes out of Redis is believed no further than its lengths. Pure, any thread. Texts are lent.
+ */
+#ifndef GUARD_NGINX_VERDICT_H
+#define GUARD_NGINX_VERDICT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct text {
+    const char *data;
+    size_t bytes;
+};
+
+/* Spans are seconds; -1: it does not say. */
+struct says {
+    unsigned status;
+    bool no_store, no_cache, is_private, is_public, must_revalidate, sets_cookie, is_error_page;
+    int64_t s_maxage, max_age, stale_s, expires_s;
+    uint32_t age_s; /* 0 if it does not say */
+};
+
+struct rules { /* of the location and of the request that loads */
+    uint32_t fresh_ms, stale_ms, absent_ms;
+    bool is_authorized; /* the request has Authorization */
+};
+
+enum verdict_how { VERDICT_STORE, VERDICT_SHARE, VERDICT_PASS, VERDICT_FAIL };
+struct verdict {
+    enum verdict_how how;
+    uint32_t fresh_ms, stale_ms;
+};
+
+void says_init(struct says *says, unsigned status);
+/* One line of Cache-Control; of two that differ the shorter life counts. */
+void says_cache_control(struct says *says, struct text line);
+struct verdict verdict_of(const struct says *says, const struct rules *rules);
+
+/* The names that Vary lists: lower-case, each once, one ',' after each. */
+enum { VARY_BYTES_MAX = 256 };
+struct vary {
+    char names[VARY_BYTES_MAX];
+    size_t bytes;
+    bool is_all; /* "*", or more than fits: it cannot join a key */
+};
+void vary_add(struct vary *vary, struct text line);
+/* The next name; false: there is none. `*at` is 0 at first. */
+bool vary_next(struct text names, size_t *at, struct text *name);
+
+/* Must it not be passed on: of one connection, said by nginx itself, or a cookie, which only one may get? */
+bool header_is_left_out(struct text name, bool is_for_one);
+
+/* ---- an entry ---- */
+
+enum { ENTRY_META_MAX = 4096 };
+
+struct entry {
+    unsigned status;     /* 0: there is no answer in it: the request goes to the origin itself, and streams */
+    uint32_t age_s;      /* that it had when it came */
+    uint32_t fresh_s;    /* that it was stored for */
+    struct text names;   /* of Vary */
+    struct text variant; /* what the request had in them */
+    struct text headers; /* see entry_header() */
+};
+
+/* Builds the front of an entry: begin, then headers, then end. */
+struct entry_writer {
+    char *at, *start, *end;
+    bool is_full;
+};
+void entry_begin(struct entry_writer *writer, char *room, size_t bytes, const struct entry *entry);
+void entry_add(struct entry_writer *writer, struct text name, struct text value);
+/* How long it has become; 0: it does not fit. */
+size_t entry_end(struct entry_writer *writer);
+/* The bytes of the front; 0: it is none. */
+size_t entry_read(struct text stored, struct entry *out);
+/* The next header; false: there is none. `*at` is 0 at first. */
+bool entry_header(const struct entry *entry, size_t *at, struct text *name, struct text *value);
+
+bool text_is(struct text text, const char *lower); /* whatever its case */
+
+#endif
