@@ -46,6 +46,7 @@
 #                     and 13 that this is not; RELEASE=sid may fail. T="demo test"; tests/world/world.sh has all.
 #                     Needs a mirror, and root or a user's namespaces (half an hour)
 #   make empty-root   what guard/README.md says, in such a Debian (a minute)
+#   make nginx        the module for nginx, build/VARIANT/nginx/ngx_http_stampede_module.so: guard/nginx/README.md
 #   make amalgamation build/amalgamation/guard.c and its headers: the guard as one file
 #   make install      programs, library (shared, static), headers, pkg-config and CMake files, manuals, completion, units,
 #                     schema, texts, under $(DESTDIR)$(PREFIX); BINDIR= LIBDIR= SYSCONFDIR= ... for other places
@@ -96,7 +97,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example scenarios db test test-long play-monkey test-install fail tests objects warnings fuzz coverage golden valgrind chaos soak sim swarm courses mutants mutants-live model bench peers lab lint promises format world empty-root install amalgamation docs clean help
+.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example nginx nginx-where-it-is scenarios db test test-long play-monkey test-install fail tests objects warnings fuzz coverage golden valgrind chaos soak sim swarm courses mutants mutants-live model bench peers lab lint promises format world empty-root install amalgamation docs clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -276,6 +277,38 @@ $(LAB): $(LAB_OBJECTS) $(BUILD)/libload.a $(GUARD_LIB)
 	@echo "  LINK $@"
 	$(LINK) $^ $(LIBRARIES)
 
+# The module for nginx: nginx's own configure says what its headers declare and which order modules have; compiled as all else
+# here. Another nginx: NGINX_SRC=, its sources with auto/, and NGINX_FLAGS=, what `nginx -V` says that it was configured with.
+NGINX_SRC ?= /usr/share/nginx/src
+NGINX_FLAGS ?=
+NGINX_HERE := $(wildcard $(NGINX_SRC)/configure)
+NGINX_BUILD := $(BUILD)/nginx
+NGINX_MODULE := $(NGINX_BUILD)/ngx_http_stampede_module.so
+NGINX_OBJECTS := $(patsubst guard/nginx/%.c,$(NGINX_BUILD)/%.o,$(wildcard guard/nginx/*.c))
+NGINX_INCLUDES := $(patsubst %,-isystem $(NGINX_BUILD)/src/%,objs src/core src/event src/event/modules src/event/quic \
+	src/os/unix src/http src/http/modules src/http/v2 src/http/v3)
+NGINX_CFLAGS = -std=gnu11 -D_GNU_SOURCE -pthread -fPIC -fvisibility=hidden -Iguard $(NGINX_INCLUDES) \
+	$(filter-out -Wpedantic,$(WARNINGS)) $(HARDENED) $(SANITIZE)
+nginx: $(NGINX_MODULE)
+$(NGINX_BUILD)/src/objs/ngx_modules.made: guard/nginx/config load/deps.sh
+	@sh load/deps.sh nginx
+	@rm -rf $(NGINX_BUILD)/src && mkdir -p $(NGINX_BUILD) && cp -r $(NGINX_SRC)/. $(NGINX_BUILD)/src
+	@cd $(NGINX_BUILD)/src && unset CFLAGS CPPFLAGS LDFLAGS && STAMPEDE_GUARD=/nowhere bash -c 'test -z "$(NGINX_FLAGS)" && . ./conf_flags; \
+	    ./configure "$${NGX_CONF_FLAGS[@]}" $(NGINX_FLAGS) --add-dynamic-module=$(CURDIR)/guard/nginx' >../configure.log 2>&1 || \
+	    { cat ../configure.log >&2; exit 1; }
+	@touch $@
+$(NGINX_OBJECTS) $(NGINX_BUILD)/modules.o: $(NGINX_BUILD)/src/objs/ngx_modules.made
+$(NGINX_OBJECTS): $(NGINX_BUILD)/%.o: guard/nginx/%.c
+	@echo "  CC   $<"
+	$(CC) $(CPPFLAGS) $(NGINX_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+$(NGINX_BUILD)/modules.o:
+	$(CC) $(NGINX_CFLAGS) -fvisibility=default -w $(CFLAGS) -c -o $@ $(NGINX_BUILD)/src/objs/ngx_http_stampede_module_modules.c
+$(NGINX_MODULE): $(NGINX_OBJECTS) $(NGINX_BUILD)/modules.o $(GUARD_LIB) guard/nginx/exports
+	@echo "  LINK $@"
+	$(CC) -shared $(HARDENING_LINK) -Wl,-z,nodelete -Wl,--version-script=guard/nginx/exports $(SANITIZE) $(CFLAGS) $(LDFLAGS) -o $@ \
+	    $(NGINX_OBJECTS) $(NGINX_BUILD)/modules.o $(GUARD_LIB) $(GUARD_LIBS) $(LDLIBS)
+-include $(NGINX_OBJECTS:.o=.d)
+
 # The libraries of the loops that there are adapters for, and of the servers among the examples.
 $(BUILD)/hosts.ready: load/deps.sh
 	@sh load/deps.sh hosts
@@ -320,6 +353,10 @@ ARCHIVES := $(BUILD)/libchaos.a $(BUILD)/libsupport.a $(BUILD)/libload.a $(BUILD
 $(TEST_PROGRAMS): %: %.o $(ARCHIVES)
 	@echo "  LINK $@"
 	$(LINK) $(TEST_LINKER) $(WRAPPED) $(filter %.o,$^) $(filter %.a,$^) $(LIBS_cmocka) $(LOOP_LIBRARIES) $(LIBRARIES)
+
+# Not every system has what modules are built with; the test says that it has not.
+nginx-where-it-is: $(NGINX_HERE:%=$(NGINX_MODULE))
+$(BUILD)/tests/e2e/nginx_test: | nginx-where-it-is
 
 # The programs that tests run: most the service, some the others.
 $(filter-out $(foreach level,unit sim fuzz fail,$(BUILD)/tests/$(level)/%),$(TEST_PROGRAMS)): | $(CATALOGD)
@@ -401,11 +438,11 @@ test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh docs)
 	$(if $(filter %/lock_contract_test %/lock_zookeeper_test %/lock_provider_fail_test %/lab_test %/fleetlock_test,$(SELECTED)),@sh load/deps.sh zookeeper)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh hosts)
-	$(if $(filter %/copy_test %/stampede_tool_test,$(SELECTED)),@sh load/deps.sh nginx)
+	$(if $(filter %/copy_test %/stampede_tool_test %/nginx_test,$(SELECTED)),@sh load/deps.sh nginx)
 	$(if $(filter %/package_test,$(SELECTED)),@sh load/deps.sh package-test)
 	$(if $(filter %/lock_postgres_test,$(SELECTED)),@sh load/deps.sh pgbouncer)
 	$(if $(filter %/stampede_tool_test,$(SELECTED)),@sh load/deps.sh mariadb)
-	@CATALOGD=$(BUILD)/catalogd EXAMPLES=$(BUILD)/example CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
+	@CATALOGD=$(BUILD)/catalogd EXAMPLES=$(BUILD)/example NGINX_MODULE=$(NGINX_MODULE) NGINX_PRELOAD=$(if $(filter address%,$(SAN)),$(shell $(CC) -print-file-name=libasan.so)) CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
 
 # Those with tests that are skipped without LONG=1.
 LONG_PROGRAMS := $(addprefix tests/,e2e/sentinel_test e2e/cluster_test e2e/playground_test e2e/playground_monkey_test e2e/peers_test live/lab_test)
@@ -536,7 +573,8 @@ HEADERS = $(wildcard guard/*.h guard/*/*.h guard/*/*/*.h app/*.h app/*/*.h load/
 promises:
 	@sh tests/support/promises.sh
 
-lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(PAGES)
+lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(PAGES) $(NGINX_HERE:%=$(NGINX_BUILD)/src/objs/ngx_modules.made)
+	$(if $(NGINX_HERE),,@echo "  guard/nginx: SKIPPED, no $(NGINX_SRC)/configure")
 	@sh load/deps.sh lint
 	@sh load/deps.sh hosts
 	@sh load/lint.sh
@@ -549,13 +587,13 @@ lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(PAGES)
 	@echo "  clang-tidy, $(LINT_JOBS) at a time"
 	@echo $(CHECKED) | xargs -P $(LINT_JOBS) -n 6 sh -c 'clang-tidy --quiet --warnings-as-errors="*" --checks="$(TIDY_CHECKS)" "$$@" -- \
 	    -std=c11 -D_GNU_SOURCE $(filter -DGUARD_%,$(GUARD_CFLAGS)) -I. -I$(BUILD) -I$(GUARD_BUILD) -I$(GUARD_DIR) $(PACKAGE_CFLAGS) \
-	    -Xclang -analyzer-config -Xclang max-nodes=$(LINT_STEPS) 2>$(BUILD)/tidy.$$$$ || \
+	    $(NGINX_INCLUDES) -Xclang -analyzer-config -Xclang max-nodes=$(LINT_STEPS) 2>$(BUILD)/tidy.$$$$ || \
 	    { cat $(BUILD)/tidy.$$$$ >&2; exit 1; }' tidy
 
 LINT_JOBS = $(shell nproc)
 # Steps through one function before the analyzer leaves it; its own 225000 takes three times as long.
 LINT_STEPS ?= 75000
-CHECKED = $(filter-out tests/% $(shell $(HAS_H2O) || echo guard/example/h2oserver.c),$(SOURCES))
+CHECKED = $(filter-out tests/% $(if $(NGINX_HERE),,guard/nginx/%) $(shell $(HAS_H2O) || echo guard/example/h2oserver.c),$(SOURCES))
 # Left out: what -Wconversion judges better, advice that does not fit C11, and the path-sensitive checks that
 # stumble over the list macros of uthash.
 TIDY_CHECKS := -*,bugprone-*,clang-analyzer-unix.*,clang-analyzer-deadcode.*,misc-redundant-expression

@@ -119,6 +119,10 @@ static const struct fixed_answer fixed_answers[] = {
     {"/until-close", "HTTP/1.1 200 OK\r\n\r\nuntil it closes", CLOSE},
     {"/chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
      KEEP},
+    {"/trailers",
+     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n5\r\nabcde\r\n0\r\nX-Sum: "
+     "5\r\n\r\n",
+     KEEP},
     {"/half", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nxxxxx", CLOSE},
     {"/garbage", "garbage", KEEP},
     {"/switching", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: magic\r\n\r\n", KEEP},

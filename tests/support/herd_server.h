@@ -10,6 +10,7 @@
  *     /switching     101, nobody asked for it
  *     /typed         200 "typed", kept, text/x-typed
  *     /chunked       200 in two chunks         /status/NNN   that status
+ *     /trailers      200 in chunks, and trailers
  *     /bytes/N       200 with N times 'x'      /gather       200, but to nobody before gather_target have asked
  *     anything else  404
  *

@@ -1,0 +1,797 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * load.c - a load is an internal request of its own.
+ *
+ *     load_page()  --mail-->  begin()  -->  request of nobody  -->  the location's handler (proxy_pass, ...)
+ *                                                  |
+ *                          guard_load_done() <-- filters take status, headers and body; nothing is sent
+ *
+ * Nobody     It is a main request on a connection that nobody is at the other end of: its descriptor is an eventfd,
+ *            which is never watched. So no client ends it, and all of nginx (error pages, redirects, timeouts,
+ *            its own end) works on it as on any other. It begins in the phase after ours: access and rewrites were
+ *            the client's.
+ * Copy       It has the client's URI, headers, variables and captures, copied into the memory of its origin, which it
+ *            keeps until it ends. Conditions and Range are left out: the whole page is what is stored.
+ * Complete   Only with its last buffer, and as long as Content-Length says: an origin that dies half way ends the
+ *            request in order, but without one.
+ */
+#include "module.h"
+
+#include <sys/eventfd.h>
+
+enum { MARK_MS = 10000, EXPIRES_MAX_S = 86400 };
+
+struct copy {
+    ngx_http_request_t r; /* by value: flags and what was copied; its other pointers are dead */
+    ngx_connection_t c;   /* likewise: addresses */
+    ngx_http_connection_t http;
+    ngx_table_elt_t *headers;
+    ngx_uint_t header_count;
+};
+
+struct load {
+    struct mail mail;
+    struct guard_load *handle; /* NULL: finished */
+    struct origin *origin;     /* a reference */
+    struct location *location;
+    ngx_http_request_t *request; /* NULL: not begun, or over */
+    struct verdict verdict;
+    bool is_large, is_judged;
+    off_t length; /* that the origin says; -1: it does not */
+    char *body;   /* owned */
+    size_t bytes, room;
+    size_t meta_bytes;
+    char meta[ENTRY_META_MAX];
+};
+
+struct load_log { /* first as nginx has it */
+    ngx_http_log_ctx_t context;
+    struct load *load; /* NULL: over */
+};
+
+static ngx_http_output_header_filter_pt next_header_filter;
+static ngx_http_output_body_filter_pt next_body_filter;
+
+/* ---- origins ---- */
+
+struct origin *origin_new(ngx_http_request_t *r, struct location *location, uint64_t variants)
+{
+    struct origin *origin = calloc(1, sizeof *origin);
+    if (origin == NULL)
+        return NULL;
+    atomic_init(&origin->refs, 1);
+    origin->request = r;
+    origin->location = location;
+    origin->phase = r->phase_handler + 1;
+    origin->variants = variants;
+    return origin;
+}
+
+void origin_ref(void *origin)
+{
+    atomic_fetch_add(&((struct origin *)origin)->refs, 1);
+}
+
+void origin_unref(void *context)
+{
+    struct origin *origin = context;
+    if (atomic_fetch_sub(&origin->refs, 1) != 1)
+        return;
+    if (origin->pool != NULL)
+        ngx_destroy_pool(origin->pool);
+    free(origin);
+}
+
+/* With a NUL behind it, as nginx's parser leaves header values. */
+static bool keep(ngx_pool_t *pool, ngx_str_t *text)
+{
+    u_char *data = ngx_pnalloc(pool, text->len + 1);
+    if (data == NULL)
+        return false;
+    if (text->len > 0)
+        ngx_memcpy(data, text->data, text->len);
+    data[text->len] = '\0';
+    text->data = data;
+    return true;
+}
+
+static bool keep_texts(struct copy *copy, ngx_pool_t *pool)
+{
+    ngx_str_t *texts[] = {
+        &copy->r.request_line, &copy->r.uri,           &copy->r.args,      &copy->r.exten,
+        &copy->r.unparsed_uri, &copy->r.http_protocol, &copy->c.addr_text, &copy->r.headers_in.server};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (!keep(pool, texts[i]))
+            return false;
+    ngx_str_t remote = {copy->c.socklen, (u_char *)copy->c.sockaddr};
+    ngx_str_t local = {copy->c.local_socklen, (u_char *)copy->c.local_sockaddr};
+    if (!keep(pool, &remote) || !keep(pool, &local))
+        return false;
+    copy->c.sockaddr = (struct sockaddr *)(void *)remote.data;
+    copy->c.local_sockaddr = local.len != 0 ? (struct sockaddr *)(void *)local.data : NULL;
+    return true;
+}
+
+/* Of a body that is not sent on, of this connection, or what asks for less than the whole page. */
+static bool is_left_out(struct text name)
+{
+    static const char *const names[] = {"range",
+                                        "if-range",
+                                        "if-modified-since",
+                                        "if-unmodified-since",
+                                        "if-none-match",
+                                        "if-match",
+                                        "content-length",
+                                        "transfer-encoding",
+                                        "expect",
+                                        "connection",
+                                        "keep-alive",
+                                        "upgrade",
+                                        "te"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (text_is(name, names[i]))
+            return true;
+    return false;
+}
+
+static bool keep_headers(struct copy *copy, ngx_http_request_t *r, ngx_pool_t *pool)
+{
+    ngx_uint_t room = 0;
+    for (ngx_list_part_t *part = &r->headers_in.headers.part; part != NULL; part = part->next)
+        room += part->nelts;
+    copy->headers = ngx_pcalloc(pool, (room + 1) * sizeof *copy->headers);
+    for (ngx_list_part_t *part = &r->headers_in.headers.part; part != NULL; part = part->next) {
+        ngx_table_elt_t *all = part->elts;
+        for (ngx_uint_t i = 0; i < part->nelts && copy->headers != NULL; i++) {
+            ngx_table_elt_t *kept = &copy->headers[copy->header_count];
+            ngx_str_t lower = {all[i].key.len, all[i].lowcase_key};
+            if (is_left_out(text_of(all[i].key)))
+                continue;
+            kept->hash = all[i].hash;
+            kept->key = all[i].key;
+            kept->value = all[i].value;
+            if (!keep(pool, &kept->key) || !keep(pool, &kept->value) || !keep(pool, &lower))
+                return false;
+            kept->lowcase_key = lower.data;
+            copy->header_count++;
+        }
+    }
+    return copy->headers != NULL;
+}
+
+static bool begins(ngx_str_t name, const char *start)
+{
+    return name.len >= strlen(start) && ngx_strncmp(name.data, start, strlen(start)) == 0;
+}
+
+/* What was set or looked up; what hangs on the client's TLS is looked up here. */
+static bool keep_variables(struct copy *copy, ngx_http_request_t *r, ngx_pool_t *pool)
+{
+    ngx_http_core_main_conf_t *core = ngx_http_get_module_main_conf(r, ngx_http_core_module);
+    ngx_http_variable_t *names = core->variables.elts;
+    copy->r.variables = ngx_pcalloc(pool, (core->variables.nelts + 1) * sizeof *copy->r.variables);
+    if (copy->r.variables == NULL)
+        return false;
+    for (ngx_uint_t i = 0; i < core->variables.nelts; i++) {
+        if (begins(names[i].name, "ssl_") || begins(names[i].name, "scheme") ||
+            begins(names[i].name, "https"))
+            ngx_http_get_indexed_variable(r, i);
+        ngx_http_variable_value_t value = r->variables[i];
+        ngx_str_t text = {value.len, value.data};
+        if (!value.valid || value.no_cacheable || begins(names[i].name, "upstream_") ||
+            begins(names[i].name, "stampede_"))
+            continue;
+        if (!keep(pool, &text))
+            return false;
+        value.data = text.data;
+        copy->r.variables[i] = value;
+    }
+    return true;
+}
+
+static bool keep_captures(struct copy *copy, ngx_http_request_t *r, ngx_pool_t *pool)
+{
+#if (NGX_PCRE)
+    ngx_http_core_main_conf_t *core = ngx_http_get_module_main_conf(r, ngx_http_core_module);
+    ngx_str_t subject = {0, r->captures_data};
+    if (r->captures == NULL || r->captures_data == NULL) {
+        copy->r.captures = NULL;
+        copy->r.ncaptures = 0;
+        return true;
+    }
+    for (ngx_uint_t i = 0; i < r->ncaptures; i++)
+        subject.len = r->captures[i] > (int)subject.len ? (size_t)r->captures[i] : subject.len;
+    copy->r.captures = ngx_pcalloc(pool, (core->ncaptures + 3) * sizeof *copy->r.captures);
+    if (copy->r.captures == NULL || !keep(pool, &subject))
+        return false;
+    ngx_memcpy(copy->r.captures, r->captures, r->ncaptures * sizeof *copy->r.captures);
+    copy->r.captures_data = subject.data;
+#endif
+    return true;
+}
+
+static bool origin_copy(struct origin *origin)
+{
+    ngx_http_request_t *r = origin->request;
+    if (origin->copy != NULL)
+        return true;
+    if (r == NULL || origin->pool != NULL)
+        return false;
+    origin->pool = ngx_create_pool(4096, ngx_cycle->log);
+    struct copy *copy = origin->pool != NULL ? ngx_pcalloc(origin->pool, sizeof *copy) : NULL;
+    if (copy == NULL)
+        return false;
+    copy->r = *r;
+    copy->c = *r->connection;
+    copy->http = *r->main->http_connection; /* a subrequest has none */
+    copy->http.busy = copy->http.free = NULL;
+    copy->http.nbusy = 0;
+    copy->http.ssl_servername = NULL;
+    if (!keep_texts(copy, origin->pool) || !keep_headers(copy, r, origin->pool) ||
+        !keep_variables(copy, r, origin->pool) || !keep_captures(copy, r, origin->pool))
+        return false;
+    origin->copy = copy;
+    return true;
+}
+
+void origin_leave(struct origin *origin, bool is_wanted)
+{
+    if (is_wanted && atomic_load(&origin->refs) > 1)
+        origin_copy(origin);
+    origin->request = NULL;
+    origin_unref(origin);
+}
+
+/* ---- variants ---- */
+
+uint64_t variants_of(const ngx_str_t *key)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a: one that is alike is purged along, and no more */
+    for (size_t i = 0; i < key->len; i++)
+        hash = (hash ^ key->data[i]) * 1099511628211u;
+    return hash != 0 ? hash : 1;
+}
+
+void variants_tag(uint64_t variants, char tag[VARIANTS_TAG_BYTES])
+{
+    char text[VARIANTS_TAG_BYTES + 1];
+    snprintf(text, sizeof text, "\001v%016llx", (unsigned long long)variants);
+    ngx_memcpy(tag, text, VARIANTS_TAG_BYTES);
+}
+
+static size_t put_values(ngx_http_request_t *r, struct text name, u_char *out)
+{
+    size_t bytes = 0;
+    for (ngx_list_part_t *part = &r->headers_in.headers.part; part != NULL; part = part->next) {
+        ngx_table_elt_t *all = part->elts;
+        for (ngx_uint_t i = 0; i < part->nelts; i++) {
+            if (all[i].key.len != name.bytes ||
+                ngx_strncasecmp(all[i].key.data, (u_char *)name.data, name.bytes) != 0)
+                continue;
+            if (out != NULL)
+                *ngx_cpymem(out + bytes, all[i].value.data, all[i].value.len) = ',';
+            bytes += all[i].value.len + 1;
+        }
+    }
+    return bytes;
+}
+
+ngx_int_t request_variant(ngx_http_request_t *r, struct text names, ngx_pool_t *pool, ngx_str_t *out)
+{
+    struct text name;
+    size_t bytes = 0;
+    for (size_t at = 0; vary_next(names, &at, &name);)
+        bytes += name.bytes + 1 + put_values(r, name, NULL) + 1;
+    out->data = ngx_pnalloc(pool, bytes + 1);
+    u_char *last = out->data;
+    for (size_t at = 0; last != NULL && vary_next(names, &at, &name);) {
+        last = ngx_cpymem(last, name.data, name.bytes);
+        *last++ = ':';
+        last += put_values(r, name, last);
+        *last++ = '\n';
+    }
+    out->len = bytes;
+    return last != NULL ? NGX_OK : NGX_ERROR;
+}
+
+/* ---- the end of a load ---- */
+
+static void fail_load(struct load *load, enum guard_failure failure)
+{
+    if (load->handle != NULL)
+        guard_load_fail(load->handle, failure);
+    load->handle = NULL;
+}
+
+static void free_load(struct load *load)
+{
+    fail_load(load, GUARD_FAILURE_UNAVAILABLE);
+    origin_unref(load->origin);
+    free(load->body);
+    free(load);
+}
+
+/* Its request's memory goes. */
+static void on_request_over(void *context)
+{
+    struct load *load = context;
+    struct load_log *log = load->request->connection->log->data;
+    log->load = NULL;
+    free_load(load);
+}
+
+/* False: a tag that an invalidation would miss. */
+static bool add_tags(struct load *load, ngx_str_t tags, unsigned *count)
+{
+    const char *at = (const char *)tags.data, *end = at + tags.len;
+    while (at < end) {
+        const char *start = at;
+        while (at < end && *at != ' ' && *at != ',')
+            at++;
+        const size_t bytes = (size_t)(at - start);
+        at++;
+        if (bytes == 0)
+            continue;
+        if (bytes > GUARD_TAG_BYTES_MAX || ++*count > GUARD_TAGS_MAX)
+            return false;
+        guard_load_tag_of(load->handle, start, bytes);
+    }
+    return true;
+}
+
+static bool tag_load(struct load *load)
+{
+    char variants[VARIANTS_TAG_BYTES];
+    ngx_array_t *tags = load->location->tags;
+    ngx_http_complex_value_t *values = tags != NULL ? tags->elts : NULL;
+    unsigned count = 0;
+    if (load->origin->variants != 0) {
+        variants_tag(load->origin->variants, variants);
+        if (!add_tags(load, (ngx_str_t){VARIANTS_TAG_BYTES, (u_char *)variants}, &count))
+            return false;
+    }
+    for (ngx_uint_t i = 0; tags != NULL && i < tags->nelts; i++) {
+        ngx_str_t text;
+        if (ngx_http_complex_value(load->request, &values[i], &text) != NGX_OK ||
+            !add_tags(load, text, &count))
+            return false;
+    }
+    return true;
+}
+
+/* So long nobody waits for a page that is not stored, or too large. */
+static uint32_t life_of_mark(const struct location *location)
+{
+    return location->fresh_ms > MARK_MS ? (uint32_t)location->fresh_ms : MARK_MS;
+}
+
+/* A page that is too large for the guard: what it gets says that, and whoever gets it asks the origin itself. */
+static void finish_large(struct load *load)
+{
+    struct entry_writer writer;
+    const uint32_t fresh_ms = life_of_mark(load->location);
+    entry_begin(&writer, load->meta, sizeof load->meta,
+                &(struct entry){.status = 0, .fresh_s = fresh_ms / 1000});
+    load->meta_bytes = entry_end(&writer);
+    load->verdict = (struct verdict){VERDICT_STORE, fresh_ms, 0};
+    load->bytes = 0;
+}
+
+static void finish(struct load *load)
+{
+    static const enum guard_how hows[] = {
+        [VERDICT_STORE] = GUARD_STORE, [VERDICT_SHARE] = GUARD_SHARE, [VERDICT_PASS] = GUARD_PASS};
+    if (load->handle == NULL)
+        return;
+    if (!load->is_judged || load->verdict.how == VERDICT_FAIL ||
+        (load->length != -1 && !load->is_large && (off_t)load->bytes != load->length)) {
+        fail_load(load, GUARD_FAILURE_UNAVAILABLE);
+        return;
+    }
+    if (load->is_large)
+        finish_large(load);
+    const struct guard_keep how = {.how = hows[load->verdict.how],
+                                   .fresh_ms = load->verdict.fresh_ms,
+                                   .stale_ms = load->verdict.stale_ms,
+                                   .pass_ms = life_of_mark(load->location)};
+    guard_load_keep(load->handle, &how);
+    guard_load_meta(load->handle, load->meta, load->meta_bytes);
+    guard_load_done(load->handle, load->body, load->bytes, NULL);
+    load->handle = NULL;
+}
+
+/* ---- filters ---- */
+
+static ngx_chain_t *send_nothing(ngx_connection_t *connection, ngx_chain_t *in, off_t limit)
+{
+    (void)connection;
+    (void)in;
+    (void)limit;
+    return NGX_CHAIN_ERROR;
+}
+
+static struct load *load_of(ngx_http_request_t *r)
+{
+    if (r->connection->send_chain != send_nothing)
+        return NULL;
+    return ((struct load_log *)r->connection->log->data)->load;
+}
+
+bool load_is(ngx_http_request_t *r)
+{
+    return r->connection->send_chain == send_nothing;
+}
+
+/* The next header that is said; NULL: there is none. */
+static ngx_table_elt_t *next_out(ngx_list_part_t **part, ngx_uint_t *i)
+{
+    for (; *part != NULL; *part = (*part)->next, *i = 0) {
+        while (*i < (*part)->nelts) {
+            ngx_table_elt_t *header = (ngx_table_elt_t *)(*part)->elts + (*i)++;
+            if (header->hash != 0)
+                return header;
+        }
+    }
+    return NULL;
+}
+
+static void hear(ngx_http_request_t *r, struct says *says, struct vary *vary)
+{
+    ngx_list_part_t *part = &r->headers_out.headers.part;
+    ngx_uint_t i = 0;
+    for (ngx_table_elt_t *header; (header = next_out(&part, &i)) != NULL;) {
+        const struct text name = text_of(header->key), value = text_of(header->value);
+        if (text_is(name, "cache-control"))
+            says_cache_control(says, value);
+        else if (text_is(name, "vary"))
+            vary_add(vary, value);
+        else if (text_is(name, "set-cookie"))
+            says->sets_cookie = true;
+        else if (text_is(name, "age") && ngx_atoi(header->value.data, header->value.len) > 0)
+            says->age_s = (uint32_t)ngx_atoi(header->value.data, header->value.len);
+        else if (text_is(name, "expires")) {
+            const time_t left_s = ngx_parse_http_time(header->value.data, header->value.len) - ngx_time();
+            says->expires_s = left_s < 0 ? 0 : left_s < EXPIRES_MAX_S ? left_s : EXPIRES_MAX_S;
+        }
+    }
+}
+
+static void add_header(struct entry_writer *writer, const char *name, ngx_str_t value)
+{
+    if (value.len != 0)
+        entry_add(writer, (struct text){name, strlen(name)}, text_of(value));
+}
+
+static void add_headers(ngx_http_request_t *r, struct entry_writer *writer, bool is_for_one)
+{
+    ngx_list_part_t *part = &r->headers_out.headers.part;
+    ngx_uint_t i = 0;
+    u_char date[sizeof "Mon, 28 Sep 1970 06:00:00 GMT"];
+    ngx_str_t type = r->headers_out.content_type;
+    if (r->headers_out.charset.len != 0 && r->headers_out.content_type_len == type.len) {
+        type.data = ngx_pnalloc(r->pool, type.len + sizeof "; charset=" + r->headers_out.charset.len);
+        type.len = type.data == NULL
+                       ? 0
+                       : (size_t)(ngx_sprintf(type.data, "%V; charset=%V", &r->headers_out.content_type,
+                                              &r->headers_out.charset) -
+                                  type.data);
+    }
+    add_header(writer, "Content-Type", type);
+    if (r->headers_out.last_modified == NULL && r->headers_out.last_modified_time != -1)
+        add_header(
+            writer, "Last-Modified",
+            (ngx_str_t){(size_t)(ngx_http_time(date, r->headers_out.last_modified_time) - date), date});
+    if (r->headers_out.location != NULL && r->headers_out.location->hash == 0)
+        add_header(writer, "Location", r->headers_out.location->value);
+    for (ngx_table_elt_t *header; (header = next_out(&part, &i)) != NULL;)
+        if (!header_is_left_out(text_of(header->key), is_for_one))
+            entry_add(writer, text_of(header->key), text_of(header->value));
+}
+
+static ngx_int_t judge(struct load *load, ngx_http_request_t *r)
+{
+    struct says says;
+    struct vary vary = {.bytes = 0};
+    struct entry entry = {.status = (unsigned)(r->err_status != 0 ? r->err_status : r->headers_out.status)};
+    const struct rules rules = {.fresh_ms = (uint32_t)load->location->fresh_ms,
+                                .stale_ms = (uint32_t)load->location->stale_ms,
+                                .absent_ms = (uint32_t)load->location->absent_ms,
+                                .is_authorized = r->headers_in.authorization != NULL};
+    struct entry_writer writer;
+    ngx_str_t variant;
+    says_init(&says, entry.status);
+    says.is_error_page = r->error_page && (entry.status < 400 || entry.status >= 500);
+    hear(r, &says, &vary);
+    entry.age_s = says.age_s;
+    load->verdict = verdict_of(&says, &rules);
+    load->is_judged = true;
+    if (load->verdict.how == VERDICT_FAIL)
+        return NGX_OK;
+    if (vary.is_all)
+        load->verdict.how = VERDICT_PASS;
+    entry.names = (struct text){vary.names, vary.is_all ? 0 : vary.bytes};
+    if (request_variant(r, entry.names, r->pool, &variant) != NGX_OK)
+        return NGX_ERROR;
+    entry.variant = text_of(variant);
+    entry.fresh_s = load->verdict.fresh_ms / 1000;
+    entry_begin(&writer, load->meta, sizeof load->meta, &entry);
+    add_headers(r, &writer, load->verdict.how == VERDICT_PASS);
+    load->meta_bytes = entry_end(&writer);
+    load->is_large = load->meta_bytes == 0;
+    if (load->handle != NULL && load->verdict.how != VERDICT_PASS && !tag_load(load)) {
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "stampede: more than %d tags, or one beyond %d bytes: \"%V\" is not stored",
+                      GUARD_TAGS_MAX, GUARD_TAG_BYTES_MAX, &r->uri);
+        load->verdict.how = VERDICT_PASS;
+    }
+    return NGX_OK;
+}
+
+static size_t max_value(ngx_http_request_t *r)
+{
+    return ((struct settings *)ngx_http_get_module_main_conf(r, ngx_http_stampede_module))->max_value;
+}
+
+static ngx_int_t header_filter(ngx_http_request_t *r)
+{
+    struct load *load = load_of(r);
+    if (!load_is(r))
+        return next_header_filter(r);
+    r->header_sent = 1;
+    r->filter_need_in_memory = 1;
+    if (load == NULL || load->is_judged || r != r->main)
+        return NGX_OK;
+    if (judge(load, r) != NGX_OK)
+        return NGX_ERROR;
+    load->length = r->headers_out.content_length_n;
+    load->is_large |= load->length > (off_t)max_value(r);
+    r->header_only = r->headers_out.status == NGX_HTTP_NO_CONTENT;
+    if (r->header_only || load->is_large) {
+        load->length = -1;
+        finish(load);
+    }
+    return load->is_large ? NGX_ERROR : NGX_OK; /* the origin need not go on */
+}
+
+static bool take(struct load *load, const u_char *data, size_t bytes)
+{
+    if (load->bytes + bytes > load->room) {
+        size_t room = load->length > 0 ? (size_t)load->length : 2 * load->room + 4096;
+        room = room < load->bytes + bytes ? load->bytes + bytes : room;
+        char *body = realloc(load->body, room);
+        if (body == NULL)
+            return false;
+        load->body = body;
+        load->room = room;
+    }
+    if (bytes > 0)
+        ngx_memcpy(load->body + load->bytes, data, bytes);
+    load->bytes += bytes;
+    return true;
+}
+
+static ngx_int_t body_filter(ngx_http_request_t *r, ngx_chain_t *in)
+{
+    struct load *load = load_of(r);
+    bool is_last = false;
+    if (!load_is(r))
+        return next_body_filter(r, in);
+    for (; in != NULL; in = in->next) {
+        const size_t bytes = ngx_buf_in_memory(in->buf) ? (size_t)(in->buf->last - in->buf->pos) : 0;
+        const bool is_wanted = load != NULL && r == r->main && load->handle != NULL;
+        is_last |= in->buf->last_buf;
+        if (is_wanted && load->verdict.how != VERDICT_FAIL) {
+            load->is_large = load->bytes + bytes > max_value(r);
+            if (load->is_large) {
+                finish(load);
+                return NGX_ERROR;
+            }
+            if (!take(load, in->buf->pos, bytes))
+                return NGX_ERROR;
+        }
+        in->buf->pos = in->buf->last;
+        in->buf->file_pos = in->buf->file_last;
+    }
+    if (is_last && load != NULL)
+        finish(load);
+    return NGX_OK;
+}
+
+void load_filters(void)
+{
+    next_header_filter = ngx_http_top_header_filter;
+    ngx_http_top_header_filter = header_filter;
+    next_body_filter = ngx_http_top_body_filter;
+    ngx_http_top_body_filter = body_filter;
+}
+
+/* ---- the request of nobody ---- */
+
+static u_char *log_load(ngx_log_t *log, u_char *text, size_t bytes)
+{
+    struct load_log *mine = log->data;
+    u_char *last = text;
+    if (log->action != NULL)
+        last = ngx_snprintf(last, bytes, " while %s", log->action);
+    if (mine->load != NULL && mine->load->request != NULL)
+        last =
+            ngx_snprintf(last, bytes - (size_t)(last - text), ", load of \"%V\"", &mine->load->request->uri);
+    return last;
+}
+
+static void no_event(ngx_event_t *event)
+{
+    (void)event;
+}
+
+/* As ngx_event_accept() and HTTP/2 make theirs. It never becomes ready, and ends as soon as it is answered: eof. */
+static bool fill_connection(ngx_connection_t *c, struct load *load)
+{
+    struct copy *copy = load->origin->copy;
+    c->pool = ngx_create_pool(512, ngx_cycle->log);
+    struct load_log *context = c->pool != NULL ? ngx_pcalloc(c->pool, sizeof *context) : NULL;
+    ngx_log_t *log = context != NULL ? ngx_palloc(c->pool, sizeof *log) : NULL;
+    c->buffer = log != NULL ? ngx_create_temp_buf(c->pool, 1) : NULL;
+    if (c->buffer == NULL)
+        return false;
+    *log = *ngx_cycle->log;
+    log->handler = log_load;
+    log->data = context;
+    context->load = load;
+    context->context.connection = c;
+    c->log = c->pool->log = c->read->log = c->write->log = log;
+    c->number = ngx_atomic_fetch_add(ngx_connection_counter, 1);
+    log->connection = c->number;
+    c->send_chain = send_nothing;
+    c->sockaddr = copy->c.sockaddr;
+    c->socklen = copy->c.socklen;
+    c->addr_text = copy->c.addr_text;
+    c->local_sockaddr = copy->c.local_sockaddr;
+    c->local_socklen = copy->c.local_socklen;
+    c->listening = copy->c.listening;
+    c->tcp_nodelay = NGX_TCP_NODELAY_DISABLED;
+    c->tcp_nopush = NGX_TCP_NOPUSH_DISABLED;
+    c->log_error = NGX_ERROR_INFO;
+    c->read->active = c->write->active = c->write->ready = c->read->eof = 1;
+    c->read->handler = c->write->handler = no_event;
+    c->data = &copy->http;
+    return true;
+}
+
+static bool fill_headers(ngx_http_request_t *r, struct copy *copy)
+{
+    ngx_http_core_main_conf_t *core = ngx_http_get_module_main_conf(r, ngx_http_core_module);
+    if (ngx_list_init(&r->headers_in.headers, r->pool, 16, sizeof(ngx_table_elt_t)) != NGX_OK)
+        return false;
+    r->headers_in.server = copy->r.headers_in.server;
+    for (ngx_uint_t i = 0; i < copy->header_count; i++) {
+        ngx_table_elt_t *header = ngx_list_push(&r->headers_in.headers);
+        if (header == NULL)
+            return false;
+        *header = copy->headers[i];
+        ngx_http_header_t *known =
+            ngx_hash_find(&core->headers_in_hash, header->hash, header->lowcase_key, header->key.len);
+        if (known != NULL && known->handler(r, header, known->offset) != NGX_OK)
+            return false;
+    }
+    return true;
+}
+
+static bool fill_request(ngx_http_request_t *r, struct copy *copy)
+{
+    ngx_http_core_main_conf_t *core = ngx_http_get_module_main_conf(r, ngx_http_core_module);
+    const ngx_http_request_t *from = &copy->r;
+    r->method = NGX_HTTP_GET;
+    ngx_str_set(&r->method_name, "GET");
+    r->http_version = from->http_version > NGX_HTTP_VERSION_11 ? NGX_HTTP_VERSION_11 : from->http_version;
+    r->http_protocol = from->http_protocol;
+    r->request_line = from->request_line;
+    r->uri = from->uri;
+    r->args = from->args;
+    r->exten = from->exten;
+    r->unparsed_uri = from->unparsed_uri;
+    r->srv_conf = from->srv_conf;
+    r->loc_conf = from->loc_conf;
+    r->complex_uri = from->complex_uri;
+    r->quoted_uri = from->quoted_uri;
+    r->plus_in_uri = from->plus_in_uri;
+    r->empty_path_in_uri = from->empty_path_in_uri;
+    r->add_uri_to_alias = from->add_uri_to_alias;
+    r->valid_unparsed_uri = from->valid_unparsed_uri;
+    r->internal = from->internal;
+    r->valid_location = r->logged = 1;
+#if (NGX_PCRE)
+    r->ncaptures = from->ncaptures;
+    r->captures = from->captures;
+    r->captures_data = from->captures_data;
+    r->realloc_captures = 1;
+#endif
+    r->http_state = NGX_HTTP_PROCESS_REQUEST_STATE;
+    ngx_memcpy(r->variables, from->variables, core->variables.nelts * sizeof *r->variables);
+    return fill_headers(r, copy);
+}
+
+static ngx_http_request_t *new_request(struct load *load)
+{
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    ngx_connection_t *c = fd != -1 ? ngx_get_connection(fd, ngx_cycle->log) : NULL;
+    if (c == NULL) {
+        if (fd != -1)
+            close(fd);
+        return NULL;
+    }
+    bool is_filled = fill_connection(c, load);
+    ngx_http_request_t *r = is_filled ? ngx_http_create_request(c) : NULL;
+    if (r == NULL) {
+        ngx_pool_t *pool = c->pool;
+        ngx_close_connection(c);
+        if (pool != NULL)
+            ngx_destroy_pool(pool);
+        return NULL;
+    }
+#if (NGX_STAT_STUB)
+    (void)ngx_atomic_fetch_add(ngx_stat_active, 1); /* ngx_http_close_connection() takes it back */
+#endif
+    c->data = r;
+    return r;
+}
+
+static void begin(struct mail *mail)
+{
+    struct load *load = (struct load *)mail;
+    ngx_http_request_t *r = NULL;
+    if (load->handle != NULL && !worker.is_ending && origin_copy(load->origin))
+        r = new_request(load);
+    ngx_pool_cleanup_t *cleanup = r != NULL ? ngx_pool_cleanup_add(r->pool, 0) : NULL;
+    if (cleanup == NULL) {
+        if (r != NULL)
+            ngx_http_finalize_request(r, NGX_ERROR);
+        free_load(load);
+        return;
+    }
+    cleanup->handler = on_request_over;
+    cleanup->data = load;
+    load->request = r;
+    ngx_connection_t *c = r->connection;
+    if (!fill_request(r, load->origin->copy)) {
+        ngx_http_finalize_request(r, NGX_ERROR);
+        ngx_http_run_posted_requests(c);
+        return;
+    }
+    ngx_http_update_location_config(r);
+    r->phase_handler = load->origin->phase;
+    r->write_event_handler = ngx_http_core_run_phases;
+    ngx_http_core_run_phases(r);
+    ngx_http_run_posted_requests(c);
+}
+
+/* The limit has passed, or the guard closes: so does the origin's request. */
+static void cancelled(void *context)
+{
+    struct load *load = context;
+    fail_load(load, GUARD_FAILURE_TIMEOUT);
+    if (load->request == NULL || worker.is_ending)
+        return;
+    ngx_connection_t *c = load->request->connection;
+    ngx_http_finalize_request(load->request, NGX_HTTP_CLIENT_CLOSED_REQUEST);
+    ngx_http_run_posted_requests(c);
+}
+
+/* On a thread of the guard's. */
+void load_page(struct guard_load *handle, void *unused)
+{
+    struct origin *origin = guard_load_asker(handle);
+    struct load *load = origin != NULL ? calloc(1, sizeof *load) : NULL;
+    (void)unused;
+    if (load == NULL) {
+        guard_load_fail(handle, GUARD_FAILURE_UNAVAILABLE);
+        return;
+    }
+    origin_ref(origin);
+    *load = (struct load){
+        .mail.open = begin, .handle = handle, .origin = origin, .location = origin->location, .length = -1};
+    if (guard_load_defer(handle, worker.loop, cancelled, load) == GUARD_OK)
+        worker_post(&load->mail);
+    else
+        free_load(load);
+}

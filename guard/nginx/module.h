@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * module.h - the module for nginx: what its files share.
+ *
+ *     conf.c ---> serve.c ---> load.c ---> worker.c         who calls whom; verdict.c decides, and calls nobody
+ *        `------> ops.c -----------------------^
+ *
+ *     a request         serve.c asks the guard; the answer is sent, or the request goes to the origin by itself
+ *     a load            load.c: an internal request of its own, which no client can end; a filter takes its body
+ *     purge, metrics    ops.c
+ *     the guard         worker.c: one for each worker, on nginx's loop
+ *
+ * Threads    nginx's one, but for what says otherwise.
+ */
+#ifndef GUARD_NGINX_MODULE_H
+#define GUARD_NGINX_MODULE_H
+
+#include <ngx_config.h> /* first: it says what the system's headers declare */
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "guard.h"
+#include "verdict.h"
+
+#include <stdatomic.h>
+
+extern ngx_module_t ngx_http_stampede_module;
+
+/* ---- settings ---- */
+
+struct location {
+    ngx_http_complex_value_t *key; /* NULL: off */
+    ngx_array_t *tags;             /* of ngx_http_complex_value_t */
+    ngx_array_t *bypass;           /* predicates */
+    ngx_http_complex_value_t *purge_key, *purge_tag;
+    ngx_msec_t fresh_ms, stale_ms, absent_ms, failure_ms, outage_ms, load_limit_ms;
+    ngx_flag_t is_off;
+    ngx_http_handler_pt handler; /* of ours, for a purge or the numbers; NULL: others' */
+    struct guard_kind *kind;     /* of this process */
+};
+
+struct settings { /* of http{} */
+    ngx_str_t redis, name_space;
+    size_t near_bytes, max_value;
+    ngx_msec_t near_ms;
+    ngx_int_t loads, permits;
+    ngx_array_t locations; /* of struct location *: with a key */
+    ngx_shm_zone_t *numbers;
+    bool is_used; /* any of ours stands in a location */
+};
+
+/* Opens a guard with these settings and a kind for each set of limits. */
+enum guard_status settings_open(struct settings *settings, guard_log *log, struct guard **guard,
+                                struct guard_error *error);
+
+/* ---- the worker ---- */
+
+struct worker {
+    struct guard *guard; /* NULL: none; requests go to the origin */
+    struct guard_loop *loop;
+    ngx_uint_t waiting; /* requests and purges that wait for the guard: it ends only after them */
+    bool is_ending;
+};
+extern struct worker worker;
+
+ngx_int_t worker_begin(ngx_cycle_t *cycle);
+void worker_end(ngx_cycle_t *cycle);
+
+/* A thing that happens on nginx's loop; posted on any thread. */
+struct mail {
+    void (*open)(struct mail *mail);
+    struct mail *next;
+};
+void worker_post(struct mail *mail);
+
+/* ---- a load ---- */
+
+/*
+ * What a load needs to know of the request that asked. It reaches the loader as its asker, and outlives the request:
+ * what of it is still wanted is copied when the request ends.
+ */
+struct origin {
+    atomic_uint refs;
+    ngx_http_request_t *request; /* NULL: it has ended */
+    ngx_pool_t *pool;            /* of the copy; NULL: there is none */
+    struct copy *copy;
+    struct location *location;
+    guard_ticket ticket;
+    ngx_int_t phase;   /* the one after ours: there a load goes on */
+    uint64_t variants; /* names the tag of all variants of the page; 0: this is the page itself */
+};
+struct origin *origin_new(ngx_http_request_t *r, struct location *location, uint64_t variants);
+void origin_ref(void *origin);
+void origin_unref(void *origin); /* any thread */
+/* The request ends; `is_wanted`: a load may yet begin for it. */
+void origin_leave(struct origin *origin, bool is_wanted);
+
+/* The tag of the variants of a page; not NUL-terminated. */
+enum { VARIANTS_TAG_BYTES = 18 };
+void variants_tag(uint64_t variants, char tag[VARIANTS_TAG_BYTES]);
+uint64_t variants_of(const ngx_str_t *key);
+
+void load_page(struct guard_load *load, void *location); /* the loader */
+bool load_is(ngx_http_request_t *r);                     /* this is a load's own request */
+void load_filters(void);
+
+/* What the request has in the headers that Vary names: "name: value\n" for each. */
+ngx_int_t request_variant(ngx_http_request_t *r, struct text names, ngx_pool_t *pool, ngx_str_t *out);
+
+/* ---- answers, purges, numbers ---- */
+
+ngx_int_t serve_handler(ngx_http_request_t *r);
+ngx_int_t serve_variables(ngx_conf_t *cf);
+ngx_int_t purge_handler(ngx_http_request_t *r);
+ngx_int_t metrics_handler(ngx_http_request_t *r);
+ngx_int_t numbers_add(ngx_conf_t *cf, struct settings *settings);
+void numbers_begin(struct settings *settings, ngx_log_t *log);
+void numbers_end(void);
+
+static inline struct text text_of(ngx_str_t string)
+{
+    return (struct text){(const char *)string.data, string.len};
+}
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ops.c - a purge by key and by tag, and the numbers of all workers on one page.
+ *
+ * Purge     Of a key go its entry and, by a tag, its variants. The client is answered once Redis has confirmed all.
+ * Numbers   Each worker has a guard and a place in shared memory, which it writes each second, and before it answers.
+ */
+#include "module.h"
+
+#include <inttypes.h>
+
+enum {
+    SLOTS = 64,
+    PUBLISH_MS = 1000,
+    SLOT_LIFE_MS = 10000,
+    ZONE_BYTES = 262144,
+    KEY_BYTES = 4096,
+    PURGES = 3
+};
+
+static ngx_int_t send_text(ngx_http_request_t *r, ngx_uint_t status, const char *type, ngx_buf_t *text)
+{
+    r->headers_out.status = status;
+    r->headers_out.content_length_n = text->last - text->pos;
+    r->headers_out.content_type = (ngx_str_t){strlen(type), (u_char *)type};
+    r->headers_out.content_type_len = r->headers_out.content_type.len;
+    ngx_int_t sent = ngx_http_send_header(r);
+    if (sent == NGX_ERROR || sent > NGX_OK || r->header_only)
+        return sent;
+    text->last_buf = r == r->main;
+    text->last_in_chain = 1;
+    ngx_chain_t out = {.buf = text, .next = NULL};
+    return ngx_http_output_filter(r, &out);
+}
+
+/* ---- purge ---- */
+
+struct purge { /* outlives a request whose client leaves */
+    struct mail mail;
+    ngx_http_request_t *request; /* NULL: it has ended */
+    atomic_uint left;            /* changes not confirmed yet, and one while they are being asked for */
+    atomic_bool is_unknown, was_there;
+};
+
+static void on_purged(struct mail *mail)
+{
+    struct purge *purge = (struct purge *)mail;
+    ngx_http_request_t *r = purge->request;
+    const bool is_unknown = atomic_load(&purge->is_unknown), was_there = atomic_load(&purge->was_there);
+    worker.waiting--;
+    purge->request = NULL;
+    if (r == NULL)
+        free(purge); /* else its request does, which ends below */
+    if (r == NULL || worker.is_ending)
+        return;
+    ngx_connection_t *c = r->connection;
+    ngx_buf_t *text = ngx_create_temp_buf(r->pool, 96);
+    ngx_int_t rc = NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if (text != NULL) {
+        text->last = ngx_sprintf(text->pos, "{\"status\":\"%s\",\"dropped\":%s}\n",
+                                 is_unknown ? "unknown" : "ok", was_there ? "true" : "false");
+        rc = send_text(r, is_unknown ? NGX_HTTP_SERVICE_UNAVAILABLE : NGX_HTTP_OK, "application/json", text);
+    }
+    ngx_http_finalize_request(r, rc);
+    ngx_http_run_posted_requests(c);
+}
+
+static void one_less(struct purge *purge)
+{
+    if (atomic_fetch_sub(&purge->left, 1) == 1)
+        worker_post(&purge->mail);
+}
+
+/* On the guard's thread. */
+static void on_changed(void *context, const struct guard_invalidated *result)
+{
+    struct purge *purge = context;
+    if (result->status != GUARD_OK)
+        atomic_store(&purge->is_unknown, true);
+    if (result->value_dropped)
+        atomic_store(&purge->was_there, true);
+    one_less(purge);
+}
+
+static void leave_purge(void *context)
+{
+    struct purge *purge = context;
+    if (purge->request == NULL)
+        free(purge);
+    else
+        purge->request = NULL;
+}
+
+/* Decoded: $arg_key is as it stands in the request. */
+static ngx_int_t argument(ngx_http_request_t *r, ngx_http_complex_value_t *from, ngx_str_t *out)
+{
+    ngx_str_t raw = ngx_null_string;
+    if (from != NULL && ngx_http_complex_value(r, from, &raw) != NGX_OK)
+        return NGX_ERROR;
+    out->data = ngx_pnalloc(r->pool, raw.len + 1);
+    if (out->data == NULL)
+        return NGX_ERROR;
+    u_char *to = out->data, *source = raw.data;
+    ngx_unescape_uri(&to, &source, raw.len, 0);
+    out->len = (size_t)(to - out->data);
+    return NGX_OK;
+}
+
+static void change(struct purge *purge, const struct guard_change *what)
+{
+    struct guard_change asked = *what;
+    asked.done = on_changed;
+    asked.context = purge;
+    atomic_fetch_add(&purge->left, 1);
+    if (guard_invalidate(worker.guard, &asked) == GUARD_OK)
+        return;
+    atomic_store(&purge->is_unknown, true);
+    atomic_fetch_sub(&purge->left, 1);
+}
+
+ngx_int_t purge_handler(ngx_http_request_t *r)
+{
+    struct location *location = ngx_http_get_module_loc_conf(r, ngx_http_stampede_module);
+    ngx_str_t key, tag;
+    char variants[VARIANTS_TAG_BYTES];
+    if (ngx_http_discard_request_body(r) != NGX_OK || argument(r, location->purge_key, &key) != NGX_OK ||
+        argument(r, location->purge_tag, &tag) != NGX_OK)
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if ((key.len == 0 && tag.len == 0) || key.len > KEY_BYTES || tag.len > GUARD_TAG_BYTES_MAX ||
+        memchr(key.data, 0, key.len) != NULL)
+        return NGX_HTTP_BAD_REQUEST;
+    if (worker.guard == NULL)
+        return NGX_HTTP_SERVICE_UNAVAILABLE;
+    struct purge *purge = calloc(1, sizeof *purge);
+    ngx_http_cleanup_t *cleanup = purge != NULL ? ngx_http_cleanup_add(r, 0) : NULL;
+    if (cleanup == NULL) {
+        free(purge);
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    cleanup->handler = leave_purge;
+    cleanup->data = purge;
+    purge->mail.open = on_purged;
+    purge->request = r;
+    atomic_init(&purge->left, 1);
+    worker.waiting++;
+    r->main->count++;
+    if (key.len > 0) {
+        variants_tag(variants_of(&key), variants);
+        change(purge, &(struct guard_change){.key = (const char *)key.data, .key_bytes = key.len});
+        change(purge, &(struct guard_change){.tag = variants, .tag_bytes = sizeof variants});
+    }
+    if (tag.len > 0)
+        change(purge, &(struct guard_change){.tag = (const char *)tag.data, .tag_bytes = tag.len});
+    one_less(purge);
+    return NGX_DONE;
+}
+
+/* ---- numbers ---- */
+
+struct slot {
+    ngx_atomic_t written_ms; /* 0: never */
+    struct guard_stats stats;
+};
+
+static struct slot *slots;                          /* in shared memory, SLOTS of them; NULL: none */
+static ngx_event_t publishing;                      /* cancelable */
+static ngx_connection_t no_connection = {.fd = -1}; /* of the event, for nginx's debug log */
+
+static void publish(ngx_event_t *event)
+{
+    if (slots == NULL || ngx_worker >= SLOTS || worker.guard == NULL)
+        return;
+    guard_stats(worker.guard, &slots[ngx_worker].stats);
+    slots[ngx_worker].written_ms = ngx_current_msec | 1;
+    if (event != NULL && !ngx_exiting)
+        ngx_add_timer(event, PUBLISH_MS);
+}
+
+static ngx_int_t zone_init(ngx_shm_zone_t *zone, void *old)
+{
+    ngx_slab_pool_t *pool = (ngx_slab_pool_t *)zone->shm.addr;
+    zone->data = old;
+    if (zone->data == NULL && zone->shm.exists)
+        zone->data = pool->data;
+    if (zone->data == NULL)
+        zone->data = pool->data = ngx_slab_calloc(pool, SLOTS * sizeof(struct slot));
+    return zone->data != NULL ? NGX_OK : NGX_ERROR;
+}
+
+ngx_int_t numbers_add(ngx_conf_t *cf, struct settings *settings)
+{
+    ngx_str_t name = ngx_string("stampede");
+    settings->numbers = ngx_shared_memory_add(cf, &name, ZONE_BYTES, &ngx_http_stampede_module);
+    if (settings->numbers == NULL)
+        return NGX_ERROR;
+    settings->numbers->init = zone_init;
+    return NGX_OK;
+}
+
+void numbers_begin(struct settings *settings, ngx_log_t *log)
+{
+    slots = settings->numbers != NULL ? settings->numbers->data : NULL;
+    publishing = (ngx_event_t){.handler = publish, .data = &no_connection, .log = log, .cancelable = 1};
+    publish(&publishing);
+}
+
+void numbers_end(void)
+{
+    if (publishing.timer_set)
+        ngx_del_timer(&publishing);
+}
+
+static const char *suffix_of(const struct guard_stat_info *info)
+{
+    return strcmp(info->unit, "ms") == 0        ? "_seconds"
+           : info->type == GUARD_STAT_COUNTER   ? "_total"
+           : info->type == GUARD_STAT_HISTOGRAM ? "_seconds"
+                                                : "";
+}
+
+static void write_histogram(FILE *out, const char *name, size_t of, const struct guard_histogram *histogram)
+{
+    static const uint64_t bounds_us[] = GUARD_HISTOGRAM_BOUNDS_US;
+    uint64_t total = 0;
+    for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++) {
+        total += histogram->count[i];
+        fprintf(out, "guard_%s_seconds_bucket{worker=\"%zu\",le=\"", name, of);
+        if (i < GUARD_HISTOGRAM_BUCKETS - 1)
+            fprintf(out, "%" PRIu64 ".%06" PRIu64 "\"} %" PRIu64 "\n", bounds_us[i] / 1000000,
+                    bounds_us[i] % 1000000, total);
+        else
+            fprintf(out, "+Inf\"} %" PRIu64 "\n", total);
+    }
+    fprintf(out, "guard_%s_seconds_sum{worker=\"%zu\"} %" PRIu64 ".%06" PRIu64 "\n", name, of,
+            histogram->sum_us / 1000000, histogram->sum_us % 1000000);
+    fprintf(out, "guard_%s_seconds_count{worker=\"%zu\"} %" PRIu64 "\n", name, of, total);
+}
+
+static void write_number(FILE *out, size_t number)
+{
+    static const char *const types[] = {
+        [GUARD_STAT_COUNTER] = "counter", [GUARD_STAT_GAUGE] = "gauge", [GUARD_STAT_HISTOGRAM] = "histogram"};
+    const struct guard_stat_info *info = guard_stat_info(number);
+    const bool is_ms = strcmp(info->unit, "ms") == 0;
+    fprintf(out, "# HELP guard_%s%s %s\n# TYPE guard_%s%s %s\n", info->name, suffix_of(info), info->help,
+            info->name, suffix_of(info), types[info->type]);
+    for (size_t i = 0; i < SLOTS; i++) {
+        const struct guard_stats *stats = &slots[i].stats;
+        if (slots[i].written_ms == 0 || ngx_current_msec - slots[i].written_ms + 1 > SLOT_LIFE_MS)
+            continue;
+        const struct guard_histogram *histogram = guard_stat_histogram(stats, number);
+        const uint64_t value = guard_stat_value(stats, number);
+        if (histogram != NULL)
+            write_histogram(out, info->name, i, histogram);
+        else if (is_ms)
+            fprintf(out, "guard_%s_seconds{worker=\"%zu\"} %" PRIu64 ".%03" PRIu64 "\n", info->name, i,
+                    value / 1000, value % 1000);
+        else
+            fprintf(out, "guard_%s%s{worker=\"%zu\"} %" PRIu64 "\n", info->name, suffix_of(info), i, value);
+    }
+}
+
+static void drop_page(void *page)
+{
+    free(page);
+}
+
+ngx_int_t metrics_handler(ngx_http_request_t *r)
+{
+    char *page = NULL;
+    size_t bytes = 0;
+    if (ngx_http_discard_request_body(r) != NGX_OK || slots == NULL)
+        return NGX_HTTP_SERVICE_UNAVAILABLE;
+    publish(NULL);
+    ngx_pool_cleanup_t *cleanup = ngx_pool_cleanup_add(r->pool, 0);
+    ngx_buf_t *text = ngx_calloc_buf(r->pool);
+    FILE *out = open_memstream(&page, &bytes);
+    for (size_t number = 0; out != NULL && guard_stat_info(number) != NULL; number++)
+        write_number(out, number);
+    bool is_good = out != NULL && fclose(out) == 0 && cleanup != NULL && text != NULL;
+    if (!is_good) {
+        free(page);
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    cleanup->handler = drop_page;
+    cleanup->data = page;
+    text->pos = text->start = (u_char *)page;
+    text->last = text->end = text->pos + bytes;
+    text->memory = 1;
+    return send_text(r, NGX_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", text);
+}

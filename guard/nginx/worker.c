@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * worker.c - one guard for each worker, on nginx's event loop by adapters/epoll.h.
+ *
+ *     the guard's descriptor is ready  --> on_ready()   -.
+ *     a turn is asked for, a timer set --> posted event -+-> before_wait() --> answers, and the timer set anew
+ *     the timer                        ------------------'
+ *
+ * Ending     A worker that quits ends when no timer is left that is not `cancelable`: ours is so exactly while nobody
+ *            waits. `always` would drop clients that wait, `never` would never end.
+ * Timer      ngx_add_timer() keeps one that differs by less than 300 ms: it is deleted first.
+ * Mail       Loaders and the callbacks of purges run on threads of the guard; they hand over by a list and eventfd.
+ */
+#include "module.h"
+
+#include "adapters/epoll.h"
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+
+enum { DRAIN_MS = 1000 };
+
+struct worker worker;
+
+static struct guard_epoll *ours;
+static ngx_connection_t *guards, *mails; /* ours->fd; the mailbox's eventfd */
+static ngx_event_t turn, timer;
+static bool is_in_turn;
+static pthread_mutex_t mail_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mail *mail_first, **mail_last = &mail_first;
+
+static void before_wait(ngx_event_t *event)
+{
+    (void)event;
+    is_in_turn = true;
+    int wait_ms = guard_epoll_before_wait(ours, -1);
+    is_in_turn = false;
+    if (timer.timer_set)
+        ngx_del_timer(&timer);
+    timer.cancelable = worker.waiting == 0;
+    ngx_add_timer(&timer, (ngx_msec_t)wait_ms);
+}
+
+/* Of the adapter's five, these two begin a turn: nginx waits without asking. One that asks for itself again looks at
+ * the descriptors first, by a timer of 0 ms. */
+static void on_soon(struct guard_host *host, bool again)
+{
+    guard_epoll_soon(host, again);
+    if (!is_in_turn) {
+        ngx_post_event(&turn, &ngx_posted_events);
+    }
+}
+
+static void on_timer(struct guard_host *host, uint32_t in_ms)
+{
+    guard_epoll_timer(host, in_ms);
+    if (!is_in_turn) {
+        ngx_post_event(&turn, &ngx_posted_events);
+    }
+}
+
+static void on_ready(ngx_event_t *event)
+{
+    (void)event;
+    guard_epoll_ready(ours);
+    ngx_post_event(&turn, &ngx_posted_events);
+}
+
+/* ---- mail ---- */
+
+void worker_post(struct mail *mail)
+{
+    mail->next = NULL;
+    pthread_mutex_lock(&mail_lock);
+    *mail_last = mail;
+    mail_last = &mail->next;
+    pthread_mutex_unlock(&mail_lock);
+    eventfd_write(mails->fd, 1);
+}
+
+static void open_mails(void)
+{
+    pthread_mutex_lock(&mail_lock);
+    struct mail *mail = mail_first;
+    mail_first = NULL;
+    mail_last = &mail_first;
+    pthread_mutex_unlock(&mail_lock);
+    while (mail != NULL) {
+        struct mail *next = mail->next;
+        mail->open(mail);
+        mail = next;
+    }
+}
+
+static void on_mail(ngx_event_t *event)
+{
+    eventfd_t count;
+    eventfd_read(((ngx_connection_t *)event->data)->fd, &count);
+    open_mails();
+    ngx_post_event(&turn, &ngx_posted_events);
+}
+
+/* ---- begin and end ---- */
+
+/* Any thread. */
+static void say(void *context, const char *text, bool good)
+{
+    const ngx_uint_t level = good ? NGX_LOG_NOTICE : NGX_LOG_WARN;
+    (void)context;
+    ngx_log_error(level, ngx_cycle->log, 0, "stampede: %s", text);
+}
+
+static ngx_connection_t *watch(int fd, ngx_event_handler_pt handler, ngx_log_t *log)
+{
+    ngx_connection_t *connection = ngx_get_connection(fd, log);
+    if (connection == NULL)
+        return NULL;
+    connection->read->handler = handler;
+    connection->read->log = log;
+    connection->read->channel = 1; /* none that a client has: nginx does not miss it when it ends */
+    if (ngx_add_event(connection->read, NGX_READ_EVENT, NGX_LEVEL_EVENT) == NGX_OK)
+        return connection;
+    ngx_free_connection(connection);
+    return NULL;
+}
+
+static void unwatch(ngx_connection_t **connection)
+{
+    if (*connection == NULL)
+        return;
+    ngx_del_event((*connection)->read, NGX_READ_EVENT, 0);
+    ngx_free_connection(*connection);
+    (*connection)->fd = (ngx_socket_t)-1;
+    *connection = NULL;
+}
+
+static enum guard_status attach(struct settings *settings, ngx_log_t *log, struct guard_error *error)
+{
+    enum guard_status status = settings_open(settings, say, &worker.guard, error);
+    if (status == GUARD_OK)
+        status = guard_epoll_attach(worker.guard, &ours, &worker.loop, error);
+    if (status != GUARD_OK)
+        return status;
+    ours->host.soon = on_soon;
+    ours->host.timer = on_timer;
+    turn.log = timer.log = log;
+    turn.handler = timer.handler = before_wait;
+    int box = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    mails = box != -1 ? watch(box, on_mail, log) : NULL;
+    guards = mails != NULL ? watch(ours->fd, on_ready, log) : NULL;
+    snprintf(error->text, sizeof error->text, "no connection for the guard: raise worker_connections");
+    return guards != NULL ? GUARD_OK : GUARD_NO_MEMORY;
+}
+
+/* A cache manager and a cache loader run it, too, and answer no requests. Without its guard a worker passes. */
+ngx_int_t worker_begin(ngx_cycle_t *cycle)
+{
+    struct guard_error error = {.text = ""};
+    struct settings *settings = ngx_http_cycle_get_module_main_conf(cycle, ngx_http_stampede_module);
+    if (settings == NULL || !settings->is_used ||
+        (ngx_process != NGX_PROCESS_WORKER && ngx_process != NGX_PROCESS_SINGLE))
+        return NGX_OK;
+    if (attach(settings, cycle->log, &error) != GUARD_OK) {
+        ngx_log_error(NGX_LOG_CRIT, cycle->log, 0, "stampede: all requests of this worker pass: %s",
+                      error.text);
+        worker_end(cycle);
+        return NGX_OK;
+    }
+    before_wait(NULL);
+    numbers_begin(settings, cycle->log);
+    return NGX_OK;
+}
+
+static void detached(void *gone)
+{
+    *(bool *)gone = true;
+}
+
+/* The loop does not run any more: what the guard still needs of it is done here. */
+static void detach(void)
+{
+    bool is_gone = false;
+    guard_loop_detach(&worker.loop, detached, &is_gone);
+    for (;;) {
+        int wait_ms = guard_epoll_before_wait(ours, -1);
+        if (is_gone)
+            return;
+        struct pollfd ready[] = {{.fd = ours->fd, .events = POLLIN}};
+        poll(ready, 1, wait_ms);
+        guard_epoll_ready(ours);
+        open_mails();
+    }
+}
+
+void worker_end(ngx_cycle_t *cycle)
+{
+    (void)cycle;
+    if (worker.guard == NULL)
+        return;
+    worker.is_ending = true;
+    numbers_end();
+    if (timer.timer_set)
+        ngx_del_timer(&timer);
+    if (turn.posted) {
+        ngx_delete_posted_event(&turn);
+    }
+    unwatch(&guards); /* before the guard closes its descriptor */
+    if (worker.loop != NULL)
+        detach();
+    guard_close(&worker.guard, mails != NULL ? DRAIN_MS : 0);
+    if (mails == NULL)
+        return;
+    open_mails();
+    int box = mails->fd;
+    unwatch(&mails);
+    close(box);
+}

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * nginx_test.c - the module for nginx, as its users meet it: two nginx of two workers, a Redis, an origin that behaves
+ * or does not (herd_server.h). Nothing sleeps: an answer of /slow waits at the origin until the test opens its gate.
+ */
+#include "load/base/http.h"
+#include "load/base/net.h"
+#include "load/stack/stack.h"
+#include "tests/support/files.h"
+#include "tests/support/herd_server.h"
+#include "tests/support/sockets.h"
+#include "tests/support/test.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { INSTANCES = 2, CROWD = 500, ANSWER_BYTES = 8192 };
+
+static struct stack_redis redis;
+static struct herd_server server;
+static struct rival nginx[INSTANCES];
+static char module_path[PROC_PATH_BYTES + 32];
+static struct http_answer got; /* of the last get() */
+
+static const char configuration[] =
+    "load_module %s;\n"
+    "daemon off;\nworker_processes 2;\npid nginx.pid;\nerror_log errors notice;\n"
+    "events { worker_connections 2048; }\n"
+    "http {\n"
+    "  log_format marks '$request_uri $status $stampede_status $stampede_age $stampede_load';\n"
+    "  access_log marks marks;\n"
+    "  client_body_temp_path a; proxy_temp_path b; fastcgi_temp_path c; uwsgi_temp_path d; scgi_temp_path "
+    "e;\n"
+    "  stampede_redis redis://127.0.0.1:%u/0; stampede_namespace shop; stampede_near 16m 60s;\n"
+    "  stampede_fresh 60s; stampede_stale 1h; stampede_absent 10s; stampede_load_limit 5s;\n"
+    "  stampede_failure 1m; stampede_outage 1m; proxy_buffer_size 16k; proxy_buffers 8 16k;\n"
+    "  upstream herd { server 127.0.0.1:%u; }\n"
+    "  upstream origin { server unix:{folder}/origin; }\n"
+    "  server { listen 127.0.0.1:{port} backlog=1024;\n"
+    "    stampede $uri$is_args$args; stampede_tags $upstream_http_cache_tag;\n"
+    "    stampede_bypass $cookie_session; gzip on; gzip_min_length 1; gzip_types text/plain;\n"
+    "    location / { proxy_pass http://origin; }\n"
+    "    location /slow { stampede $request_uri; rewrite ^ /gather break; proxy_pass http://herd; }\n"
+    "    location /dead { proxy_pass http://127.0.0.1:1; }\n"
+    "    location = /itself { alias {folder}/nginx; }\n"
+    "    location /off { stampede off; proxy_pass http://herd/key; }\n"
+    "    location = /let { auth_request /key/16; proxy_pass http://herd/ok; }\n"
+    "    location = /parts { default_type text/html; ssi on; return 200\n"
+    "      '<!--# include virtual=\"/key/15\" --> and <!--# include virtual=\"/key/15\" -->'; }\n"
+    "    location = /ping { return 200 pong; }\n"
+    "    location = /purge { stampede_purge $arg_key $arg_tag; }\n"
+    "    location = /metrics { stampede_metrics; } }\n"
+    "  server { listen unix:{folder}/origin;\n"
+    "    location ~ ^/said/([^/]+)(/.*)$ { add_header Cache-Control $1; proxy_pass http://herd$2; }\n"
+    "    location ~ ^/cookie(/.*)$ { add_header Set-Cookie a=b; proxy_pass http://herd$1; }\n"
+    "    location ~ ^/vary(/.*)$ { add_header Vary Accept-Language; proxy_pass http://herd$1; }\n"
+    "    location ~ ^/tagged/([^/]+)(/.*)$ { add_header Cache-Tag $1; proxy_pass http://herd$2; }\n"
+    "    location ~ ^/file/(.*)$ { add_header ETag '\"v1\"'; return 200 0123456789; }\n"
+    "    location /headed { set $h %064d; add_header X-Long %s; return 200 headed; }\n"
+    "    location / { proxy_pass http://herd; } } }\n";
+
+static bool nginx_up(size_t i)
+{
+    char text[RIVAL_FILE_BYTES];
+    char longer[2 * 70 + 1] = ""; /* more than an entry has room for */
+    while (strlen(longer) < sizeof longer - 1)
+        strcat(longer, "$h");
+    int bytes = snprintf(text, sizeof text, configuration, module_path, (unsigned)redis.port,
+                         (unsigned)server.ports[HERD_SERVER_HTTP], 0, longer);
+    const char *preload = getenv("NGINX_PRELOAD"); /* nginx itself has no sanitizer */
+    if (preload != NULL && *preload != '\0')
+        setenv("LD_PRELOAD", preload, 1);
+    bool is_up = bytes < (int)sizeof text && nginx_start_as(&nginx[i], text, NULL);
+    unsetenv("LD_PRELOAD");
+    return is_up;
+}
+
+static bool servers_up(void)
+{
+    const char *built = getenv("NGINX_MODULE");
+    char folder[PROC_PATH_BYTES], command[512];
+    if (built == NULL || access(built, R_OK) != 0)
+        return true; /* each test says so */
+    snprintf(command, sizeof command, "cp %s ", built);
+    if (!proc_folder("module", proc_plain_user(), folder) || !stack_redis_start(&redis, NULL) ||
+        !herd_server_start(&server))
+        return false;
+    snprintf(module_path, sizeof module_path, "%s/module.so", folder);
+    strncat(command, module_path, sizeof command - strlen(command) - 1);
+    return proc_output(command, folder, sizeof folder) && nginx_up(0) && nginx_up(1);
+}
+
+static size_t times_said(size_t i, const char *words)
+{
+    char path[PROC_PATH_BYTES + 16];
+    size_t count = 0;
+    snprintf(path, sizeof path, "%s/errors", nginx[i].folder);
+    char *text = file_read(path, NULL);
+    for (const char *at = text; (at = strstr(at, words)) != NULL; at++)
+        count++;
+    free(text);
+    return count;
+}
+
+static bool has_said(size_t i, const char *words)
+{
+    return times_said(i, words) > 0;
+}
+
+/* No worker has ended but by a test, and none has left a socket open or leaked. */
+static bool is_sound(size_t i)
+{
+    return times_said(i, "[alert]") == times_said(i, "exited on signal 9") && !has_said(i, "[emerg]") &&
+           times_said(i, "exited with code") == times_said(i, "exited with code 0");
+}
+
+static bool servers_down(void)
+{
+    bool all_sound = module_path[0] == '\0' || (is_sound(0) && is_sound(1));
+    for (size_t i = 0; i < INSTANCES; i++)
+        rival_stop(&nginx[i]);
+    herd_server_stop(&server);
+    stack_redis_stop(&redis);
+    http_answer_clear(&got);
+    return all_sound;
+}
+
+/* Keys are of one test each, so the cache need not be emptied. */
+static bool fresh_test(void)
+{
+    if (module_path[0] == '\0')
+        test_skip("the module is not built: nginx-dev is not there");
+    herd_server_forget(&server);
+    atomic_store(&server.seen->gather_target, 1000);
+    return is_sound(0) && is_sound(1);
+}
+
+/* ---- asking ---- */
+
+static unsigned loads(void)
+{
+    return atomic_load(&server.seen->requests[HERD_SERVER_HTTP]);
+}
+
+static const char *ask(uint16_t port, const char *path, const char *method, const char *headers)
+{
+    const struct http_request request = {.host = "127.0.0.1",
+                                         .port = port,
+                                         .method = method,
+                                         .path = path,
+                                         .headers = headers,
+                                         .deadline_ms = TEST_LIMIT_MS};
+    http_answer_clear(&got);
+    if (!http_ask(&request, &got))
+        fail_msg("%s: no answer", path);
+    return got.body;
+}
+
+static const char *get(size_t i, const char *path)
+{
+    return ask(nginx[i].port, path, NULL, NULL);
+}
+
+static void expect(size_t i, const char *path, unsigned status, const char *body)
+{
+    get(i, path);
+    assert_int_equal(got.status, status);
+    if (body != NULL)
+        assert_string_equal(got.body, body);
+}
+
+static bool says(const char *name, const char *part)
+{
+    char value[256];
+    return strstr(http_header(&got, name, value, sizeof value), part) != NULL && value[0] != '\0';
+}
+
+/* All that wait at the origin are answered, and whoever comes later. */
+static void open_gate(void)
+{
+    atomic_store(&server.seen->gather_target, 1);
+    ask(server.ports[HERD_SERVER_HTTP_TOO], "/gather", NULL, NULL);
+}
+
+/* ---- a crowd ---- */
+
+static int crowd[CROWD];
+
+static void crowd_asks(size_t count, const char *path)
+{
+    char request[128];
+    snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path);
+    for (size_t i = 0; i < count; i++) {
+        crowd[i] = socket_connect(nginx[i % INSTANCES].port, 0);
+        socket_say(crowd[i], request);
+    }
+}
+
+static bool file_mentions(const char *path, const char *words)
+{
+    char *text = file_read(path, NULL);
+    bool has = strstr(text, words) != NULL;
+    free(text);
+    return has;
+}
+
+/* How many of them got 200; each is answered, or its connection ended, in time. */
+static size_t crowd_answered(size_t count)
+{
+    size_t good = 0;
+    for (size_t i = 0; i < count; i++) {
+        char text[ANSWER_BYTES] = "";
+        struct pollfd ready = {.fd = crowd[i], .events = POLLIN};
+        assert_int_equal(poll(&ready, 1, TEST_LIMIT_MS), 1);
+        good += recv(crowd[i], text, sizeof text - 1, 0) > 0 && strncmp(text, "HTTP/1.1 200", 12) == 0;
+        close(crowd[i]);
+    }
+    return good;
+}
+
+static unsigned waiters(size_t i)
+{
+    static const char name[] = "\nguard_waiters{";
+    unsigned sum = 0;
+    for (const char *at = get(i, "/metrics"); (at = strstr(at, name)) != NULL; at++)
+        sum += (unsigned)atoi(strstr(at, "} ") + 2);
+    return sum;
+}
+
+static bool all_wait(size_t count)
+{
+    return waiters(0) + waiters(1) == count;
+}
+
+/* Of a worker that is neither new nor ending. */
+static size_t workers_of(size_t i, pid_t *pids)
+{
+    pid_t all[16];
+    size_t count = proc_family(nginx[i].pid, all, 16);
+    for (size_t at = 1; at < count; at++)
+        pids[at - 1] = all[at];
+    return count > 0 ? count - 1 : 0;
+}
+
+/* ---- one load ---- */
+
+TEST(a_cold_burst_over_two_nginx_of_two_workers_is_one_load, P13, P30)
+{
+    crowd_asks(CROWD, "/slow/burst");
+    WAIT_UNTIL(all_wait(CROWD));
+    open_gate();
+    assert_int_equal(crowd_answered(CROWD), CROWD);
+    assert_int_equal(loads(), 1);
+    expect(0, "/slow/burst", 200, "xxx");
+    assert_true(says("Cache-Status", "stampede; hit"));
+    assert_int_equal(loads(), 1);
+}
+
+TEST(a_client_that_leaves_does_not_end_the_load_that_it_began, P14)
+{
+    int leaver = socket_connect(nginx[0].port, 0);
+    socket_say(leaver, "GET /slow/left HTTP/1.1\r\nHost: x\r\n\r\n");
+    WAIT_UNTIL(loads() == 1);
+    close(leaver);
+    WAIT_UNTIL(waiters(0) == 0);
+    crowd_asks(20, "/slow/left");
+    WAIT_UNTIL(all_wait(20));
+    open_gate();
+    assert_int_equal(crowd_answered(20), 20);
+    assert_int_equal(loads(), 1);
+}
+
+TEST(a_load_whose_worker_is_killed_is_made_once_more, P10)
+{
+    pid_t pids[16];
+    int leader = socket_connect(nginx[0].port, 0);
+    socket_say(leader, "GET /slow/killed HTTP/1.1\r\nHost: x\r\n\r\n");
+    WAIT_UNTIL(loads() == 1);
+    size_t count = workers_of(0, pids);
+    crowd_asks(20, "/slow/killed");
+    WAIT_UNTIL(all_wait(21));
+    for (size_t i = 0; i < count; i++)
+        kill(pids[i], SIGKILL);
+    WAIT_UNTIL(loads() == 2);
+    open_gate();
+    assert_int_equal(crowd_answered(20), 10); /* those of the other nginx */
+    close(leader);
+    assert_int_equal(loads(), 2);
+}
+
+TEST(reload_and_quit_in_the_middle_of_a_load_lose_nobody)
+{
+    int status;
+    crowd_asks(40, "/slow/quit");
+    WAIT_UNTIL(all_wait(40));
+    kill(nginx[0].pid, SIGHUP);
+    kill(nginx[1].pid, SIGQUIT);
+    WAIT_UNTIL(has_said(1, "gracefully shutting down"));
+    open_gate();
+    assert_int_equal(crowd_answered(40), 40);
+    assert_int_equal(loads(), 1);
+    assert_true(proc_wait(nginx[1].pid, TEST_LIMIT_MS, &status));
+    assert_int_equal(status, 0);
+    assert_true(is_sound(1));
+    rival_stop(&nginx[1]);
+    assert_true(nginx_up(1));
+}
+
+/* ---- the origin decides ---- */
+
+TEST(no_store_private_and_cookies_pass)
+{
+    static const char *const paths[] = {"/said/no-store/key/1", "/said/private/key/2", "/cookie/key/3"};
+    for (unsigned i = 0; i < 6; i++) {
+        expect(i % INSTANCES, paths[i / 2], 200, NULL);
+        assert_false(says("Cache-Status", "stored"));
+        assert_true(i / 2 != 2 || says("Set-Cookie", "a=b"));
+        assert_int_equal(loads(), i + 1);
+    }
+}
+
+TEST(a_404_is_kept_with_its_body_and_a_500_is_not)
+{
+    for (size_t i = 0; i < INSTANCES; i++)
+        expect(i, "/status/404", 404, "told");
+    assert_true(says("Cache-Status", "hit"));
+    assert_int_equal(loads(), 1);
+    for (size_t i = 0; i < INSTANCES; i++)
+        expect(i, "/status/500", 502, NULL);
+    assert_true(says("Retry-After", ""));
+    assert_int_equal(loads(), 2);
+    expect(0, "/dead/1", 502, NULL);
+}
+
+TEST(what_an_answer_varies_by_joins_the_key)
+{
+    for (size_t i = 0; i < INSTANCES; i++) {
+        ask(nginx[i].port, "/vary/key/4", NULL, "Accept-Language: de\r\n");
+        ask(nginx[i].port, "/vary/key/4", NULL, "Accept-Language: en\r\n");
+    }
+    assert_int_equal(loads(), 2);
+    expect(0, "/purge?key=/vary/key/4", 200, "{\"status\":\"ok\",\"dropped\":true}\n");
+    ask(nginx[0].port, "/vary/key/4", NULL, "Accept-Language: de\r\n");
+    ask(nginx[0].port, "/vary/key/4", NULL, "Accept-Language: en\r\n");
+    assert_int_equal(loads(), 4);
+}
+
+TEST(an_answer_that_is_cut_short_is_not_kept)
+{
+    expect(0, "/half", 502, NULL);
+    expect(0, "/garbage", 502, NULL);
+    expect(0, "/hang", 504, NULL); /* stampede_load_limit */
+    expect(0, "/chunked", 200, "abcde");
+    expect(1, "/chunked", 200, "abcde");
+    assert_true(says("Cache-Status", "hit"));
+    expect(0, "/until-close", 200, "until it closes");
+    expect(0, "/trailers", 200, "abcde");
+    expect(1, "/trailers", 200, "abcde");
+}
+
+TEST(what_is_too_large_streams_and_the_next_ones_do_not_wait)
+{
+    for (size_t i = 0; i < INSTANCES; i++) {
+        expect(i, "/bytes/5000000", 200, NULL);
+        assert_int_equal(got.body_bytes, 5000000);
+    }
+    assert_int_equal(loads(), 3); /* the first finds out, and asks again */
+    for (size_t i = 0; i < INSTANCES; i++) {
+        expect(i, "/headed", 200, "headed");
+        assert_true(says("X-Long", "0000"));
+        assert_false(says("Cache-Status", "stampede"));
+    }
+}
+
+TEST(a_file_is_a_page_too)
+{
+    for (size_t i = 0; i < INSTANCES; i++)
+        expect(i, "/itself", 200, NULL);
+    assert_true(says("Cache-Status", "hit") && strstr(got.body, "load_module") == got.body);
+}
+
+TEST(a_request_of_a_request_waits_and_loads_like_any_other)
+{
+    static const char *const parts = "{\"id\":15,\"version\": 16} and {\"id\":15,\"version\": 16}";
+    for (size_t i = 0; i < INSTANCES; i++) {
+        expect(i, "/parts", 200, parts);
+        expect(i, "/let", 200, "ok");
+    }
+    assert_int_equal(loads(), 3);
+}
+
+TEST(conditions_ranges_and_head_are_nginxs_own)
+{
+    expect(0, "/file/a", 200, "0123456789");
+    ask(nginx[1].port, "/file/a", NULL, "If-None-Match: \"v1\"\r\n");
+    assert_int_equal(got.status, 304);
+    ask(nginx[1].port, "/file/a", NULL, "Range: bytes=2-4\r\n");
+    assert_int_equal(got.status, 206);
+    assert_string_equal(got.body, "234");
+    ask(nginx[1].port, "/file/a", "HEAD", NULL);
+    assert_int_equal(got.status, 200);
+    assert_true(says("Content-Length", "10"));
+    ask(nginx[1].port, "/file/a", NULL, "Accept-Encoding: gzip\r\n");
+    assert_true(says("Content-Encoding", "gzip") && says("Cache-Status", "hit"));
+}
+
+TEST(a_cookie_that_bypasses_and_a_post_go_to_the_origin)
+{
+    expect(0, "/key/5", 200, NULL);
+    ask(nginx[0].port, "/key/5", NULL, "Cookie: session=1\r\n");
+    ask(nginx[0].port, "/key/5", "POST", NULL);
+    expect(0, "/off/5", 200, NULL);
+    assert_false(says("Cache-Status", "stampede"));
+    assert_int_equal(loads(), 4);
+}
+
+/* ---- operators ---- */
+
+TEST(each_answer_and_the_log_say_where_it_came_from)
+{
+    char path[PROC_PATH_BYTES + 16];
+    expect(1, "/key/11", 200, NULL);
+    assert_true(says("Cache-Status", "stampede; fwd=miss; stored; ttl=5") &&
+                says("Cache-Status", "; load=\""));
+    expect(1, "/key/11", 200, NULL);
+    assert_true(says("Cache-Status", "stampede; hit; ttl=5") && says("Age", "0"));
+    snprintf(path, sizeof path, "%s/marks", nginx[1].folder);
+    WAIT_UNTIL(file_mentions(path, "/key/11 200 load 0 "));
+}
+
+TEST(numbers_are_those_of_all_workers)
+{
+    expect(0, "/key/12", 200, NULL);
+    WAIT_UNTIL(strstr(get(0, "/metrics"), "guard_waiters{worker=\"0\"} ") != NULL &&
+               strstr(got.body, "guard_waiters{worker=\"1\"} ") != NULL);
+    assert_true(says("Content-Type", "text/plain; version=0.0.4"));
+    assert_non_null(strstr(got.body, "# TYPE guard_waiters gauge\n"));
+    assert_non_null(strstr(got.body, "_bucket{worker=\"0\",le=\"+Inf\"} "));
+}
+
+TEST(a_purge_by_key_or_tag_is_seen_by_both)
+{
+    static const char *const purges[] = {"/purge?key=%2Ftagged%2Fred%2Fkey%2F6", "/purge?key=&tag=red"};
+    for (size_t i = 0; i < INSTANCES; i++)
+        expect(i, "/tagged/red/key/6", 200, NULL);
+    assert_int_equal(loads(), 1);
+    for (size_t i = 0; i < 2; i++) {
+        expect(i, purges[i], 200, "{\"status\":\"ok\",\"dropped\":true}\n");
+        WAIT_UNTIL((get(1 - i, "/tagged/red/key/6"), loads() == i + 2));
+        expect(i, "/tagged/red/key/6", 200, NULL);
+        assert_int_equal(loads(), i + 2);
+    }
+    expect(0, "/purge", 400, NULL);
+}
+
+TEST(nginx_t_says_what_is_wrong_and_where)
+{
+    static const struct {
+        const char *http, *location, *wanted;
+    } wrong[] = {
+        {"stampede_redis http://x;", "", "must begin with redis://"},
+        {"stampede_namespace 'a b';", "", "[A-Za-z0-9._-] in"},
+        {"stampede_near much;", "", "\"stampede_near\" directive invalid value in"},
+        {"stampede_near 1k;", "", "\"stampede_near\" directive takes 64k to 4095m, or 0: none in"},
+        {"stampede_near 1m 2h;", "", "\"stampede_near\" directive takes a time up to 1m"},
+        {"stampede_loads 0;", "", "\"stampede_loads\" directive takes 1 to 4096 in"},
+        {"stampede_max_value 100m;", "", "\"stampede_max_value\" directive takes 1 to 64m in"},
+        {"", "stampede \"\";", "\"stampede\" directive needs a key"},
+        {"", "stampede $uri; stampede off;", "\"stampede\" directive is duplicate in"},
+        {"", "stampede_load_limit 5h;", "\"stampede_load_limit\" directive takes 1ms to 59m in"},
+        {"", "stampede_fresh 2d;", "\"stampede_fresh\" directive takes 0 to 1d in"},
+        {"", "stampede_purge $arg_key; proxy_pass http://127.0.0.1;", "give it a location of its own in"},
+        {"", "proxy_pass http://127.0.0.1; stampede_metrics;", "give it a location of its own in"},
+    };
+    char folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 16], command[320], text[2048];
+    assert_true(proc_folder("wrong", NULL, folder));
+    snprintf(path, sizeof path, "%s/nginx", folder);
+    snprintf(command, sizeof command, "PATH=$PATH:/usr/sbin nginx -t -p %s -e errors -c nginx", folder);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(text, sizeof text,
+                 "load_module %s;\npid pid;\nevents {}\nhttp {\n%s access_log off;\nserver { location / { %s "
+                 "} } }\n",
+                 module_path, wrong[i].http, wrong[i].location);
+        file_write(path, text);
+        assert_false(proc_output(command, text, sizeof text));
+        if (strstr(text, wrong[i].wanted) == NULL || strstr(text, "/nginx:") == NULL)
+            fail_msg("\"%s\" is not in: %s", wrong[i].wanted, text);
+    }
+}
+
+/* ---- without Redis, without an origin; these end the servers ---- */
+
+TEST(a_redis_that_hangs_or_is_gone_leaves_one_load_for_each_worker_and_a_purge_that_says_so)
+{
+    stack_redis_pause(&redis);
+    expect(0, "/key/13", 200, NULL);
+    stack_redis_resume(&redis);
+    stack_redis_kill(&redis);
+    WAIT_UNTIL(
+        (get(1, "/key/11"), says("Cache-Status", "hit; ttl=") && says("Cache-Status", "detail=outage")));
+    expect(1, "/purge?key=%2Fkey%2F13", 503, "{\"status\":\"unknown\",\"dropped\":false}\n");
+    rival_stop(&nginx[0]);
+    assert_true(nginx_up(0));
+    const unsigned before = loads();
+    crowd_asks(40, "/slow/alone");
+    WAIT_UNTIL(all_wait(40) && loads() >= before + 2);
+    open_gate();
+    assert_int_equal(crowd_answered(40), 40);
+    assert_in_range(loads() - before, 2, 4);
+    WAIT_UNTIL(has_said(0, "stampede: redis"));
+    assert_true(stack_redis_restart(&redis));
+    WAIT_UNTIL((get(0, "/key/8"), get(1, "/key/8"), says("Cache-Status", "hit")));
+}
+
+TEST(a_stale_page_is_answered_at_once_and_renewed_in_the_background)
+{
+    static const char path[] = "/said/max-age=1,stale-while-revalidate=600/key/14";
+    expect(0, path, 200, NULL);
+    for (unsigned i = 0; i < 3; i++) {
+        WAIT_UNTIL((get(i % INSTANCES, path), says("Cache-Status", "fwd=stale")));
+        WAIT_UNTIL((get(i % INSTANCES, path), says("Cache-Status", "; hit")));
+    }
+    assert_true(loads() >= 4);
+}
+
+TEST(a_dead_origin_leaves_what_is_stale)
+{
+    static const char path[] = "/said/max-age=1,stale-while-revalidate=600/key/10";
+    expect(0, path, 200, NULL);
+    herd_server_stop(&server);
+    WAIT_UNTIL((get(0, path), says("Cache-Status", "fwd=stale")));
+    assert_int_equal(got.status, 200);
+    expect(1, path, 200, "{\"id\":10,\"version\": 11}");
+}
+
+TEST_GROUP(.up = servers_up, .down = servers_down, .before = fresh_test);
