@@ -22,6 +22,7 @@ guide/guide.md      index.html      Guide
 guide/cookbook.md   cookbook.html   Cookbook
 README.md           readme.html     README
 adapters/README.md  adapters.html   Adapters
+nginx/README.md     nginx.html      nginx
 locks/README.md     lock.html       Locks
 guard.h             reference.html  Reference
 advanced.h          advanced.html   advanced.h
