@@ -477,7 +477,8 @@ TEST(nginx_t_says_what_is_wrong_and_where)
     char folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 16], command[320], text[2048];
     assert_true(proc_folder("wrong", NULL, folder));
     snprintf(path, sizeof path, "%s/nginx", folder);
-    snprintf(command, sizeof command, "PATH=$PATH:/usr/sbin nginx -t -p %s -e errors -c nginx", folder);
+    snprintf(command, sizeof command,
+             "PATH=$PATH:/usr/sbin LD_PRELOAD=$NGINX_PRELOAD nginx -t -p %s -e errors -c nginx", folder);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         snprintf(text, sizeof text,
                  "load_module %s;\npid pid;\nevents {}\nhttp {\n%s access_log off;\nserver { location / { %s "
