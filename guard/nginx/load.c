@@ -164,7 +164,14 @@ static bool begins(ngx_str_t name, const char *start)
     return name.len >= strlen(start) && ngx_strncmp(name.data, start, strlen(start)) == 0;
 }
 
-/* What was set or looked up; what hangs on the client's TLS is looked up here. */
+/* Hangs on the client's connection: in the load's own it would be empty. */
+static bool is_of_connection(ngx_str_t name)
+{
+    return begins(name, "ssl_") || begins(name, "scheme") || begins(name, "https") ||
+           begins(name, "proxy_protocol_") || begins(name, "realip_");
+}
+
+/* What was set or looked up; what hangs on the client's connection is looked up here. */
 static bool keep_variables(struct copy *copy, ngx_http_request_t *r, ngx_pool_t *pool)
 {
     ngx_http_core_main_conf_t *core = ngx_http_get_module_main_conf(r, ngx_http_core_module);
@@ -173,8 +180,7 @@ static bool keep_variables(struct copy *copy, ngx_http_request_t *r, ngx_pool_t 
     if (copy->r.variables == NULL)
         return false;
     for (ngx_uint_t i = 0; i < core->variables.nelts; i++) {
-        if (begins(names[i].name, "ssl_") || begins(names[i].name, "scheme") ||
-            begins(names[i].name, "https"))
+        if (is_of_connection(names[i].name))
             ngx_http_get_indexed_variable(r, i);
         ngx_http_variable_value_t value = r->variables[i];
         ngx_str_t text = {value.len, value.data};
@@ -221,6 +227,8 @@ static bool origin_copy(struct origin *origin)
     struct copy *copy = origin->pool != NULL ? ngx_pcalloc(origin->pool, sizeof *copy) : NULL;
     if (copy == NULL)
         return false;
+    ngx_connection_local_sockaddr(r->connection, NULL,
+                                  0); /* asks the socket, where it listens on all addresses */
     copy->r = *r;
     copy->c = *r->connection;
     copy->http = *r->main->http_connection; /* a subrequest has none */
