@@ -248,9 +248,10 @@ static ngx_int_t answer(struct visit *visit, const struct guard_result *result)
         return pass(visit, "large");
     if (request_variant(r, entry.names, r->pool, &variant) != NGX_OK)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    if (variant.len == entry.variant.bytes && ngx_memcmp(variant.data, entry.variant.data, variant.len) == 0)
-        return send_page(r, visit, &entry, result->value);
-    return visit->variants == 0 ? ask_variant(visit, &entry, variant) : pass(visit, "varies");
+    if (variant.len != entry.variant.bytes || ngx_memcmp(variant.data, entry.variant.data, variant.len) != 0)
+        return visit->variants == 0 ? ask_variant(visit, &entry, variant) : pass(visit, "varies");
+    const ngx_int_t sent = send_page(r, visit, &entry, result->value);
+    return sent == NGX_AGAIN ? NGX_OK : sent; /* a client that reads slowly: nginx sends the rest */
 }
 
 /* ---- asking ---- */

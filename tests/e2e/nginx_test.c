@@ -21,12 +21,13 @@ enum { INSTANCES = 2, CROWD = 500, ANSWER_BYTES = 8192 };
 static struct stack_redis redis;
 static struct herd_server server;
 static struct rival nginx[INSTANCES];
+static uint16_t proxied[INSTANCES], framed[INSTANCES]; /* further ports: PROXY protocol, HTTP/2 */
 static char module_path[PROC_PATH_BYTES + 32];
 static struct http_answer got; /* of the last get() */
 
 static const char configuration[] =
     "load_module %s;\n"
-    "daemon off;\nworker_processes 2;\npid nginx.pid;\nerror_log errors notice;\n"
+    "daemon off;\nworker_processes 2;\npid nginx.pid;\nerror_log errors %s;\n"
     "events { worker_connections 2048; }\n"
     "http {\n"
     "  log_format marks '$request_uri $status $stampede_status $stampede_age $stampede_load';\n"
@@ -52,6 +53,10 @@ static const char configuration[] =
     "    location = /ping { return 200 pong; }\n"
     "    location = /purge { stampede_purge $arg_key $arg_tag; }\n"
     "    location = /metrics { stampede_metrics; } }\n"
+    "  server { listen %u sndbuf=32k proxy_protocol; listen 127.0.0.1:%u http2; stampede $request_uri;\n"
+    "    allow 127.0.0.0/8; deny all; set_real_ip_from 127.0.0.1; real_ip_header proxy_protocol;\n"
+    "    proxy_set_header X-At '$server_addr:$server_port $proxy_protocol_addr $realip_remote_addr';\n"
+    "    location / { proxy_pass http://herd; } }\n"
     "  server { listen unix:{folder}/origin;\n"
     "    location ~ ^/said/([^/]+)(/.*)$ { add_header Cache-Control $1; proxy_pass http://herd$2; }\n"
     "    location ~ ^/cookie(/.*)$ { add_header Set-Cookie a=b; proxy_pass http://herd$1; }\n"
@@ -61,20 +66,28 @@ static const char configuration[] =
     "    location /headed { set $h %064d; add_header X-Long %s; return 200 headed; }\n"
     "    location / { proxy_pass http://herd; } } }\n";
 
-static bool nginx_up(size_t i)
+static bool nginx_up_saying(size_t i, const char *level)
 {
     char text[RIVAL_FILE_BYTES];
     char longer[2 * 70 + 1] = ""; /* more than an entry has room for */
     while (strlen(longer) < sizeof longer - 1)
         strcat(longer, "$h");
-    int bytes = snprintf(text, sizeof text, configuration, module_path, (unsigned)redis.port,
-                         (unsigned)server.ports[HERD_SERVER_HTTP], 0, longer);
+    proxied[i] = net_free_port();
+    framed[i] = net_free_port();
+    int bytes = snprintf(text, sizeof text, configuration, module_path, level, (unsigned)redis.port,
+                         (unsigned)server.ports[HERD_SERVER_HTTP], (unsigned)proxied[i], (unsigned)framed[i],
+                         0, longer);
     const char *preload = getenv("NGINX_PRELOAD"); /* nginx itself has no sanitizer */
     if (preload != NULL && *preload != '\0')
         setenv("LD_PRELOAD", preload, 1);
     bool is_up = bytes < (int)sizeof text && nginx_start_as(&nginx[i], text, NULL);
     unsetenv("LD_PRELOAD");
     return is_up;
+}
+
+static bool nginx_up(size_t i)
+{
+    return nginx_up_saying(i, "notice");
 }
 
 static bool servers_up(void)
@@ -319,6 +332,88 @@ TEST(reload_and_quit_in_the_middle_of_a_load_lose_nobody)
     assert_true(is_sound(1));
     rival_stop(&nginx[1]);
     assert_true(nginx_up(1));
+}
+
+/* ---- clients that are slow, and other protocols ---- */
+
+static void read_all(int fd, char *to, size_t bytes)
+{
+    for (size_t got_bytes = 0; got_bytes < bytes;) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        assert_int_equal(poll(&ready, 1, TEST_LIMIT_MS), 1);
+        const ssize_t count = recv(fd, to + got_bytes, bytes - got_bytes, 0);
+        assert_true(count > 0);
+        got_bytes += (size_t)count;
+    }
+}
+
+static int ask_proxied(size_t i, const char *path, int receive_bytes)
+{
+    need_module();
+    char request[256];
+    snprintf(request, sizeof request,
+             "PROXY TCP4 127.0.0.9 127.0.0.1 9 9\r\nGET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+             path);
+    const int fd = socket_connect(proxied[i], receive_bytes);
+    socket_say(fd, request);
+    return fd;
+}
+
+TEST(a_reader_that_is_slower_than_its_page_gets_all_of_it)
+{
+    static char page[900000];
+    for (size_t i = 0; i < 3; i++) {
+        const int fd = ask_proxied(i % INSTANCES, "/bytes/900000", 4096);
+        read_all(fd, page, sizeof page);
+        close(fd);
+    }
+    assert_int_equal(loads(), 1);
+}
+
+/* Frames, until so many bytes of the page are there. */
+static void read_frames(int fd, size_t bytes)
+{
+    char payload[16384];
+    unsigned char head[9];
+    for (size_t got_bytes = 0; got_bytes < bytes;) {
+        read_all(fd, (char *)head, sizeof head);
+        const size_t length = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
+        assert_in_range(length, 0, sizeof payload);
+        read_all(fd, payload, length);
+        got_bytes += head[3] == 0 ? length : 0; /* DATA */
+    }
+}
+
+TEST(a_page_beyond_the_window_of_http_2_goes_on_when_it_opens)
+{
+    enum { WINDOW = 65535 };
+    static const char request[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+                                  "\0\0\0\4\0\0\0\0\0"                                    /* SETTINGS */
+                                  "\0\0\x14\1\5\0\0\0\1\x82\x86\4\x0d/bytes/900001\1\1x"; /* HEADERS */
+    static const char opens[] = "\0\0\4\x08\0\0\0\0\0\x10\0\0\0"  /* WINDOW_UPDATE: of the connection, */
+                                "\0\0\4\x08\0\0\0\0\1\x10\0\0\0"; /* of the stream */
+    need_module();
+    for (size_t i = 0; i < 3; i++) {
+        const int fd = socket_connect(framed[i % INSTANCES], 0);
+        assert_int_equal(send(fd, request, sizeof request - 1, 0), sizeof request - 1);
+        read_frames(fd, WINDOW);
+        assert_int_equal(send(fd, opens, sizeof opens - 1, 0), sizeof opens - 1);
+        read_frames(fd, 900001 - WINDOW);
+        close(fd);
+    }
+    assert_int_equal(loads(), 1);
+}
+
+TEST(a_load_knows_the_addresses_of_the_connection_that_asked)
+{
+    char wanted[96], answer[12];
+    const int fd = ask_proxied(0, "/key/25", 0);
+    snprintf(wanted, sizeof wanted, "\r\nX-At: 127.0.0.1:%u 127.0.0.9 127.0.0.1\r\n", (unsigned)proxied[0]);
+    read_all(fd, answer, sizeof answer);
+    close(fd);
+    assert_memory_equal(answer, "HTTP/1.1 200", sizeof answer);
+    if (strstr(server.seen->last_request, wanted) == NULL)
+        fail_msg("\"%s\" is not in: %s", wanted, server.seen->last_request);
 }
 
 /* ---- the origin decides ---- */
