@@ -335,9 +335,11 @@ static ngx_int_t ask(struct visit *visit, ngx_str_t *key)
     return rc;
 }
 
+/* With a line feed, which a client can have decoded into $uri, it could be that of a variant: see ask_variant(). */
 static bool is_key(ngx_str_t key)
 {
-    return key.len > 0 && key.len <= KEY_BYTES_MAX && memchr(key.data, 0, key.len) == NULL;
+    return key.len > 0 && key.len <= KEY_BYTES_MAX && memchr(key.data, 0, key.len) == NULL &&
+           memchr(key.data, '\n', key.len) == NULL;
 }
 
 static ngx_int_t begin(ngx_http_request_t *r, struct visit *visit)
@@ -352,7 +354,7 @@ static ngx_int_t begin(ngx_http_request_t *r, struct visit *visit)
     if (is_key(visit->key))
         return ask(visit, &visit->key);
     ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
-                  "stampede: a key of %uz bytes: give it 1 to %d, none of them 0; the request passes",
+                  "stampede: a key of %uz bytes: give it 1 to %d, no NUL, no line feed; the request passes",
                   visit->key.len, KEY_BYTES_MAX);
     return pass(visit, "bypass");
 }

@@ -455,6 +455,15 @@ TEST(what_an_answer_varies_by_joins_the_key)
     assert_int_equal(loads(), 4);
 }
 
+TEST(a_line_feed_in_a_key_reaches_no_variant_of_another_page)
+{
+    expect(0, "/vary/key/24%0Aaccept-language,%0Aaccept-language:de,%0A", 404, NULL);
+    assert_false(says("Cache-Status", "stampede"));
+    ask(nginx[0].port, "/vary/key/24", NULL, "Accept-Language: en\r\n");
+    ask(nginx[0].port, "/vary/key/24", NULL, "Accept-Language: de\r\n");
+    assert_int_equal(got.status, 200);
+}
+
 TEST(an_answer_that_is_cut_short_is_not_kept)
 {
     expect(0, "/half", 502, NULL);
