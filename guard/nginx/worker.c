@@ -25,6 +25,7 @@ struct worker worker;
 static struct guard_epoll *ours;
 static ngx_connection_t *guards, *mails; /* ours->fd; the mailbox's eventfd */
 static ngx_event_t turn, timer;
+static ngx_connection_t no_connection = {.fd = -1}; /* of the two, for nginx's debug log */
 static bool is_in_turn;
 static pthread_mutex_t mail_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct mail *mail_first, **mail_last = &mail_first;
@@ -144,6 +145,7 @@ static enum guard_status attach(struct settings *settings, ngx_log_t *log, struc
     ours->host.soon = on_soon;
     ours->host.timer = on_timer;
     turn.log = timer.log = log;
+    turn.data = timer.data = &no_connection;
     turn.handler = timer.handler = before_wait;
     int box = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     mails = box != -1 ? watch(box, on_mail, log) : NULL;

@@ -572,6 +572,17 @@ TEST(a_purge_by_key_or_tag_is_seen_by_both)
     expect(0, "/purge", 400, NULL);
 }
 
+TEST(a_debug_log_can_be_written)
+{
+    need_module();
+    rival_stop(&nginx[1]);
+    assert_true(nginx_up_saying(1, "debug"));
+    expect(1, "/key/29", 200, NULL);
+    assert_true(is_sound(1));
+    rival_stop(&nginx[1]);
+    assert_true(nginx_up(1));
+}
+
 TEST(nginx_t_says_what_is_wrong_and_where)
 {
     need_module();
