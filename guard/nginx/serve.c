@@ -359,10 +359,21 @@ static ngx_int_t begin(ngx_http_request_t *r, struct visit *visit)
     return pass(visit, "bypass");
 }
 
+/* A redirect inside nginx, as to an error page, clears contexts. */
+static struct visit *visit_of(ngx_http_request_t *r)
+{
+    struct visit *visit = ngx_http_get_module_ctx(r, ngx_http_stampede_module);
+    for (ngx_http_cleanup_t *each = r->main->cleanup; visit == NULL && each != NULL; each = each->next)
+        if (each->handler == leave && ((struct visit *)each->data)->request == r)
+            visit = each->data;
+    return visit;
+}
+
+/* Once for each request: what it is redirected to belongs to its answer. */
 ngx_int_t serve_handler(ngx_http_request_t *r)
 {
     struct location *location = ngx_http_get_module_loc_conf(r, ngx_http_stampede_module);
-    struct visit *visit = ngx_http_get_module_ctx(r, ngx_http_stampede_module);
+    struct visit *visit = visit_of(r);
     if (visit != NULL)
         return visit->word == NULL ? NGX_DONE : NGX_DECLINED;
     if (location->key == NULL || worker.guard == NULL || load_is(r) ||
@@ -389,7 +400,7 @@ enum variable { STATUS, AGE, LOAD };
 
 static ngx_int_t variable(ngx_http_request_t *r, ngx_http_variable_value_t *value, uintptr_t which)
 {
-    const struct visit *visit = ngx_http_get_module_ctx(r, ngx_http_stampede_module);
+    const struct visit *visit = visit_of(r);
     char text[32] = "";
     if (visit != NULL && visit->word != NULL && which == STATUS)
         snprintf(text, sizeof text, "%s", visit->word);
