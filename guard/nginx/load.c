@@ -496,6 +496,14 @@ static void add_headers(ngx_http_request_t *r, struct entry_writer *writer, bool
             entry_add(writer, text_of(header->key), text_of(header->value));
 }
 
+/* Was it redirected to what error_page says? r->error_page alone says only that the location has some. */
+static bool is_error_page(const ngx_http_request_t *r)
+{
+    const ngx_table_elt_t *location = r->headers_out.location;
+    const bool is_elsewhere = location != NULL && location->value.len > 0 && location->value.data[0] != '/';
+    return r->error_page && (r->uri_changes != NGX_HTTP_MAX_URI_CHANGES + 1 || is_elsewhere);
+}
+
 static ngx_int_t judge(struct load *load, ngx_http_request_t *r)
 {
     struct says says;
@@ -508,7 +516,7 @@ static ngx_int_t judge(struct load *load, ngx_http_request_t *r)
     struct entry_writer writer;
     ngx_str_t variant;
     says_init(&says, entry.status);
-    says.is_error_page = r->error_page && (entry.status < 400 || entry.status >= 500);
+    says.is_error_page = entry.status < 400 && is_error_page(r);
     hear(r, &says, &vary);
     entry.age_s = says.age_s;
     load->verdict = verdict_of(&says, &rules);

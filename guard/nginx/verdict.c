@@ -121,7 +121,7 @@ static bool must_pass(const struct says *says, const struct rules *rules, int64_
         return true;
     if (rules->is_authorized && !says->is_public && !says->must_revalidate && says->s_maxage == -1)
         return true;
-    return fresh_s == -1 && !is_cached_by_status(says->status);
+    return fresh_s == -1 && !is_cached_by_status(says->status) && !says->is_error_page;
 }
 
 struct verdict verdict_of(const struct says *says, const struct rules *rules)
@@ -131,7 +131,7 @@ struct verdict verdict_of(const struct says *says, const struct rules *rules)
                             : says->max_age != -1 ? says->max_age
                                                   : says->expires_s;
     struct verdict verdict = {VERDICT_STORE, is_absent ? rules->absent_ms : rules->fresh_ms, rules->stale_ms};
-    if (says->status >= 500 || says->status < 200 || says->is_error_page)
+    if (says->status >= 500 || says->status < 200)
         return (struct verdict){.how = VERDICT_FAIL};
     if (must_pass(says, rules, fresh_s))
         return (struct verdict){.how = VERDICT_PASS};
@@ -142,6 +142,8 @@ struct verdict verdict_of(const struct says *says, const struct rules *rules)
     /* s-maxage forbids it, too (RFC 9111, 5.2.2.10). */
     if (is_absent || says->must_revalidate || (says->s_maxage != -1 && says->stale_s == -1))
         verdict.stale_ms = 0;
+    if (says->is_error_page)
+        verdict.fresh_ms = 0;
     if (verdict.fresh_ms == 0)
         verdict.how = VERDICT_SHARE;
     return verdict;

@@ -3,11 +3,11 @@
  * verdict.h - what an origin's answer says about itself, and what is made of it: stored and for how long, or passed.
  *
  *     no-store, private, no-cache, Set-Cookie, Vary: *, an Authorization that it does not allow     PASS
- *     5xx, an error page                                                                            FAIL
+ *     5xx                                                                                           FAIL
  *     404, 410                                    STORE for what it says itself, else for absent_ms
  *     200, 203, 204, 300, 301, 308                STORE for what it says itself, else for fresh_ms and stale_ms
  *     any other status                            STORE if it says for how long itself, else PASS
- *     nothing is fresh                            SHARE: for those that wait
+ *     nothing is fresh, or it is an error page    SHARE: for those that wait
  *
  * And how status and headers are kept beside the body. An entry is "SG1" and four lengths, then the parts; what
  * comes out of Redis is believed no further than its lengths. Pure, any thread. Texts are lent.
@@ -27,7 +27,8 @@ struct text {
 /* Spans are seconds; -1: it does not say. */
 struct says {
     unsigned status;
-    bool no_store, no_cache, is_private, is_public, must_revalidate, sets_cookie, is_error_page;
+    bool no_store, no_cache, is_private, is_public, must_revalidate, sets_cookie;
+    bool is_error_page; /* nginx's own took the place of an answer that is not known, and hides its status */
     int64_t s_maxage, max_age, stale_s, expires_s;
     uint32_t age_s; /* 0 if it does not say */
 };

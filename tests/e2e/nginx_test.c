@@ -52,6 +52,13 @@ static const char configuration[] =
     "      '<!--# include virtual=\"/key/15\" --> and <!--# include virtual=\"/key/15\" -->'; }\n"
     "    location = /ping { return 200 pong; }\n"
     "    location = /purge { stampede_purge $arg_key $arg_tag; }\n"
+    "    location = /a { root {folder}; error_page 500 502 503 504 /50x.html; }\n"
+    "    location /fall { proxy_pass http://herd/status/404; proxy_intercept_errors on;\n"
+    "      error_page 404 = @fallback; }\n"
+    "    location /sorry { proxy_pass http://127.0.0.1:1; error_page 502 = @fallback; }\n"
+    "    location @fallback { rewrite ^ /ok break; proxy_pass http://herd; }\n"
+    "    location /once { stampede_bypass 1; proxy_pass http://herd/status/404; proxy_intercept_errors on;\n"
+    "      error_page 404 = @fallback; }\n"
     "    location = /metrics { stampede_metrics; } }\n"
     "  server { listen %u sndbuf=32k proxy_protocol; listen 127.0.0.1:%u http2; stampede $request_uri;\n"
     "    allow 127.0.0.0/8; deny all; set_real_ip_from 127.0.0.1; real_ip_header proxy_protocol;\n"
@@ -462,6 +469,35 @@ TEST(a_line_feed_in_a_key_reaches_no_variant_of_another_page)
     ask(nginx[0].port, "/vary/key/24", NULL, "Accept-Language: en\r\n");
     ask(nginx[0].port, "/vary/key/24", NULL, "Accept-Language: de\r\n");
     assert_int_equal(got.status, 200);
+}
+
+static size_t times_in_head(const char *words)
+{
+    size_t count = 0;
+    for (const char *at = got.head; (at = strstr(at, words)) != NULL; at++)
+        count++;
+    return count;
+}
+
+TEST(an_error_page_is_shared_and_one_that_was_not_needed_changes_nothing)
+{
+    static const char *const paths[] = {"/fall/1", "/fall/1", "/sorry/1", "/sorry/1"};
+    for (size_t i = 0; i < INSTANCES; i++)
+        expect(i, "/a", 301, NULL);
+    assert_true(says("Cache-Status", "hit"));
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        expect(i % INSTANCES, paths[i], 200, "ok");
+        assert_true(says("Cache-Status", "fwd=miss"));
+        assert_false(says("Cache-Status", "stored"));
+        assert_int_equal(times_in_head("Cache-Status"), 1);
+    }
+    assert_int_equal(loads(), 6);
+}
+
+TEST(a_request_that_is_redirected_inside_is_decided_once)
+{
+    expect(0, "/once/1", 200, "ok");
+    assert_false(says("Cache-Status", "stampede"));
 }
 
 TEST(an_answer_that_is_cut_short_is_not_kept)

@@ -57,6 +57,20 @@ TEST(the_origin_decides_what_it_says)
     EXPECT(200, "x=\"no-store\", max-age=3", VERDICT_STORE, 3000, 3600000);
 }
 
+TEST(an_error_page_is_for_those_that_wait)
+{
+    struct says says;
+    says_init(&says, 200);
+    says_cache_control(&says, TEXT("max-age=60"));
+    says.is_error_page = true;
+    assert_int_equal(verdict_of(&says, &RULES).how, VERDICT_SHARE);
+    says_init(&says, 302);
+    says.is_error_page = true;
+    assert_int_equal(verdict_of(&says, &RULES).how, VERDICT_SHARE);
+    says.is_private = true;
+    assert_int_equal(verdict_of(&says, &RULES).how, VERDICT_PASS);
+}
+
 TEST(what_was_old_when_it_came_lives_less_long)
 {
     struct says says;
