@@ -19,7 +19,7 @@
 
 #include <sys/eventfd.h>
 
-enum { MARK_MS = 10000, EXPIRES_MAX_S = 86400 };
+enum { LARGE_MS = 10000, EXPIRES_MAX_S = 86400 };
 
 struct copy {
     ngx_http_request_t r; /* by value: flags and what was copied; its other pointers are dead */
@@ -367,21 +367,16 @@ static bool tag_load(struct load *load)
     return true;
 }
 
-/* So long nobody waits for a page that is not stored, or too large. */
-static uint32_t life_of_mark(const struct location *location)
-{
-    return location->fresh_ms > MARK_MS ? (uint32_t)location->fresh_ms : MARK_MS;
-}
-
 /* A page that is too large for the guard: what it gets says that, and whoever gets it asks the origin itself. */
 static void finish_large(struct load *load)
 {
     struct entry_writer writer;
-    const uint32_t fresh_ms = life_of_mark(load->location);
+    const ngx_msec_t page_ms = load->location->fresh_ms;
+    const uint32_t fresh_ms = page_ms > LARGE_MS ? (uint32_t)page_ms : LARGE_MS;
     entry_begin(&writer, load->meta, sizeof load->meta,
                 &(struct entry){.status = 0, .fresh_s = fresh_ms / 1000});
     load->meta_bytes = entry_end(&writer);
-    load->verdict = (struct verdict){VERDICT_STORE, fresh_ms, 0};
+    load->verdict = (struct verdict){.how = VERDICT_STORE, .fresh_ms = fresh_ms};
     load->bytes = 0;
 }
 
@@ -401,7 +396,7 @@ static void finish(struct load *load)
     const struct guard_keep how = {.how = hows[load->verdict.how],
                                    .fresh_ms = load->verdict.fresh_ms,
                                    .stale_ms = load->verdict.stale_ms,
-                                   .pass_ms = life_of_mark(load->location)};
+                                   .pass_ms = load->verdict.pass_ms};
     guard_load_keep(load->handle, &how);
     guard_load_meta(load->handle, load->meta, load->meta_bytes);
     guard_load_done(load->handle, load->body, load->bytes, NULL);
@@ -511,8 +506,7 @@ static ngx_int_t judge(struct load *load, ngx_http_request_t *r)
     struct entry entry = {.status = (unsigned)(r->err_status != 0 ? r->err_status : r->headers_out.status)};
     const struct rules rules = {.fresh_ms = (uint32_t)load->location->fresh_ms,
                                 .stale_ms = (uint32_t)load->location->stale_ms,
-                                .absent_ms = (uint32_t)load->location->absent_ms,
-                                .is_authorized = r->headers_in.authorization != NULL};
+                                .absent_ms = (uint32_t)load->location->absent_ms};
     struct entry_writer writer;
     ngx_str_t variant;
     says_init(&says, entry.status);

@@ -23,6 +23,7 @@ struct visit { /* of a request, in its memory */
     struct location *location;
     ngx_str_t key;
     uint64_t variants;
+    bool only_looks;  /* it has Authorization: what it gets is for no other, so it leads no load */
     const char *word; /* $stampede_status; NULL: it asks */
     struct guard_result result;
     uint32_t age_s, fresh_s;
@@ -239,6 +240,8 @@ static ngx_int_t answer(struct visit *visit, const struct guard_result *result)
     ngx_str_t variant;
     visit->result = *result;
     visit->result.value = NULL;
+    if (visit->only_looks && (result->status != GUARD_OK || is_stale(result)))
+        return pass(visit, "authorized");
     if (result->status != GUARD_OK)
         return refuse(r, visit);
     const struct text meta = {result->value->meta, result->value->meta_bytes};
@@ -316,6 +319,7 @@ static ngx_int_t ask(struct visit *visit, ngx_str_t *key)
                                           .loop = worker.loop,
                                           .answered = answered,
                                           .context = visit,
+                                          .flags = visit->only_looks ? GUARD_PEEK : 0,
                                           .asker = origin,
                                           .asker_ref = origin_ref,
                                           .asker_unref = origin_unref};
@@ -385,6 +389,7 @@ ngx_int_t serve_handler(ngx_http_request_t *r)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     visit->request = r;
     visit->location = location;
+    visit->only_looks = r->headers_in.authorization != NULL;
     ngx_http_set_ctx(r, visit, ngx_http_stampede_module);
     ngx_int_t rc = begin(r, visit);
     if (rc == NGX_DECLINED)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { SECONDS_MAX = 86400, FRONT_BYTES = 26 }; /* nothing is kept for longer than a day */
+enum { PASS_MS = 10000, PASS_COOKIE_MS = 1000 };
 static const char MAGIC[4] = {'S', 'G', '1', '\n'};
 
 static char lower(char c)
@@ -84,8 +85,6 @@ static void directive(struct says *says, struct text name, struct text value)
         says->no_cache = true;
     else if (text_is(name, "private"))
         says->is_private = true;
-    else if (text_is(name, "public"))
-        says->is_public = true;
     else if (text_is(name, "must-revalidate") || text_is(name, "proxy-revalidate"))
         says->must_revalidate = true;
     else if (text_is(name, "s-maxage"))
@@ -115,11 +114,9 @@ static bool is_cached_by_status(unsigned status)
            status == 308 || status == 404 || status == 410;
 }
 
-static bool must_pass(const struct says *says, const struct rules *rules, int64_t fresh_s)
+static bool must_pass(const struct says *says, int64_t fresh_s)
 {
     if (says->no_store || says->is_private || says->no_cache || says->sets_cookie || says->status == 206)
-        return true;
-    if (rules->is_authorized && !says->is_public && !says->must_revalidate && says->s_maxage == -1)
         return true;
     return fresh_s == -1 && !is_cached_by_status(says->status) && !says->is_error_page;
 }
@@ -130,11 +127,14 @@ struct verdict verdict_of(const struct says *says, const struct rules *rules)
     const int64_t fresh_s = says->s_maxage != -1  ? says->s_maxage
                             : says->max_age != -1 ? says->max_age
                                                   : says->expires_s;
-    struct verdict verdict = {VERDICT_STORE, is_absent ? rules->absent_ms : rules->fresh_ms, rules->stale_ms};
+    /* Who gets a cookie may be the only one, and many may begin with it: the next load decides anew soon. */
+    const uint32_t pass_ms = says->sets_cookie ? PASS_COOKIE_MS : PASS_MS;
+    struct verdict verdict = {VERDICT_STORE, is_absent ? rules->absent_ms : rules->fresh_ms, rules->stale_ms,
+                              pass_ms};
     if (says->status >= 500 || says->status < 200)
         return (struct verdict){.how = VERDICT_FAIL};
-    if (must_pass(says, rules, fresh_s))
-        return (struct verdict){.how = VERDICT_PASS};
+    if (must_pass(says, fresh_s))
+        return (struct verdict){.how = VERDICT_PASS, .pass_ms = pass_ms};
     if (fresh_s != -1)
         verdict.fresh_ms = fresh_s > says->age_s ? (uint32_t)(fresh_s - says->age_s) * 1000 : 0;
     if (says->stale_s != -1)

@@ -2,7 +2,7 @@
 /*
  * verdict.h - what an origin's answer says about itself, and what is made of it: stored and for how long, or passed.
  *
- *     no-store, private, no-cache, Set-Cookie, Vary: *, an Authorization that it does not allow     PASS
+ *     no-store, private, no-cache, Set-Cookie, Vary: *                                              PASS
  *     5xx                                                                                           FAIL
  *     404, 410                                    STORE for what it says itself, else for absent_ms
  *     200, 203, 204, 300, 301, 308                STORE for what it says itself, else for fresh_ms and stale_ms
@@ -27,21 +27,21 @@ struct text {
 /* Spans are seconds; -1: it does not say. */
 struct says {
     unsigned status;
-    bool no_store, no_cache, is_private, is_public, must_revalidate, sets_cookie;
+    bool no_store, no_cache, is_private, must_revalidate, sets_cookie;
     bool is_error_page; /* nginx's own took the place of an answer that is not known, and hides its status */
     int64_t s_maxage, max_age, stale_s, expires_s;
     uint32_t age_s; /* 0 if it does not say */
 };
 
-struct rules { /* of the location and of the request that loads */
+struct rules { /* of the location */
     uint32_t fresh_ms, stale_ms, absent_ms;
-    bool is_authorized; /* the request has Authorization */
 };
 
 enum verdict_how { VERDICT_STORE, VERDICT_SHARE, VERDICT_PASS, VERDICT_FAIL };
 struct verdict {
     enum verdict_how how;
     uint32_t fresh_ms, stale_ms;
+    uint32_t pass_ms; /* if it passes: so long nobody waits for a load of the page */
 };
 
 void says_init(struct says *says, unsigned status);

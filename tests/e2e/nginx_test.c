@@ -67,6 +67,8 @@ static const char configuration[] =
     "  server { listen unix:{folder}/origin;\n"
     "    location ~ ^/said/([^/]+)(/.*)$ { add_header Cache-Control $1; proxy_pass http://herd$2; }\n"
     "    location ~ ^/cookie(/.*)$ { add_header Set-Cookie a=b; proxy_pass http://herd$1; }\n"
+    "    location ~ ^/visitor(/.*)$ { set $c a=b; if ($http_cookie) { set $c ''; }\n"
+    "      add_header Set-Cookie $c; proxy_pass http://herd$1; }\n"
     "    location ~ ^/vary(/.*)$ { add_header Vary Accept-Language; proxy_pass http://herd$1; }\n"
     "    location ~ ^/tagged/([^/]+)(/.*)$ { add_header Cache-Tag $1; proxy_pass http://herd$2; }\n"
     "    location ~ ^/file/(.*)$ { add_header ETag '\"v1\"'; return 200 0123456789; }\n"
@@ -492,6 +494,29 @@ TEST(an_error_page_is_shared_and_one_that_was_not_needed_changes_nothing)
         assert_int_equal(times_in_head("Cache-Status"), 1);
     }
     assert_int_equal(loads(), 6);
+}
+
+TEST(a_request_with_authorization_begins_no_load_for_others)
+{
+    static const char authorization[] = "Authorization: Basic eDp5\r\n";
+    ask(nginx[0].port, "/key/20", NULL, authorization);
+    assert_int_equal(got.status, 200);
+    assert_false(says("Cache-Status", "stampede"));
+    for (size_t i = 0; i < INSTANCES; i++)
+        expect(i, "/key/20", 200, NULL);
+    assert_true(says("Cache-Status", "hit"));
+    ask(nginx[0].port, "/key/20", NULL, authorization);
+    assert_true(says("Cache-Status", "hit"));
+    assert_int_equal(loads(), 2);
+}
+
+TEST(a_visitor_that_gets_a_cookie_does_not_switch_the_cache_off)
+{
+    expect(0, "/visitor/key/22", 200, NULL);
+    assert_true(says("Set-Cookie", "a=b"));
+    assert_false(says("Cache-Status", "stored"));
+    WAIT_UNTIL(
+        (ask(nginx[1].port, "/visitor/key/22", NULL, "Cookie: a=b\r\n"), says("Cache-Status", "; hit")));
 }
 
 TEST(a_request_that_is_redirected_inside_is_decided_once)
