@@ -200,7 +200,7 @@ static char *set_key(ngx_conf_t *cf, ngx_command_t *command, void *conf)
     if (location->is_off)
         return NGX_CONF_OK;
     if (words[1].len == 0)
-        return "needs a key, as $uri$is_args$args, or off";
+        return "needs a key, as $request_uri, or off";
     location->key = compile(cf, &words[1]);
     return location->key != NULL ? NGX_CONF_OK : NGX_CONF_ERROR;
 }

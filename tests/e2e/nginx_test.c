@@ -657,7 +657,7 @@ TEST(nginx_t_says_what_is_wrong_and_where)
         {"stampede_near 1m 2h;", "", "\"stampede_near\" directive takes a time up to 1m"},
         {"stampede_loads 0;", "", "\"stampede_loads\" directive takes 1 to 4096 in"},
         {"stampede_max_value 100m;", "", "\"stampede_max_value\" directive takes 1 to 64m in"},
-        {"", "stampede \"\";", "\"stampede\" directive needs a key"},
+        {"", "stampede \"\";", "\"stampede\" directive needs a key, as $request_uri, or off"},
         {"", "stampede $uri; stampede off;", "\"stampede\" directive is duplicate in"},
         {"", "stampede_load_limit 5h;", "\"stampede_load_limit\" directive takes 1ms to 59m in"},
         {"", "stampede_fresh 2d;", "\"stampede_fresh\" directive takes 0 to 1d in"},
