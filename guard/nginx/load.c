@@ -19,7 +19,7 @@
 
 #include <sys/eventfd.h>
 
-enum { LARGE_MS = 10000, EXPIRES_MAX_S = 86400 };
+enum { LARGE_MS = 10000 };
 
 struct copy {
     ngx_http_request_t r; /* by value: flags and what was copied; its other pointers are dead */
@@ -450,11 +450,11 @@ static void hear(ngx_http_request_t *r, struct says *says, struct vary *vary)
             vary_add(vary, value);
         else if (text_is(name, "set-cookie"))
             says->sets_cookie = true;
-        else if (text_is(name, "age") && ngx_atoi(header->value.data, header->value.len) > 0)
-            says->age_s = (uint32_t)ngx_atoi(header->value.data, header->value.len);
+        else if (text_is(name, "age"))
+            says_age(says, value);
         else if (text_is(name, "expires")) {
             const time_t left_s = ngx_parse_http_time(header->value.data, header->value.len) - ngx_time();
-            says->expires_s = left_s < 0 ? 0 : left_s < EXPIRES_MAX_S ? left_s : EXPIRES_MAX_S;
+            says->expires_s = left_s < 0 ? 0 : left_s;
         }
     }
 }

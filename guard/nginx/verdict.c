@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-enum { SECONDS_MAX = 86400, FRONT_BYTES = 26 }; /* nothing is kept for longer than a day */
+enum { DAY_S = 86400, FRONT_BYTES = 26 };            /* nothing is kept for longer than a day */
+static const int64_t SECONDS_MAX = (int64_t)1 << 31; /* RFC 9111, 1.2.2 */
 enum { PASS_MS = 10000, PASS_COOKIE_MS = 1000 };
 static const char MAGIC[4] = {'S', 'G', '1', '\n'};
 
@@ -76,6 +77,16 @@ void says_init(struct says *says, unsigned status)
     *says = (struct says){.status = status, .s_maxage = -1, .max_age = -1, .stale_s = -1, .expires_s = -1};
 }
 
+void says_age(struct says *says, struct text value)
+{
+    says->age_s = (uint32_t)seconds_of(trimmed(value));
+}
+
+static uint32_t up_to_a_day_ms(int64_t seconds)
+{
+    return (uint32_t)(seconds < 0 ? 0 : seconds < DAY_S ? seconds : DAY_S) * 1000;
+}
+
 static void directive(struct says *says, struct text name, struct text value)
 {
     const int64_t stale_s = seconds_of(value);
@@ -124,9 +135,9 @@ static bool must_pass(const struct says *says, int64_t fresh_s)
 struct verdict verdict_of(const struct says *says, const struct rules *rules)
 {
     const bool is_absent = says->status == 404 || says->status == 410;
-    const int64_t fresh_s = says->s_maxage != -1  ? says->s_maxage
-                            : says->max_age != -1 ? says->max_age
-                                                  : says->expires_s;
+    const int64_t life_s = says->s_maxage != -1 ? says->s_maxage : says->max_age;
+    const int64_t left_s = life_s > says->age_s ? life_s - says->age_s : 0;
+    const int64_t fresh_s = life_s != -1 ? left_s : says->expires_s;
     /* Who gets a cookie may be the only one, and many may begin with it: the next load decides anew soon. */
     const uint32_t pass_ms = says->sets_cookie ? PASS_COOKIE_MS : PASS_MS;
     struct verdict verdict = {VERDICT_STORE, is_absent ? rules->absent_ms : rules->fresh_ms, rules->stale_ms,
@@ -136,9 +147,9 @@ struct verdict verdict_of(const struct says *says, const struct rules *rules)
     if (must_pass(says, fresh_s))
         return (struct verdict){.how = VERDICT_PASS, .pass_ms = pass_ms};
     if (fresh_s != -1)
-        verdict.fresh_ms = fresh_s > says->age_s ? (uint32_t)(fresh_s - says->age_s) * 1000 : 0;
+        verdict.fresh_ms = up_to_a_day_ms(fresh_s);
     if (says->stale_s != -1)
-        verdict.stale_ms = (uint32_t)says->stale_s * 1000;
+        verdict.stale_ms = up_to_a_day_ms(says->stale_s);
     /* s-maxage forbids it, too (RFC 9111, 5.2.2.10). */
     if (is_absent || says->must_revalidate || (says->s_maxage != -1 && says->stale_s == -1))
         verdict.stale_ms = 0;

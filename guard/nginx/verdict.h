@@ -29,8 +29,9 @@ struct says {
     unsigned status;
     bool no_store, no_cache, is_private, must_revalidate, sets_cookie;
     bool is_error_page; /* nginx's own took the place of an answer that is not known, and hides its status */
-    int64_t s_maxage, max_age, stale_s, expires_s;
-    uint32_t age_s; /* 0 if it does not say */
+    int64_t s_maxage, max_age, stale_s;
+    int64_t expires_s; /* from now on */
+    uint32_t age_s;    /* 0 if it does not say */
 };
 
 struct rules { /* of the location */
@@ -47,6 +48,8 @@ struct verdict {
 void says_init(struct says *says, unsigned status);
 /* One line of Cache-Control; of two that differ the shorter life counts. */
 void says_cache_control(struct says *says, struct text line);
+/* Age: up to 2^31 seconds; of what cannot be read nothing is known. */
+void says_age(struct says *says, struct text value);
 struct verdict verdict_of(const struct says *says, const struct rules *rules);
 
 /* The names that Vary lists: lower-case, each once, one ',' after each. */

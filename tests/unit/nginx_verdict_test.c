@@ -76,10 +76,30 @@ TEST(what_was_old_when_it_came_lives_less_long)
     struct says says;
     says_init(&says, 200);
     says_cache_control(&says, TEXT("max-age=60"));
-    says.age_s = 20;
+    says_age(&says, TEXT(" 20 "));
     assert_int_equal(verdict_of(&says, &RULES).fresh_ms, 40000);
-    says.age_s = 60;
+    says_age(&says, TEXT("60"));
     assert_int_equal(verdict_of(&says, &RULES).how, VERDICT_SHARE);
+    says_age(&says, TEXT("99999999999999999999"));
+    assert_int_equal(verdict_of(&says, &RULES).how, VERDICT_SHARE);
+    says_age(&says, TEXT("old"));
+    assert_int_equal(verdict_of(&says, &RULES).fresh_ms, 60000);
+    says_init(&says, 200);
+    says_cache_control(&says, TEXT("max-age=604800, stale-while-revalidate=604800"));
+    says_age(&says, TEXT("600000"));
+    assert_int_equal(verdict_of(&says, &RULES).fresh_ms, 4800000);
+    assert_int_equal(verdict_of(&says, &RULES).stale_ms, 86400000);
+}
+
+TEST(what_is_left_until_it_expires_is_left_whatever_its_age)
+{
+    struct says says;
+    says_init(&says, 200);
+    says.expires_s = 30;
+    says_age(&says, TEXT("3600"));
+    assert_int_equal(verdict_of(&says, &RULES).fresh_ms, 30000);
+    says.expires_s = (int64_t)1 << 40;
+    assert_int_equal(verdict_of(&says, &RULES).fresh_ms, 86400000);
 }
 
 TEST(what_is_for_one_client_passes)
