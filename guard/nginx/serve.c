@@ -373,6 +373,12 @@ static struct visit *visit_of(ngx_http_request_t *r)
     return visit;
 }
 
+static bool asks_for_page(const ngx_http_request_t *r)
+{
+    return (r->method & (NGX_HTTP_GET | NGX_HTTP_HEAD)) != 0 && r->headers_in.content_length_n <= 0 &&
+           !r->headers_in.chunked && r->headers_in.upgrade == NULL;
+}
+
 /* Once for each request: what it is redirected to belongs to its answer. */
 ngx_int_t serve_handler(ngx_http_request_t *r)
 {
@@ -380,9 +386,8 @@ ngx_int_t serve_handler(ngx_http_request_t *r)
     struct visit *visit = visit_of(r);
     if (visit != NULL)
         return visit->word == NULL ? NGX_DONE : NGX_DECLINED;
-    if (location->key == NULL || worker.guard == NULL || load_is(r) ||
-        (r->method & (NGX_HTTP_GET | NGX_HTTP_HEAD)) == 0 || r->headers_in.content_length_n > 0 ||
-        r->headers_in.chunked)
+    if (location->key == NULL || location->kind == NULL || worker.guard == NULL || load_is(r) ||
+        !asks_for_page(r))
         return NGX_DECLINED;
     visit = ngx_pcalloc(r->pool, sizeof *visit);
     if (visit == NULL)

@@ -525,6 +525,13 @@ TEST(a_request_that_is_redirected_inside_is_decided_once)
     assert_false(says("Cache-Status", "stampede"));
 }
 
+TEST(a_request_to_upgrade_goes_to_the_origin)
+{
+    ask(nginx[0].port, "/key/23", NULL, "Connection: upgrade\r\nUpgrade: websocket\r\n");
+    assert_int_equal(got.status, 200);
+    assert_false(says("Cache-Status", "stampede"));
+}
+
 TEST(an_answer_that_is_cut_short_is_not_kept)
 {
     expect(0, "/half", 502, NULL);
