@@ -141,6 +141,25 @@ static void drop_value(void *context)
     guard_value_unref(&value);
 }
 
+/* `expires` replaces what stands there. */
+static bool link_cache_control(ngx_http_request_t *r, ngx_table_elt_t *header)
+{
+#if nginx_version < 1023000
+    ngx_array_t *all = &r->headers_out.cache_control;
+    if (all->elts == NULL && ngx_array_init(all, r->pool, 1, sizeof header) != NGX_OK)
+        return false;
+    ngx_table_elt_t **last = ngx_array_push(all);
+    if (last == NULL)
+        return false;
+#else
+    ngx_table_elt_t **last = &r->headers_out.cache_control;
+    while (*last != NULL)
+        last = &(*last)->next;
+#endif
+    *last = header;
+    return true;
+}
+
 /* nginx's filters look for some of them elsewhere. */
 static bool put_header(ngx_http_request_t *r, struct text name, struct text value)
 {
@@ -166,7 +185,9 @@ static bool put_header(ngx_http_request_t *r, struct text name, struct text valu
         out->location = header;
     else if (text_is(name, "expires"))
         out->expires = header;
-    return true;
+    else if (text_is(name, "www-authenticate"))
+        out->www_authenticate = header;
+    return !text_is(name, "cache-control") || link_cache_control(r, header);
 }
 
 static bool put_head(ngx_http_request_t *r, struct visit *visit, const struct entry *entry)

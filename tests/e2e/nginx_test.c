@@ -59,6 +59,7 @@ static const char configuration[] =
     "    location @fallback { rewrite ^ /ok break; proxy_pass http://herd; }\n"
     "    location /once { stampede_bypass 1; proxy_pass http://herd/status/404; proxy_intercept_errors on;\n"
     "      error_page 404 = @fallback; }\n"
+    "    location /lasting { expires 1h; rewrite ^/lasting(.*)$ $1 break; proxy_pass http://origin; }\n"
     "    location = /metrics { stampede_metrics; } }\n"
     "  server { listen %u sndbuf=32k proxy_protocol; listen 127.0.0.1:%u http2; stampede $request_uri;\n"
     "    allow 127.0.0.0/8; deny all; set_real_ip_from 127.0.0.1; real_ip_header proxy_protocol;\n"
@@ -530,6 +531,13 @@ TEST(a_request_to_upgrade_goes_to_the_origin)
     ask(nginx[0].port, "/key/23", NULL, "Connection: upgrade\r\nUpgrade: websocket\r\n");
     assert_int_equal(got.status, 200);
     assert_false(says("Cache-Status", "stampede"));
+}
+
+TEST(nginx_replaces_the_cache_control_of_a_stored_page)
+{
+    expect(0, "/lasting/said/max-age=9/key/28", 200, NULL);
+    assert_true(says("Cache-Control", "max-age=3600"));
+    assert_int_equal(times_in_head("Cache-Control"), 1);
 }
 
 TEST(an_answer_that_is_cut_short_is_not_kept)
