@@ -328,6 +328,9 @@ static void on_request_over(void *context)
     free_load(load);
 }
 
+/* Of a page's own; the last is for its variants, so that none of them lacks a tag that the page has. */
+enum { PAGE_TAGS_MAX = GUARD_TAGS_MAX - 1 };
+
 /* False: a tag that an invalidation would miss. */
 static bool add_tags(struct load *load, ngx_str_t tags, unsigned *count)
 {
@@ -340,7 +343,7 @@ static bool add_tags(struct load *load, ngx_str_t tags, unsigned *count)
         at++;
         if (bytes == 0)
             continue;
-        if (bytes > GUARD_TAG_BYTES_MAX || ++*count > GUARD_TAGS_MAX)
+        if (bytes > GUARD_TAG_BYTES_MAX || ++*count > PAGE_TAGS_MAX)
             return false;
         guard_load_tag_of(load->handle, start, bytes);
     }
@@ -355,8 +358,7 @@ static bool tag_load(struct load *load)
     unsigned count = 0;
     if (load->origin->variants != 0) {
         variants_tag(load->origin->variants, variants);
-        if (!add_tags(load, (ngx_str_t){VARIANTS_TAG_BYTES, (u_char *)variants}, &count))
-            return false;
+        guard_load_tag_of(load->handle, variants, VARIANTS_TAG_BYTES);
     }
     for (ngx_uint_t i = 0; tags != NULL && i < tags->nelts; i++) {
         ngx_str_t text;
@@ -531,7 +533,7 @@ static ngx_int_t judge(struct load *load, ngx_http_request_t *r)
     if (load->handle != NULL && load->verdict.how != VERDICT_PASS && !tag_load(load)) {
         ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
                       "stampede: more than %d tags, or one beyond %d bytes: \"%V\" is not stored",
-                      GUARD_TAGS_MAX, GUARD_TAG_BYTES_MAX, &r->uri);
+                      PAGE_TAGS_MAX, GUARD_TAG_BYTES_MAX, &r->uri);
         load->verdict.how = VERDICT_PASS;
     }
     return NGX_OK;

@@ -540,6 +540,15 @@ TEST(nginx_replaces_the_cache_control_of_a_stored_page)
     assert_int_equal(times_in_head("Cache-Control"), 1);
 }
 
+TEST(seven_tags_are_kept_and_eight_are_not)
+{
+    expect(0, "/tagged/a,b,c,d,e,f,g/key/27", 200, NULL);
+    assert_true(says("Cache-Status", "stored"));
+    expect(0, "/tagged/a,b,c,d,e,f,g,h/key/27", 200, NULL);
+    assert_false(says("Cache-Status", "stored"));
+    WAIT_UNTIL(has_said(0, "more than 7 tags"));
+}
+
 TEST(an_answer_that_is_cut_short_is_not_kept)
 {
     expect(0, "/half", 502, NULL);
