@@ -38,14 +38,15 @@ static struct text trimmed(struct text text)
     return text;
 }
 
-/* What stands before the next comma outside quotes. */
-static struct text cut(struct text *list)
+/* What stands before the next comma outside quotes; is_broken: quotes that do not end hide what follows. */
+static struct text cut(struct text *list, bool *is_broken)
 {
     bool is_quoted = false;
     size_t i = 0;
     while (i < list->bytes && (is_quoted || list->data[i] != ','))
         is_quoted ^= list->data[i++] == '"';
     const struct text part = {list->data, i};
+    *is_broken |= is_quoted;
     i += i < list->bytes;
     *list = (struct text){list->data + i, list->bytes - i};
     return trimmed(part);
@@ -109,7 +110,7 @@ static void directive(struct says *says, struct text name, struct text value)
 void says_cache_control(struct says *says, struct text line)
 {
     while (line.bytes > 0) {
-        struct text part = cut(&line), value = {"", 0};
+        struct text part = cut(&line, &says->no_store), value = {"", 0};
         const char *equals = part.bytes > 0 ? memchr(part.data, '=', part.bytes) : NULL;
         if (equals != NULL) {
             value = trimmed((struct text){equals + 1, part.bytes - (size_t)(equals + 1 - part.data)});
@@ -127,7 +128,9 @@ static bool is_cached_by_status(unsigned status)
 
 static bool must_pass(const struct says *says, int64_t fresh_s)
 {
-    if (says->no_store || says->is_private || says->no_cache || says->sets_cookie || says->status == 206)
+    if (says->no_store || says->is_private || says->no_cache || says->sets_cookie)
+        return true;
+    if (says->status == 206 || says->status == 304) /* no whole page */
         return true;
     return fresh_s == -1 && !is_cached_by_status(says->status) && !says->is_error_page;
 }
@@ -176,7 +179,7 @@ void vary_add(struct vary *vary, struct text line)
 {
     char small[VARY_BYTES_MAX];
     while (line.bytes > 0) {
-        const struct text name = cut(&line);
+        const struct text name = cut(&line, &vary->is_all);
         if (name.bytes == 0)
             continue;
         vary->is_all |= text_is(name, "*") || vary->bytes + name.bytes + 1 > sizeof vary->names;

@@ -34,6 +34,7 @@ TEST(the_location_decides_what_the_origin_does_not_say)
     EXPECT(302, "", VERDICT_PASS, 0, 0);
     EXPECT(403, "", VERDICT_PASS, 0, 0);
     EXPECT(206, "max-age=9", VERDICT_PASS, 0, 0);
+    EXPECT(304, "max-age=9", VERDICT_PASS, 0, 0);
     EXPECT(500, "max-age=9", VERDICT_FAIL, 0, 0);
     EXPECT(503, "", VERDICT_FAIL, 0, 0);
 }
@@ -55,6 +56,7 @@ TEST(the_origin_decides_what_it_says)
     EXPECT(200, "private", VERDICT_PASS, 0, 0);
     EXPECT(200, "no-cache=\"a, max-age=3\"", VERDICT_PASS, 0, 0);
     EXPECT(200, "x=\"no-store\", max-age=3", VERDICT_STORE, 3000, 3600000);
+    EXPECT(200, "max-age=3, x=\"y, private", VERDICT_PASS, 0, 0);
 }
 
 TEST(an_error_page_is_for_those_that_wait)
@@ -128,6 +130,9 @@ TEST(vary_is_a_list_of_small_names_each_once)
     assert_false(vary_next(names, &at, &name));
     assert_false(vary.is_all);
     vary_add(&vary, TEXT("*"));
+    assert_true(vary.is_all);
+    vary = (struct vary){.bytes = 0};
+    vary_add(&vary, TEXT("\"accept, cookie"));
     assert_true(vary.is_all);
     vary = (struct vary){.bytes = 0};
     char longer[VARY_BYTES_MAX + 1];
