@@ -58,13 +58,16 @@ enum guard_status settings_open(struct settings *settings, guard_log *log, struc
 struct worker {
     struct guard *guard; /* NULL: none; requests go to the origin */
     struct guard_loop *loop;
-    ngx_uint_t waiting; /* requests and purges that wait for the guard: it ends only after them */
+    ngx_uint_t waiting; /* see worker_waits() */
     bool is_ending;
 };
 extern struct worker worker;
 
 ngx_int_t worker_begin(ngx_cycle_t *cycle);
 void worker_end(ngx_cycle_t *cycle);
+
+/* One request or purge more (1) or less (-1) waits for the guard: a worker that quits ends only after the last. */
+void worker_waits(int more);
 
 /* A thing that happens on nginx's loop; posted on any thread. */
 struct mail {

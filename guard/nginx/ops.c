@@ -47,7 +47,7 @@ static void on_purged(struct mail *mail)
     struct purge *purge = (struct purge *)mail;
     ngx_http_request_t *r = purge->request;
     const bool is_unknown = atomic_load(&purge->is_unknown), was_there = atomic_load(&purge->was_there);
-    worker.waiting--;
+    worker_waits(-1);
     purge->request = NULL;
     if (r == NULL)
         free(purge); /* else its request does, which ends below */
@@ -142,7 +142,7 @@ ngx_int_t purge_handler(ngx_http_request_t *r)
     purge->mail.open = on_purged;
     purge->request = r;
     atomic_init(&purge->left, 1);
-    worker.waiting++;
+    worker_waits(1);
     r->main->count++;
     if (key.len > 0) {
         variants_tag(variants_of(&key), variants);

@@ -294,7 +294,7 @@ static void answered(void *context, const struct guard_result *result)
     struct origin *origin = visit->origin;
     ngx_http_request_t *r = visit->request;
     visit->origin = NULL;
-    worker.waiting--;
+    worker_waits(-1);
     if (worker.is_ending) { /* nginx ends its requests by itself */
         origin_unref(origin);
         return;
@@ -323,7 +323,7 @@ static void leave(void *context)
     if (origin == NULL || worker.is_ending)
         return;
     guard_forget(worker.guard, worker.loop, origin->ticket);
-    worker.waiting--;
+    worker_waits(-1);
     origin_leave(origin, true);
 }
 
@@ -347,7 +347,7 @@ static ngx_int_t ask(struct visit *visit, ngx_str_t *key)
     enum guard_status status = guard_get(worker.guard, &request, &result, &origin->ticket);
     if (status == GUARD_OK) {
         visit->origin = origin;
-        worker.waiting++;
+        worker_waits(1);
         r->read_event_handler = ngx_http_test_reading;
         r->write_event_handler = ngx_http_request_empty_handler;
         return NGX_AGAIN;

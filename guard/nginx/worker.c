@@ -42,29 +42,38 @@ static void before_wait(ngx_event_t *event)
     ngx_add_timer(&timer, (ngx_msec_t)wait_ms);
 }
 
-/* Of the adapter's five, these two begin a turn: nginx waits without asking. One that asks for itself again looks at
- * the descriptors first, by a timer of 0 ms. */
-static void on_soon(struct guard_host *host, bool again)
+static void turn_soon(void)
 {
-    guard_epoll_soon(host, again);
     if (!is_in_turn) {
         ngx_post_event(&turn, &ngx_posted_events);
     }
 }
 
+void worker_waits(int more)
+{
+    worker.waiting += (ngx_uint_t)more;
+    turn_soon(); /* sets `cancelable` anew */
+}
+
+/* Of the adapter's five, these two begin a turn: nginx waits without asking. One that asks for itself again looks at
+ * the descriptors first, by a timer of 0 ms. */
+static void on_soon(struct guard_host *host, bool again)
+{
+    guard_epoll_soon(host, again);
+    turn_soon();
+}
+
 static void on_timer(struct guard_host *host, uint32_t in_ms)
 {
     guard_epoll_timer(host, in_ms);
-    if (!is_in_turn) {
-        ngx_post_event(&turn, &ngx_posted_events);
-    }
+    turn_soon();
 }
 
 static void on_ready(ngx_event_t *event)
 {
     (void)event;
     guard_epoll_ready(ours);
-    ngx_post_event(&turn, &ngx_posted_events);
+    turn_soon();
 }
 
 /* ---- mail ---- */
@@ -98,7 +107,7 @@ static void on_mail(ngx_event_t *event)
     eventfd_t count;
     eventfd_read(((ngx_connection_t *)event->data)->fd, &count);
     open_mails();
-    ngx_post_event(&turn, &ngx_posted_events);
+    turn_soon();
 }
 
 /* ---- begin and end ---- */

@@ -707,6 +707,28 @@ TEST(nginx_t_says_what_is_wrong_and_where)
 
 /* ---- without Redis, without an origin; these end the servers ---- */
 
+TEST(a_purge_that_waits_is_answered_although_its_nginx_quits)
+{
+    int status;
+    char answer[8], pong[4096];
+    need_module();
+    const int fd = socket_connect(nginx[1].port, 0);
+    socket_say(fd, "GET /ping HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_true(recv(fd, pong, sizeof pong, 0) > 0);
+    stack_redis_pause(&redis);
+    socket_say(fd, "GET /purge?key=x HTTP/1.1\r\nHost: x\r\n\r\n"); /* there before the signal */
+    kill(nginx[1].pid, SIGQUIT);
+    WAIT_UNTIL(has_said(1, "gracefully shutting down"));
+    stack_redis_resume(&redis);
+    read_all(fd, answer, sizeof answer);
+    assert_memory_equal(answer, "HTTP/1.1", sizeof answer);
+    close(fd);
+    assert_true(proc_wait(nginx[1].pid, TEST_LIMIT_MS, &status));
+    assert_int_equal(status, 0);
+    rival_stop(&nginx[1]);
+    assert_true(nginx_up(1));
+}
+
 TEST(a_redis_that_hangs_or_is_gone_leaves_one_load_for_each_worker_and_a_purge_that_says_so)
 {
     need_module();
