@@ -9,7 +9,8 @@
  * Ending     A worker that quits ends when no timer is left that is not `cancelable`: ours is so exactly while nobody
  *            waits. `always` would drop clients that wait, `never` would never end.
  * Timer      ngx_add_timer() keeps one that differs by less than 300 ms: it is deleted first.
- * Mail       Loaders and the callbacks of purges run on threads of the guard; they hand over by a list and eventfd.
+ * Mail       Loaders, the callbacks of purges and what is logged run on threads of the guard; they hand over by a list
+ *            and an eventfd. nginx's log is for its own thread: syslog's connection has no lock.
  */
 #include "module.h"
 
@@ -23,10 +24,12 @@ enum { DRAIN_MS = 1000 };
 struct worker worker;
 
 static struct guard_epoll *ours;
-static ngx_connection_t *guards, *mails; /* ours->fd; the mailbox's eventfd */
+static ngx_connection_t *guards, *mails; /* ours->fd; the mailbox */
 static ngx_event_t turn, timer;
 static ngx_connection_t no_connection = {.fd = -1}; /* of the two, for nginx's debug log */
 static bool is_in_turn;
+static pthread_t nginxs_thread;
+static int mailbox = -1; /* an eventfd; there before the guard's threads are */
 static pthread_mutex_t mail_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct mail *mail_first, **mail_last = &mail_first;
 
@@ -85,7 +88,7 @@ void worker_post(struct mail *mail)
     *mail_last = mail;
     mail_last = &mail->next;
     pthread_mutex_unlock(&mail_lock);
-    eventfd_write(mails->fd, 1);
+    eventfd_write(mailbox, 1);
 }
 
 static void open_mails(void)
@@ -105,19 +108,41 @@ static void open_mails(void)
 static void on_mail(ngx_event_t *event)
 {
     eventfd_t count;
-    eventfd_read(((ngx_connection_t *)event->data)->fd, &count);
+    (void)event;
+    eventfd_read(mailbox, &count);
     open_mails();
     turn_soon();
 }
 
 /* ---- begin and end ---- */
 
+struct said {
+    struct mail mail;
+    ngx_uint_t level;
+    char text[];
+};
+
+static void write_said(struct mail *mail)
+{
+    struct said *said = (struct said *)mail;
+    ngx_log_error(said->level, ngx_cycle->log, 0, "stampede: %s", said->text);
+    free(said);
+}
+
 /* Any thread. */
 static void say(void *context, const char *text, bool good)
 {
-    const ngx_uint_t level = good ? NGX_LOG_NOTICE : NGX_LOG_WARN;
+    struct said *said = malloc(sizeof *said + strlen(text) + 1);
     (void)context;
-    ngx_log_error(level, ngx_cycle->log, 0, "stampede: %s", text);
+    if (said == NULL)
+        return;
+    said->mail.open = write_said;
+    said->level = good ? NGX_LOG_NOTICE : NGX_LOG_WARN;
+    strcpy(said->text, text);
+    if (pthread_equal(pthread_self(), nginxs_thread))
+        write_said(&said->mail);
+    else
+        worker_post(&said->mail);
 }
 
 static ngx_connection_t *watch(int fd, ngx_event_handler_pt handler, ngx_log_t *log)
@@ -146,6 +171,11 @@ static void unwatch(ngx_connection_t **connection)
 
 static enum guard_status attach(struct settings *settings, ngx_log_t *log, struct guard_error *error)
 {
+    nginxs_thread = pthread_self();
+    mailbox = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    snprintf(error->text, sizeof error->text, "eventfd: %s", strerror(errno));
+    if (mailbox == -1)
+        return GUARD_NO_MEMORY;
     enum guard_status status = settings_open(settings, say, &worker.guard, error);
     if (status == GUARD_OK)
         status = guard_epoll_attach(worker.guard, &ours, &worker.loop, error);
@@ -156,8 +186,7 @@ static enum guard_status attach(struct settings *settings, ngx_log_t *log, struc
     turn.log = timer.log = log;
     turn.data = timer.data = &no_connection;
     turn.handler = timer.handler = before_wait;
-    int box = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    mails = box != -1 ? watch(box, on_mail, log) : NULL;
+    mails = watch(mailbox, on_mail, log);
     guards = mails != NULL ? watch(ours->fd, on_ready, log) : NULL;
     snprintf(error->text, sizeof error->text, "no connection for the guard: raise worker_connections");
     return guards != NULL ? GUARD_OK : GUARD_NO_MEMORY;
@@ -206,7 +235,7 @@ static void detach(void)
 void worker_end(ngx_cycle_t *cycle)
 {
     (void)cycle;
-    if (worker.guard == NULL)
+    if (mailbox == -1)
         return;
     worker.is_ending = true;
     numbers_end();
@@ -218,11 +247,10 @@ void worker_end(ngx_cycle_t *cycle)
     unwatch(&guards); /* before the guard closes its descriptor */
     if (worker.loop != NULL)
         detach();
-    guard_close(&worker.guard, mails != NULL ? DRAIN_MS : 0);
-    if (mails == NULL)
-        return;
+    if (worker.guard != NULL)
+        guard_close(&worker.guard, mails != NULL ? DRAIN_MS : 0);
     open_mails();
-    int box = mails->fd;
     unwatch(&mails);
-    close(box);
+    close(mailbox);
+    mailbox = -1;
 }
