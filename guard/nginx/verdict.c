@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-enum { DAY_S = 86400, FRONT_BYTES = 26 };            /* nothing is kept for longer than a day */
+/* Nothing is kept for longer than a day. */
+enum { DAY_S = 86400, PASS_MS = 10000, PASS_COOKIE_MS = 1000, FRONT_BYTES = 26 };
 static const int64_t SECONDS_MAX = (int64_t)1 << 31; /* RFC 9111, 1.2.2 */
-enum { PASS_MS = 10000, PASS_COOKIE_MS = 1000 };
 static const char MAGIC[4] = {'S', 'G', '1', '\n'};
 
 static char lower(char c)

@@ -173,7 +173,7 @@ static enum guard_status attach(struct settings *settings, ngx_log_t *log, struc
 {
     nginxs_thread = pthread_self();
     mailbox = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    snprintf(error->text, sizeof error->text, "eventfd: %s", strerror(errno));
+    snprintf(error->text, sizeof error->text, "cannot open an eventfd: %s", strerror(errno));
     if (mailbox == -1)
         return GUARD_NO_MEMORY;
     enum guard_status status = settings_open(settings, say, &worker.guard, error);
