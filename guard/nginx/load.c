@@ -227,8 +227,8 @@ static bool origin_copy(struct origin *origin)
     struct copy *copy = origin->pool != NULL ? ngx_pcalloc(origin->pool, sizeof *copy) : NULL;
     if (copy == NULL)
         return false;
-    ngx_connection_local_sockaddr(r->connection, NULL,
-                                  0); /* asks the socket, where it listens on all addresses */
+    /* Where nginx listens on all addresses only the client's socket knows which it is. */
+    ngx_connection_local_sockaddr(r->connection, NULL, 0);
     copy->r = *r;
     copy->c = *r->connection;
     copy->http = *r->main->http_connection; /* a subrequest has none */

@@ -47,7 +47,7 @@ static void before_wait(ngx_event_t *event)
 
 static void turn_soon(void)
 {
-    if (!is_in_turn) {
+    if (!is_in_turn && !worker.is_ending) { /* ending: `ours` goes before the event would come */
         ngx_post_event(&turn, &ngx_posted_events);
     }
 }
