@@ -97,7 +97,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example nginx nginx-where-it-is scenarios db test test-long play-monkey test-install fail tests objects warnings fuzz coverage golden valgrind chaos soak sim swarm courses mutants mutants-live model bench peers lab lint promises format world empty-root install amalgamation docs clean help
+.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example nginx nginx-headers nginx-where-it-is scenarios db test test-long play-monkey test-install fail tests objects warnings fuzz coverage golden valgrind chaos soak sim swarm courses mutants mutants-live model bench peers lab lint promises format world empty-root install amalgamation docs clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -281,7 +281,7 @@ $(LAB): $(LAB_OBJECTS) $(BUILD)/libload.a $(GUARD_LIB)
 # here. Another nginx: NGINX_SRC=, its sources with auto/, and NGINX_FLAGS=, what `nginx -V` says that it was configured with.
 NGINX_SRC ?= /usr/share/nginx/src
 NGINX_FLAGS ?=
-NGINX_HERE := $(wildcard $(NGINX_SRC)/configure)
+HAS_NGINX = test -e $(NGINX_SRC)/configure
 NGINX_BUILD := $(BUILD)/nginx
 NGINX_MODULE := $(NGINX_BUILD)/ngx_http_stampede_module.so
 NGINX_OBJECTS := $(patsubst guard/nginx/%.c,$(NGINX_BUILD)/%.o,$(wildcard guard/nginx/*.c))
@@ -289,15 +289,16 @@ NGINX_INCLUDES := $(patsubst %,-isystem $(NGINX_BUILD)/src/%,objs src/core src/e
 	src/os/unix src/http src/http/modules src/http/v2 src/http/v3)
 NGINX_CFLAGS = -std=gnu11 -D_GNU_SOURCE -pthread -fPIC -fvisibility=hidden -Iguard $(NGINX_INCLUDES) \
 	$(filter-out -Wpedantic,$(WARNINGS)) $(HARDENED) $(SANITIZE)
+NGINX_HEADERS := $(NGINX_BUILD)/src/objs/ngx_modules.made
 nginx: $(NGINX_MODULE)
-$(NGINX_BUILD)/src/objs/ngx_modules.made: guard/nginx/config load/deps.sh
+$(NGINX_HEADERS): guard/nginx/config load/deps.sh
 	@sh load/deps.sh nginx
 	@rm -rf $(NGINX_BUILD)/src && mkdir -p $(NGINX_BUILD) && cp -r $(NGINX_SRC)/. $(NGINX_BUILD)/src
 	@cd $(NGINX_BUILD)/src && unset CFLAGS CPPFLAGS LDFLAGS && STAMPEDE_GUARD=/nowhere bash -c 'test -z "$(NGINX_FLAGS)" && . ./conf_flags; \
 	    ./configure "$${NGX_CONF_FLAGS[@]}" $(NGINX_FLAGS) --add-dynamic-module=$(CURDIR)/guard/nginx' >../configure.log 2>&1 || \
 	    { cat ../configure.log >&2; exit 1; }
 	@touch $@
-$(NGINX_OBJECTS) $(NGINX_BUILD)/modules.o: $(NGINX_BUILD)/src/objs/ngx_modules.made
+$(NGINX_OBJECTS) $(NGINX_BUILD)/modules.o: $(NGINX_HEADERS)
 $(NGINX_OBJECTS): $(NGINX_BUILD)/%.o: guard/nginx/%.c
 	@echo "  CC   $<"
 	$(CC) $(CPPFLAGS) $(NGINX_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
@@ -355,7 +356,10 @@ $(TEST_PROGRAMS): %: %.o $(ARCHIVES)
 	$(LINK) $(TEST_LINKER) $(WRAPPED) $(filter %.o,$^) $(filter %.a,$^) $(LIBS_cmocka) $(LOOP_LIBRARIES) $(LIBRARIES)
 
 # Not every system has what modules are built with; the test says that it has not.
-nginx-where-it-is: $(NGINX_HERE:%=$(NGINX_MODULE))
+nginx-where-it-is: $(GUARD_LIB)
+nginx-headers nginx-where-it-is:
+	@sh load/deps.sh nginx
+	@! $(HAS_NGINX) || $(MAKE) --no-print-directory $(if $(filter %-headers,$@),$(NGINX_HEADERS),$(NGINX_MODULE))
 $(BUILD)/tests/e2e/nginx_test: | nginx-where-it-is
 
 # The programs that tests run: most the service, some the others.
@@ -417,9 +421,10 @@ tests: all $(EVERYDAY) $(CHAOS_SHIM) $(BUILD)/mutants.checked
 objects: all $(TEST_PROGRAMS:=.o) $(ARCHIVES) $(EXAMPLE_OBJECTS) $(CHAOS_SHIM) h2o-example
 
 # With the flags that some have of their own.
-warnings: $(GUARD_MADE) $(BUILD)/app_statements.h $(PAGES) | $(BUILD)/hosts.ready
-	@echo $(filter-out $(shell $(HAS_H2O) || echo guard/example/h2oserver.c),$(SOURCES)) | \
-	    sh tests/support/warnings.sh $(CC) $(OUR_CFLAGS) $(CFLAGS) -Werror $(GUARD_CFLAGS) -Iguard -DSTAMPEDE_VERSION='""' \
+warnings: $(GUARD_MADE) $(BUILD)/app_statements.h $(PAGES) nginx-headers | $(BUILD)/hosts.ready
+	@$(HAS_NGINX) || echo "  guard/nginx: SKIPPED, no $(NGINX_SRC)/configure"
+	@echo $(filter-out $(shell $(HAS_H2O) || echo guard/example/h2oserver.c) $(shell $(HAS_NGINX) || echo guard/nginx/%),$(SOURCES)) | \
+	    sh tests/support/warnings.sh $(CC) $(OUR_CFLAGS) $(CFLAGS) -Werror $(GUARD_CFLAGS) $(NGINX_INCLUDES) -Iguard -DSTAMPEDE_VERSION='""' \
 	    $$(pkgconf --cflags glib-2.0 | sed 's/-I/-isystem /g')
 
 # Every sown bug still has its place in the code.
@@ -573,8 +578,8 @@ HEADERS = $(wildcard guard/*.h guard/*/*.h guard/*/*/*.h app/*.h app/*/*.h load/
 promises:
 	@sh tests/support/promises.sh
 
-lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(PAGES) $(NGINX_HERE:%=$(NGINX_BUILD)/src/objs/ngx_modules.made)
-	$(if $(NGINX_HERE),,@echo "  guard/nginx: SKIPPED, no $(NGINX_SRC)/configure")
+lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(PAGES) nginx-headers
+	@$(HAS_NGINX) || echo "  guard/nginx: SKIPPED, no $(NGINX_SRC)/configure"
 	@sh load/deps.sh lint
 	@sh load/deps.sh hosts
 	@sh load/lint.sh
@@ -593,7 +598,7 @@ lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(PAGES) $(NGINX_HERE:%=$(NGINX_BU
 LINT_JOBS = $(shell nproc)
 # Steps through one function before the analyzer leaves it; its own 225000 takes three times as long.
 LINT_STEPS ?= 75000
-CHECKED = $(filter-out tests/% $(if $(NGINX_HERE),,guard/nginx/%) $(shell $(HAS_H2O) || echo guard/example/h2oserver.c),$(SOURCES))
+CHECKED = $(filter-out tests/% $(shell $(HAS_NGINX) || echo guard/nginx/%) $(shell $(HAS_H2O) || echo guard/example/h2oserver.c),$(SOURCES))
 # Left out: what -Wconversion judges better, advice that does not fit C11, and the path-sensitive checks that
 # stumble over the list macros of uthash.
 TIDY_CHECKS := -*,bugprone-*,clang-analyzer-unix.*,clang-analyzer-deadcode.*,misc-redundant-expression

@@ -18,8 +18,9 @@ all: tests
 include guard/guard.mk
 GUARD_CFLAGS += -I. $(WARNINGS)
 
-# Those that include nothing of app/, load/ or the simulator, nor of a provider that is left out: they know guard/ alone.
-LEFT_OUT := $(patsubst %,|guard/locks/%/,$(filter-out $(GUARD_LOCKS_WITH),postgres zookeeper))
+# Those that include nothing of app/, load/ or the simulator, nor of a provider that is left out or the module for nginx:
+# they know guard/ alone.
+LEFT_OUT := $(patsubst %,|guard/locks/%/,$(filter-out $(GUARD_LOCKS_WITH),postgres zookeeper)) |guard/nginx/
 SOURCES := $(shell grep -LE \
 	'^.include "(app/|load/|tests/(sim|fuzz|chaos)/|tests/support/(files|left_head)\.h$(subst $() ,,$(LEFT_OUT)))' \
 	tests/unit/*_test.c)
