@@ -15,7 +15,7 @@ trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 
 needs=$(sed -n 's/^Depends: //p' .packaging/debian/tests/control | tr -d ' ' | tr ',' '\n' |
-    grep -vx 'catalogd\|fleetlock\|stampede-tester\|libstampede-guard-dev' | sort -u | paste -sd,)
+    grep -vx 'catalogd\|fleetlock\|stampede-tester\|lib[a-z-]*stampede[a-z-]*' | sort -u | paste -sd,)
 # Nothing is started in there, whoever asks. The needs of the tests first, so that what the packages bring is seen.
 mmdebstrap --quiet --variant=apt --include="$needs,logrotate" --setup-hook='mkdir -p "$1/etc/postgresql-common/createcluster.d" &&
     echo "create_main_cluster = false" >"$1/etc/postgresql-common/createcluster.d/none.conf"' \
@@ -46,7 +46,7 @@ unshare --mount --pid --fork sh -euc 'mount -t proc proc "$1/proc"; mkdir -p "$1
         /tests/$test
     done
     ours="catalogd fleetlock stampede-tester libstampede-guard0.3 libstampede-guard0.3-postgres
-        libstampede-guard0.3-zookeeper libstampede-guard-dev"
+        libstampede-guard0.3-zookeeper libstampede-guard-dev libnginx-mod-http-stampede"
     dpkg -V $ours
     apt-get purge --autoremove --yes -qq $ours' \
     >"$debs/test.log" 2>&1 || { tail -n 30 "$debs/test.log" >&2; echo "deb_test.sh: the whole log is $debs/test.log" >&2; exit 1; }

@@ -130,6 +130,7 @@ debhelper       dh
 dpkg-dev        dpkg-buildpackage
 lintian         lintian
 mmdebstrap      mmdebstrap
+nginx-dev       dh_nginx
 '
 docs_needs='
 cmark-gfm cmark-gfm
