@@ -364,10 +364,10 @@ static enum guard_status accept_on_loop(struct asking *asking, guard_ticket *tic
     return status;
 }
 
-/* A load that may still end may still get other keys. */
-static enum guard_status accept_in_mailbox(struct asking *asking, bool nested, guard_ticket *ticket)
+/* A load that may still end may still get other keys. One that outlives guard_close() finds a guard without a loop. */
+static enum guard_status accept_in_mailbox(struct guard *guard, struct asking *asking, bool nested,
+                                           guard_ticket *ticket)
 {
-    struct guard *guard = asking->loop->guard;
     pthread_mutex_lock(&guard->mutex);
     bool closed = guard->draining && (!nested || guard->cancelling);
     enum guard_status status = closed ? GUARD_CLOSING : admit_gets(asking, ticket);
@@ -400,7 +400,8 @@ enum guard_status ask(struct guard *guard, const struct guard_request *request,
         struct get *get = NULL;
         DL_FOREACH (asking.gets, get)
             nest(get, parent);
-        status = there ? accept_on_loop(&asking, ticket) : accept_in_mailbox(&asking, parent != NULL, ticket);
+        status = there ? accept_on_loop(&asking, ticket)
+                       : accept_in_mailbox(guard, &asking, parent != NULL, ticket);
     }
     if (status != GUARD_OK) {
         discard_asking(&asking);
