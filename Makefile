@@ -321,6 +321,7 @@ FAIL_PROGRAMS := $(filter $(BUILD)/tests/fail/%,$(TEST_PROGRAMS))
 $(FAIL_PROGRAMS): private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc strdup free \
 	socket connect bind listen send recv getrandom poll pthread_create pthread_mutex_lock)
 $(BUILD)/tests/unit/core_memory_test $(BUILD)/tests/unit/lock_memory_test: private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc)
+$(BUILD)/tests/live/loads_on_test: private WRAPPED := -Wl,--wrap=defer_start
 # The simulator's cores run out of memory.
 $(BUILD)/sim $(BUILD)/tests/sim/sim_test: private WRAPPED := -Wl$(comma)--wrap=calloc
 EXAMPLES := $(addprefix $(BUILD)/example/,fileserver eventserver preforkserver civetserver evhttpserver)

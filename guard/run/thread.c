@@ -66,9 +66,10 @@ static struct core_waiter *choose_starter(const struct core_action *action)
     return user != NULL ? user : oldest;
 }
 
-static bool start_load(struct guard *guard, const struct core_action *action)
+/* False: there is no thread or no memory, or the loop of a refresh is gone. */
+static bool start_load_of(struct guard *guard, const struct core_action *action,
+                          const struct core_waiter *chosen)
 {
-    const struct core_waiter *chosen = choose_starter(action);
     const struct get *starter = (const struct get *)chosen;
     const struct origin *origin = (const struct origin *)action->origin;
     const struct job job = {
@@ -87,12 +88,26 @@ static bool start_load(struct guard *guard, const struct core_action *action)
         .caller = starter != NULL && starter->waiter.lends && action->lender == 0 ? starter->context : NULL,
         .of_refresh = starter != NULL && starter->waiter.refreshes,
     };
+    if (!(action->policy->loads_on == GUARD_ON_LOOP ? defer_start(guard->desk, &job)
+                                                    : workers_start(guard->workers, &job)))
+        return false;
     if (chosen != action->starter)
         core_starts(guard->core, action, chosen);
     if (guard->shadow != NULL && starter != NULL)
         shadow_started(starter, action->load);
-    return action->policy->loads_on == GUARD_ON_LOOP ? defer_start(guard->desk, &job)
-                                                     : workers_start(guard->workers, &job);
+    return true;
+}
+
+/* A loop may go between the choice and the start. It is not chosen twice. */
+static bool start_load(struct guard *guard, const struct core_action *action)
+{
+    const struct core_waiter *chosen = choose_starter(action), *other = NULL;
+    bool started = start_load_of(guard, action, chosen);
+    while (!started && (other = choose_starter(action)) != chosen) {
+        chosen = other;
+        started = start_load_of(guard, action, chosen);
+    }
+    return started;
 }
 
 static void say_forgotten(struct guard *guard, uint64_t load)

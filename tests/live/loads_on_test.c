@@ -3,6 +3,7 @@
  * loads_on_test.c - loaders on threads of the host's: on the loop of the request, with each kind of loop, and on the
  * thread that waits for the answer.
  */
+#include "guard/run/defer.h"
 #include "host_rig.h"
 
 static struct {
@@ -215,8 +216,21 @@ TEST(what_a_list_of_keys_loads_begins_on_the_loop_that_it_names, P187)
     assert_int_equal(atomic_load(&here.begun), 1);
 }
 
+static _Atomic(struct host *) leaving;
+
+/* The linker leads the guard's calls here: the loop of a refresh goes when it has been chosen. */
+bool __real_defer_start(struct desk *desk, const struct job *job);
+bool __wrap_defer_start(struct desk *desk, const struct job *job);
+bool __wrap_defer_start(struct desk *desk, const struct job *job)
+{
+    struct host *host_of_refresh = job->of_refresh ? atomic_exchange(&leaving, NULL) : NULL;
+    if (host_of_refresh != NULL)
+        host_do(host_of_refresh, detach, NULL);
+    return __real_defer_start(desk, job);
+}
+
 /* The refresh queues behind a load that holds the one place, and is the oldest of its flight. */
-TEST(who_joins_a_refresh_whose_loop_goes_is_answered, P187)
+static void join_a_refresh_whose_loop_goes(bool once_chosen)
 {
     static struct loop_ask slow, user;
     fleet.config.max_loads = 1;
@@ -231,14 +245,29 @@ TEST(who_joins_a_refresh_whose_loop_goes_is_answered, P187)
     WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == 1);
     loop_ask_start(&second, &user, "k");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 3);
-    host_close(&host);
+    if (once_chosen)
+        atomic_store(&leaving, &host);
+    else
+        host_do(&host, detach, NULL);
     finish_deferred(&second, NULL);
     expect_answer(&slow.ask, "slow v1");
     expect_answer(&user.ask, "k v1");
     WAIT_UNTIL(atomic_load(&refresh_over));
     assert_int_equal(refreshed.loaded, 1);
     assert_true(pthread_equal(here.thread, second.thread));
+    WAIT_UNTIL(host.detached);
+    host_end(&host);
     host_close(&second);
+}
+
+TEST(who_joins_a_refresh_whose_loop_goes_is_answered, P187)
+{
+    join_a_refresh_whose_loop_goes(false);
+}
+
+TEST(and_if_the_loop_goes_when_it_has_been_chosen, P187)
+{
+    join_a_refresh_whose_loop_goes(true);
 }
 
 /* ---- in the background ---- */
