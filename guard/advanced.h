@@ -23,8 +23,8 @@
  * takes some 50 bytes.
  */
 
-/* Answers with CLOSING what still waits here, closes the loop's handles, then calls `detached`: run the loop until
- * then. Leaves NULL. */
+/* Answers with CLOSING what still waits here, waits for changes that name the loop (until their deadline_ms), closes
+ * the loop's handles, then calls `detached`: run the loop until then. Leaves NULL. */
 GUARD_API void guard_loop_detach(struct guard_loop **loop, void (*detached)(void *context), void *context);
 
 /*

@@ -283,6 +283,8 @@ static const char *wrong_change(const struct guard *guard, const struct guard_ch
         return FORKED_TEXT;
     if (change == NULL)
         return "change is NULL";
+    if (change->loop != NULL && change->loop->guard != guard)
+        return "change->loop is another guard's";
     if (change->keys != NULL || change->tags != NULL || has_many(change))
         return wrong_many(change);
     if (change->key != NULL && change->tag != NULL)
@@ -351,10 +353,17 @@ static enum guard_status change_entries(struct guard *guard, const struct guard_
     enum guard_status status = check_change(guard, change, telling->function);
     if (status != GUARD_OK)
         return status;
+    struct loop *loop = change->loop != NULL ? change->loop->there : NULL;
+    if (change->loop != NULL && (loop == NULL || loop->detaching))
+        return GUARD_CLOSING;
     struct invalidation *list = new_invalidations(change, telling);
+    if (list != NULL)
+        list->own.loop = loop;
     status = list != NULL ? mailbox_post_invalidations(guard, list) : GUARD_NO_MEMORY;
     if (status != GUARD_OK)
         free_invalidations(list);
+    else if (loop != NULL)
+        loop->count++; /* this is its thread: it has not been told yet */
     return status;
 }
 
@@ -396,6 +405,9 @@ static enum guard_status change_and_wait(struct guard *guard, const struct guard
     *result = (struct guard_invalidated){.status = GUARD_INVALID};
     if (blocking_in_callback())
         return request_refuse(guard, function, CALLBACK_TEXT);
+    if (change != NULL && change->loop != NULL)
+        return request_refuse(guard, function,
+                              "change->loop is not NULL, but the call would block that loop");
     blocking_init(&blocking, result);
     enum guard_status status = change_entries(guard, change, &telling);
     if (status == GUARD_OK)

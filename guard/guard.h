@@ -25,8 +25,8 @@
  * Five promises, valid for every function:
  *
  * Threads    Any thread may call any function, unless it says otherwise. Callbacks run on the guard's own thread;
- *            those of a request with a loop run on the loop's. Keep them short. A call that blocks is INVALID in a
- *            callback of any guard or of locks.h; the log names it. Loaders run on load threads (but see "loads_on").
+ *            those of a request or change with a loop on the loop's. Keep them short. A call that blocks is INVALID
+ *            in a callback of any guard or of locks.h, as the log says. Loaders run on load threads (see "loads_on").
  * Once       An accepted request calls back exactly once, never from inside the call that started it, also if it is
  *            cancelled or the guard closes; but not after guard_forget(). A refused one (not GUARD_OK) never does.
  * Ownership  Arguments are *copied*, or *lent until X*. What is *yours* you give back with the function named there.
@@ -508,6 +508,8 @@ struct guard_change {
     const char *const *tags;  /* likewise */
     size_t tags_count;
     const size_t *tags_bytes;
+    struct guard_loop
+        *loop; /* the call is made, and `done` comes, on its thread; NULL: any, and the guard's */
 };
 
 /*

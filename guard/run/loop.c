@@ -74,6 +74,25 @@ void loop_return(struct loop *loop, struct get *list)
     pthread_mutex_unlock(&loop->mutex);
 }
 
+void loop_return_change(struct change *change)
+{
+    struct loop *loop = change->loop;
+    pthread_mutex_lock(&loop->mutex);
+    LL_APPEND(loop->changed, change);
+    host_wake_send(&loop->mail); /* under the mutex, as above */
+    pthread_mutex_unlock(&loop->mutex);
+}
+
+void loop_tell_change(struct change *change)
+{
+    if (change->done != NULL) {
+        blocking_callback_begins();
+        change->done(change->context, &change->result);
+        blocking_callback_ends();
+    }
+    free(change->first);
+}
+
 /* ---- the end ---- */
 
 static void add_counters_of_kind(struct loop_counters *sum, const struct loop_counters *counters)
@@ -168,11 +187,18 @@ void loop_close(struct loop *loop, void (*detached)(void *context), void *contex
 static void on_mail(void *context)
 {
     struct loop *loop = context;
+    struct change *change = NULL, *next = NULL;
     pthread_mutex_lock(&loop->mutex);
     DL_CONCAT(loop->ready, loop->returned);
     loop->returned = NULL;
+    struct change *changed = loop->changed;
+    loop->changed = NULL;
     pthread_mutex_unlock(&loop->mutex);
     defer_on_mail(loop);
+    LL_FOREACH_SAFE (changed, change, next) {
+        loop_tell_change(change);
+        loop->count--;
+    }
     callback_ready(loop);
     /* Else more mail is on its way: loads are to be called back. */
     if (loop->detaching && loop->count == 0 && !atomic_load(&loop->any_loads))

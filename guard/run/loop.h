@@ -4,8 +4,8 @@
  *
  * The guard's own thread has one of these for guard_get(); every loop that a host attaches has another.
  *
- * Threads   everything on the thread of the loop, except loop_return().
- * Locking   the loop's mutex guards only the list that loop_return() fills.
+ * Threads   everything on the thread of the loop, except loop_return() and loop_return_change().
+ * Locking   the loop's mutex guards only the lists that these fill.
  */
 #ifndef GUARD_LOOP_H
 #define GUARD_LOOP_H
@@ -30,5 +30,9 @@ void loop_cancel(struct loop *loop, struct get *get);
 void loop_cancel_many(struct many *many);
 /* The guard's thread has answered these (a list by prev, next). */
 void loop_return(struct loop *loop, struct get *list);
+/* Likewise this change, which names its loop. */
+void loop_return_change(struct change *change);
+/* Calls `done`, and frees it; on the thread where it is to be told. */
+void loop_tell_change(struct change *change);
 
 #endif

@@ -132,7 +132,7 @@ struct loop {
     struct tickets tickets; /* the guard's own loop: under the guard's mutex */
     uint32_t many_count;    /* of those, no requests but the stand-ins of many */
     uint32_t gets_of_many;  /* of those, gets that stand-ins stand for */
-    uint32_t count;         /* accepted and not yet called back */
+    uint32_t count;         /* accepted and not yet called back, changes too */
     bool detaching, parts_closed;
     const struct loop_hooks *hooks; /* NULL: of no interest */
     struct get *outbox;             /* the guard's thread: what it has answered since it last told the loop */
@@ -142,6 +142,7 @@ struct loop {
     struct loop_counters counters[GUARD_KINDS_MAX]; /* by kind: the whole is their sum */
     pthread_mutex_t mutex;
     struct get *returned;
+    struct change *changed; /* likewise under it: over, to be told */
     /* under the desk's mutex: loads that are to begin on it; that are deferred to it; that are to be called back */
     struct running_load *unbegun, *deferred, *cancelled;
     bool detaching_loads;
@@ -154,6 +155,8 @@ struct change {
     struct invalidation *first;  /* which it is part of, and which is freed last */
     guard_invalidate_done *done; /* NULL: nobody is told */
     void *context;
+    struct loop *loop;               /* where it is told; NULL: on the guard's thread */
+    struct change *next;             /* in that one's list */
     size_t left;                     /* of them, to be confirmed */
     struct guard_invalidated result; /* of those that are */
 };

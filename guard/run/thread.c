@@ -268,9 +268,10 @@ static void end_part(struct change *change, const struct guard_invalidated *part
     whole->load_voided |= part->load_voided;
     if (--change->left > 0)
         return;
-    if (change->done != NULL)
-        change->done(change->context, whole);
-    free(change->first);
+    if (change->loop != NULL)
+        loop_return_change(change);
+    else
+        loop_tell_change(change);
 }
 
 static void end_invalidation(struct guard *guard, struct invalidation *invalidation,

@@ -320,6 +320,92 @@ TEST(a_loop_goes_on_while_redis_dies_and_when_it_is_back, P162)
     stack_redis_stop(&redis);
 }
 
+/* ---- changes ---- */
+
+struct loop_change {
+    struct host *host;
+    uint32_t deadline_ms;
+    enum guard_status status;
+    struct guard_invalidated result;
+    atomic_uint told;
+};
+
+static void change_told(void *context, const struct guard_invalidated *result)
+{
+    struct loop_change *change = context;
+    assert_true(pthread_equal(pthread_self(), change->host->thread));
+    assert_false(change->host->detached);
+    change->result = *result;
+    atomic_fetch_add(&change->told, 1);
+}
+
+static void change_on_loop(struct host *host, void *context)
+{
+    struct loop_change *change = context;
+    const struct guard_change all = {.keys = (const char *const[]){"k", "other"},
+                                     .keys_count = 2,
+                                     .deadline_ms = change->deadline_ms,
+                                     .done = change_told,
+                                     .context = change,
+                                     .loop = host->attached};
+    change->host = host;
+    change->status = guard_invalidate(fleet.guards[0], &all);
+    assert_int_equal(atomic_load(&change->told), 0);
+}
+
+static void change_and_detach(struct host *host, void *context)
+{
+    struct guard_loop *name = host->attached;
+    struct loop_change after = {.host = host};
+    change_on_loop(host, context);
+    detach(host, NULL);
+    assert_int_equal(
+        guard_expire(fleet.guards[0], &(struct guard_change){.key = "k", .loop = name, .context = &after}),
+        GUARD_CLOSING);
+}
+
+TEST(what_became_of_a_change_is_told_on_the_loop_that_it_names, P189)
+{
+    struct host host;
+    struct loop_change change = {.deadline_ms = RIG_LIMIT_MS};
+    open_with_host(&host);
+    loop_expect(&host, "k", "k v1");
+    host_do(&host, change_on_loop, &change);
+    assert_int_equal(change.status, GUARD_OK);
+    WAIT_UNTIL(atomic_load(&change.told) == 1);
+    assert_int_equal(change.result.status, GUARD_OK);
+    assert_true(change.result.value_dropped);
+    host_close(&host);
+    assert_int_equal(atomic_load(&change.told), 1);
+}
+
+TEST(a_loop_that_is_detached_stays_until_its_changes_are_told, P189)
+{
+    struct host host;
+    struct loop_change change = {.deadline_ms = 300};
+    open_with_host(&host);
+    stack_redis_pause(&rig_redis);
+    host_do(&host, change_and_detach, &change);
+    WAIT_UNTIL(host.detached);
+    assert_int_equal(atomic_load(&change.told), 1);
+    assert_int_equal(change.result.status, GUARD_UNKNOWN);
+    stack_redis_resume(&rig_redis);
+    host_end(&host);
+}
+
+TEST(a_change_does_not_block_the_loop_that_it_names_and_names_none_of_another_guard, P189)
+{
+    struct host host;
+    struct guard_invalidated result;
+    fleet.config.log = guard_log_none;
+    fleet_open(2);
+    host_open(&host, 0);
+    const struct guard_change change = {.key = "k", .loop = host.attached};
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], &change, &result), GUARD_INVALID);
+    assert_int_equal(guard_expire(fleet.guards[1], &change), GUARD_INVALID);
+    host_close(&host);
+}
+
 /* ---- a connection that is lost in the turn that asks ---- */
 
 enum { LOST_ASKS = 8 };
