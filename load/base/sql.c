@@ -11,34 +11,30 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SILENT_LIMIT_MS = 3000 };
-
 void sql_session_init(struct sql_session *session, const char *url, const char *name, const char *greeting)
 {
-    *session = (struct sql_session){.url = url, .name = name, .greeting = greeting, .end_fd = -1};
+    *session = (struct sql_session){.url = url, .name = name, .greeting = greeting};
 }
 
 void sql_session_clear(struct sql_session *session)
 {
     PQfinish(session->connection);
     session->connection = NULL;
-    session->is_busy = false;
 }
 
 /* ---- waiting ---- */
 
-/* False: end_us has passed, or all waiting is to end. */
+/* False: end_us has passed. */
 static bool wait_ready(const struct sql_session *session, short events, uint64_t end_us)
 {
-    struct pollfd wanted[] = {{.fd = PQsocket(session->connection), .events = events},
-                              {.fd = session->end_fd, .events = POLLIN}};
+    struct pollfd wanted = {.fd = PQsocket(session->connection), .events = events};
     for (;;) {
         uint64_t now_us = clock_us();
         int left_ms = now_us < end_us ? (int)((end_us - now_us + 999) / 1000) : 0;
-        int ready = poll(wanted, 2, left_ms);
+        int ready = poll(&wanted, 1, left_ms);
         if (ready == -1 && errno == EINTR)
             continue;
-        return ready > 0 && wanted[0].revents != 0;
+        return ready > 0;
     }
 }
 
@@ -84,10 +80,8 @@ static enum sql_outcome take_results(struct sql_session *session, uint64_t end_u
     enum sql_outcome outcome = SQL_ANSWERED;
     for (;;) {
         while (PQisBusy(session->connection)) {
-            if (!wait_ready(session, POLLIN, end_us)) {
-                snprintf(session->why, sizeof session->why, "the database does not answer in time");
-                return SQL_AWAY;
-            }
+            if (!wait_ready(session, POLLIN, end_us))
+                return away(session, "the database does not answer in time");
             if (PQconsumeInput(session->connection) == 0)
                 return away(session, NULL);
         }
@@ -107,7 +101,6 @@ static enum sql_outcome take_results(struct sql_session *session, uint64_t end_u
             return SQL_REFUSED;
         }
     }
-    session->is_busy = false;
     return PQstatus(session->connection) == CONNECTION_OK ? outcome : away(session, NULL);
 }
 
@@ -119,8 +112,6 @@ static enum sql_outcome ask_now(struct sql_session *session, const char *stateme
                          : PQsendQueryParams(session->connection, statement, (int)value_count, NULL, values,
                                              NULL, NULL, 0) == 0)
         return away(session, NULL);
-    session->is_busy = true;
-    session->asked_us = clock_us();
     for (int left; (left = PQflush(session->connection)) != 0;) {
         if (left == -1)
             return away(session, NULL);
@@ -132,24 +123,6 @@ static enum sql_outcome ask_now(struct sql_session *session, const char *stateme
 
 /* ---- connecting ---- */
 
-/* Of a single host: where there are several, libpq is to choose anew each time. */
-static void remember_address(struct sql_session *session)
-{
-    PQconninfoOption *options = PQconninfo(session->connection);
-    for (const PQconninfoOption *option = options; option != NULL && option->keyword != NULL; option++) {
-        bool is_host = strcmp(option->keyword, "host") == 0,
-             is_address = strcmp(option->keyword, "hostaddr") == 0;
-        if ((is_host && option->val != NULL && strchr(option->val, ',') != NULL) ||
-            (is_address && option->val != NULL)) {
-            PQconninfoFree(options);
-            return;
-        }
-    }
-    PQconninfoFree(options);
-    const char *address = PQhostaddr(session->connection);
-    snprintf(session->address, sizeof session->address, "%s", address != NULL ? address : "");
-}
-
 /* A server that is shut down says so to everybody, and by default that is printed. */
 static void ignore_notice(void *context, const char *text)
 {
@@ -159,9 +132,8 @@ static void ignore_notice(void *context, const char *text)
 
 static bool start_connection(struct sql_session *session)
 {
-    const char *const names[] = {"dbname", "fallback_application_name", "hostaddr", NULL};
-    const char *const values[] = {session->url, session->name,
-                                  session->address[0] != '\0' ? session->address : NULL, NULL};
+    const char *const names[] = {"dbname", "fallback_application_name", NULL};
+    const char *const values[] = {session->url, session->name, NULL};
     session->connection = PQconnectStartParams(names, values, 1);
     PQsetNoticeProcessor(session->connection, ignore_notice, NULL);
     return session->connection != NULL && PQstatus(session->connection) != CONNECTION_BAD;
@@ -180,23 +152,10 @@ static enum sql_outcome connect_until(struct sql_session *session, uint64_t end_
     }
     if (wants == PGRES_POLLING_FAILED || PQsetnonblocking(session->connection, 1) == -1)
         return away(session, NULL);
-    if (session->address[0] == '\0')
-        remember_address(session);
     if (session->greeting == NULL)
         return SQL_ANSWERED;
     enum sql_outcome outcome = ask_now(session, session->greeting, NULL, 0, end_us, &ignored);
     return outcome == SQL_REFUSED ? SQL_ANSWERED : outcome; /* it is a wish */
-}
-
-/* The answer that the last asker did not wait for. */
-static enum sql_outcome forget_answer(struct sql_session *session, uint64_t end_us)
-{
-    struct sql_answer ignored = {.cell_count = 0};
-    enum sql_outcome outcome = take_results(session, end_us, &ignored);
-    bool is_silent = session->is_busy && clock_us() - session->asked_us > (uint64_t)SILENT_LIMIT_MS * 1000;
-    if (outcome == SQL_AWAY && is_silent)
-        return away(session, "the database is silent");
-    return outcome == SQL_REFUSED ? SQL_ANSWERED : outcome;
 }
 
 /* Broken while nobody looked: whoever is there now may be asked. What we ask may be asked twice. */
@@ -212,15 +171,12 @@ static enum sql_outcome ask(struct sql_session *session, const char *statement, 
                             size_t value_count, uint64_t end_us, struct sql_answer *out)
 {
     out->cell_count = 0;
-    if (session->connection != NULL && session->is_busy && forget_answer(session, end_us) == SQL_AWAY &&
-        session->connection != NULL)
-        return SQL_AWAY; /* it may still come */
     if (session->connection == NULL)
         return ask_anew(session, statement, values, value_count, end_us, out);
     enum sql_outcome outcome = ask_now(session, statement, values, value_count, end_us, out);
-    if (outcome == SQL_AWAY && session->connection == NULL)
-        return ask_anew(session, statement, values, value_count, end_us, out);
-    return outcome;
+    return outcome == SQL_AWAY && clock_us() < end_us
+               ? ask_anew(session, statement, values, value_count, end_us, out)
+               : outcome;
 }
 
 enum sql_outcome sql_session_ask(struct sql_session *session, const char *statement,

@@ -3,13 +3,8 @@
  * sql.h - statements for PostgreSQL, none of which is waited for longer than told: one over a connection of its own,
  * or many over a session.
  *
- *     no connection --(ask)--> connected --(ask)--> asked --> answered
- *           ^                                         |
- *           +--- broken, or silent for 3 s -----------+--- end_us has passed: AWAY; the answer is waited for by the
- *                                                          next ask, and forgotten
- *
- * So a server that is stopped for a while costs its askers their limits and gets no pile of new connections. Names
- * are looked up for the first connection only; that look-up, libpq's, is all that cannot be bounded.
+ * An answer that does not come in time ends the connection, and the next question opens another one. What cannot be
+ * bounded is libpq's look-up of names.
  *
  * A statement without values may be several in one text: they are one transaction, unless they say otherwise.
  *
@@ -40,11 +35,7 @@ struct pg_conn;
 struct sql_session {
     const char *url, *name;     /* lent; the name is for pg_stat_activity */
     const char *greeting;       /* lent: asked on each new connection; NULL: nothing */
-    int end_fd;                 /* every wait is over when it is readable; -1: none */
     struct pg_conn *connection; /* owned; NULL: none */
-    char address[64];           /* of the first connection's server; "": a socket, or several hosts */
-    bool is_busy;               /* an answer is outstanding, since ... */
-    uint64_t asked_us;
     char why[SQL_WHY_BYTES];
 };
 

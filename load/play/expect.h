@@ -31,7 +31,6 @@ enum expect_figure {
     EXPECT_REQUESTS,
     EXPECT_OUTCOME, /* number: enum record_outcome */
     EXPECT_FAILED,
-    EXPECT_ERRORS,
     EXPECT_STATUS, /* number: 200, or 5 for 5xx */
     EXPECT_CACHE,  /* number: enum record_cache */
     EXPECT_PERCENTILE,
@@ -41,10 +40,8 @@ enum expect_figure {
     EXPECT_LOADS_PER_KEY,
     EXPECT_LOADED_KEYS,
     EXPECT_EXPIRIES,
-    EXPECT_PEAK_RUNNING,
     EXPECT_LOADS_AT_ONCE,
     EXPECT_REDIS_COMMANDS,
-    EXPECT_REDIS_PER_REQUEST,
     EXPECT_STALE,
     EXPECT_RATE,
     EXPECT_RECOVERY,
@@ -85,9 +82,8 @@ enum expect_needs {
     EXPECT_NEEDS_LOADS = 1 << 0, /* something counts them */
     EXPECT_NEEDS_KEYS = 1 << 1,  /* the log, which knows keys or instants */
     EXPECT_NEEDS_ENDS = 1 << 2,  /* when loads ended */
-    EXPECT_NEEDS_SAMPLES = 1 << 3,
-    EXPECT_NEEDS_REDIS = 1 << 4,
-    EXPECT_NEEDS_ALL = (1 << 5) - 1
+    EXPECT_NEEDS_REDIS = 1 << 3,
+    EXPECT_NEEDS_ALL = (1 << 4) - 1
 };
 
 unsigned expect_needs(const struct expect *expect);

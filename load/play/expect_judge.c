@@ -58,8 +58,6 @@ static bool is_counted(const struct expect *expect, const struct record *record)
     case EXPECT_FAILED:
         return has_status(record, 5) ||
                (record->outcome != RECORD_ANSWERED && record->outcome != RECORD_LEFT);
-    case EXPECT_ERRORS:
-        return has_status(record, 5);
     case EXPECT_STATUS:
         return has_status(record, expect->number);
     case EXPECT_CACHE:
@@ -186,30 +184,6 @@ static bool measure_log(const struct expect *expect, const struct expect_source 
 }
 
 /* By starts and ends, which no sample has to see. */
-static bool is_exact(const struct expect *expect, const struct witness_view *view)
-{
-    return view->has_ends && !expect->has_window;
-}
-
-static void measure_peak(const struct expect *expect, const struct expect_source *source, struct figure *out)
-{
-    const struct witness_view *view = source->view;
-    size_t seen = 0;
-    if (view != NULL && is_exact(expect, view)) {
-        out->value = view->at_once;
-        return;
-    }
-    for (size_t i = 0; view != NULL && i < view->sample_count; i++) {
-        if (!is_in_window(expect, source->begin_us, view->samples[i].at_us))
-            continue;
-        seen++;
-        if (view->samples[i].running > out->value)
-            out->value = view->samples[i].running;
-    }
-    if (seen == 0)
-        out->unknown = "pg_stat_activity was not sampled then";
-}
-
 /* ---- the whole run ---- */
 
 static void measure_at_once(const struct expect_source *source, struct figure *out)
@@ -257,14 +231,10 @@ static void measure_result(const struct expect *expect, const struct expect_sour
     const struct result *result = source->result;
     if ((expect_needs(expect) & EXPECT_NEEDS_REDIS) != 0 && !result->has_redis)
         out->unknown = "Redis was not asked";
-    else if (expect->figure == EXPECT_REDIS_PER_REQUEST && result->requests == 0)
-        out->unknown = "no request was made";
     else if (expect->figure == EXPECT_RATE && !(result->offered_per_s > 0))
         out->unknown = "only requests at a rate have it";
     else if (expect->figure == EXPECT_REDIS_COMMANDS)
         out->value = (double)result->command_sum;
-    else if (expect->figure == EXPECT_REDIS_PER_REQUEST)
-        out->value = (double)result->command_sum / (double)result->requests;
     else if (expect->figure == EXPECT_RATE)
         out->value = result->answered_per_s;
     else if (!result->has_loads)
@@ -275,7 +245,7 @@ static void measure_result(const struct expect *expect, const struct expect_sour
         out->unknown = result->keys_unknown;
     else
         measure_expiries(expect, result, out);
-    if (expect->figure == EXPECT_REDIS_PER_REQUEST || expect->figure == EXPECT_RATE)
+    if (expect->figure == EXPECT_RATE)
         out->kind = DECIMAL;
 }
 
@@ -302,7 +272,6 @@ static bool measure(const struct expect *expect, const struct expect_source *sou
     case EXPECT_REQUESTS:
     case EXPECT_OUTCOME:
     case EXPECT_FAILED:
-    case EXPECT_ERRORS:
     case EXPECT_STATUS:
     case EXPECT_CACHE:
         measure_requests(expect, source, out);
@@ -316,9 +285,6 @@ static bool measure(const struct expect *expect, const struct expect_source *sou
         if (expect->has_window)
             return measure_log(expect, source, out);
         break;
-    case EXPECT_PEAK_RUNNING:
-        measure_peak(expect, source, out);
-        return true;
     case EXPECT_LOADS_AT_ONCE:
         measure_at_once(source, out);
         return true;
@@ -332,7 +298,6 @@ static bool measure(const struct expect *expect, const struct expect_source *sou
     case EXPECT_MOST_PER_EXPIRY:
     case EXPECT_EXPIRIES:
     case EXPECT_REDIS_COMMANDS:
-    case EXPECT_REDIS_PER_REQUEST:
     case EXPECT_RATE:
     case EXPECT_FIGURES:
         break;
@@ -370,8 +335,7 @@ bool expect_wants_unserved(const struct expect *expect)
 /* It holds where there is nothing, and nowhere else. */
 static bool wants_none(const struct expect *expect)
 {
-    const double least = expect->figure == EXPECT_REDIS_PER_REQUEST ? 1e-6 : 1;
-    return holds(expect->operator, 0, expect->wanted) && !holds(expect->operator, least, expect->wanted);
+    return holds(expect->operator, 0, expect->wanted) && !holds(expect->operator, 1, expect->wanted);
 }
 
 /* If there may have been more, what "at least" was seen holds; a ratio may be anything. */
@@ -387,20 +351,15 @@ static void doubt(const struct expect *expect, const struct expect_source *sourc
 {
     const struct witness_view *view = source->view;
     unsigned needs = expect_needs(expect);
-    bool is_of_loads = (needs & EXPECT_NEEDS_LOADS) != 0, is_of_samples = (needs & EXPECT_NEEDS_SAMPLES) != 0;
+    bool is_of_loads = (needs & EXPECT_NEEDS_LOADS) != 0;
     bool is_of_redis = (needs & EXPECT_NEEDS_REDIS) != 0;
     if (view == NULL || figure->unknown != NULL)
         return;
-    if (is_of_samples && is_exact(expect, view)) {
-        is_of_samples = false;
-        is_of_loads = true;
-    }
-    bool saw_nothing = view->load_count == 0 && view->peak_running == 0 && !view->knows_text;
-    bool misses_some = (is_of_loads && view->misses_loads) || (is_of_samples && view->misses_samples) ||
-                       (is_of_redis && view->misses_commands);
+    bool saw_nothing = view->load_count == 0 && !view->knows_text;
+    bool misses_some = (is_of_loads && view->misses_loads) || (is_of_redis && view->misses_commands);
     if (misses_some && !holds_for_more(expect, figure->value))
         figure->unknown = "some may not have been counted: see \"counting\"";
-    else if ((is_of_loads || is_of_samples) && saw_nothing && !wants_none(expect))
+    else if (is_of_loads && saw_nothing && !wants_none(expect))
         figure->unknown = "no load was seen: see \"counting\"; where none is right, expect loads = 0";
     else if (is_of_redis && view->command_sum == 0 && !wants_none(expect))
         figure->unknown = "this Redis ran nothing: is it the service's? Where that is right, expect = 0";

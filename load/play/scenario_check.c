@@ -203,8 +203,6 @@ static bool does_something(const struct scenario *scenario)
 static void check_expect(struct checking *checking, const struct expect *expect, unsigned line)
 {
     const struct scenario *scenario = checking->scenario;
-    bool is_with_samples =
-        has_stack(scenario) || (scenario->database_url[0] != '\0' && scenario->statement[0] != '\0');
     unsigned needs = expect_needs(expect);
     if (expect->part == EXPECT_PART_URL && expect->part_number >= scenario->work.url_count)
         wrong(checking, line, "\"%s\": no such ask line (of %zu)", expect->text, scenario->work.url_count);
@@ -216,8 +214,6 @@ static void check_expect(struct checking *checking, const struct expect *expect,
         wrong(checking, line,
               "\"%s\": only the statement log knows keys and instants: count log:PATH, or expect loads",
               expect->text);
-    if ((needs & EXPECT_NEEDS_SAMPLES) != 0 && !is_with_samples)
-        wrong(checking, line, "\"%s\": database and queries are needed", expect->text);
     if ((needs & EXPECT_NEEDS_REDIS) != 0 && !has_stack(scenario) && scenario->redis_url[0] == '\0')
         wrong(checking, line, "\"%s\": redis is needed", expect->text);
     if (expect->figure == EXPECT_STALE && (scenario->write_count == 0 || scenario->version_after[0] == '\0'))

@@ -83,7 +83,6 @@ struct result_slice {
         p99_slices; /* p99_us is that of so many slices together, of which each has it; 0: of too few answers */
     uint32_t loads;   /* that began; LOG only */
     uint32_t needed;  /* expiries that began */
-    uint32_t running; /* the most that ran at once in a sample */
     uint64_t became
         [RESULT_BECAME]; /* each of the due is one: a class of status, or an outcome without an answer */
 };
@@ -197,8 +196,7 @@ struct result {
     struct result_hot worst[RESULT_WORST_MAX]; /* the expiries with the most loads, and more than one */
     size_t worst_count;
     const char *keys_unknown; /* why they are not known, a constant; NULL: known, or read from a file */
-    uint32_t peak_running,
-        gaps; /* exact where the log has starts and ends, or of samples, and how many failed */
+    uint32_t peak_running;    /* if has_peak: the log has starts and ends */
     struct result_hot hot[RESULT_HOT_MAX]; /* the most loaded first */
     size_t hot_count;
     struct witness_command commands[WITNESS_COMMANDS_MAX];

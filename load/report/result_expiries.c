@@ -495,10 +495,9 @@ bool expiries_make(const struct result_source *source, struct result *out)
     if (view == NULL)
         return true;
     out->has_loads = view->way != WITNESS_NONE;
-    out->has_peak = view->has_ends || view->sample_count > 0;
+    out->has_peak = view->has_ends;
     out->loads = view->load_count;
-    out->peak_running = view->has_ends ? view->at_once : view->peak_running;
-    out->gaps = view->has_ends ? 0 : view->gaps;
+    out->peak_running = view->at_once;
     copy_commands(view, out);
     if (view->loads == NULL && out->has_loads)
         out->keys_unknown =

@@ -13,7 +13,7 @@
 
 _Static_assert(sizeof(struct result_quantiles) == 88, "a new field belongs into fields_of_quantiles[], too");
 _Static_assert(sizeof(struct result_point) == 16, "a new field belongs into point[], too");
-_Static_assert(sizeof(struct result_slice) == 48 + RESULT_BECAME * sizeof(uint64_t),
+_Static_assert(sizeof(struct result_slice) == 40 + RESULT_BECAME * sizeof(uint64_t),
                "a new field belongs into slice[], too");
 _Static_assert(sizeof(struct result_step) == 8, "a new field belongs into step[], too");
 _Static_assert(sizeof(struct result_round) == 8 + 3 * (8 + RESULT_STEPS_MAX * sizeof(struct result_step)),
@@ -124,7 +124,6 @@ static const struct field slice[] = {
     {FIELD(result_slice, p99_slices, FIELD_U32)},
     {FIELD(result_slice, loads, FIELD_U32)},
     {FIELD(result_slice, needed, FIELD_U32)},
-    {FIELD(result_slice, running, FIELD_U32)},
     {FIELD(result_slice, became, FIELD_COUNTS), .most = RESULT_BECAME, .name_of = became_name},
     {.name = NULL},
 };
@@ -241,8 +240,6 @@ const struct field fields_of_result[] = {
     {FIELD(result, per_expiry, FIELD_COUNTS), .most = RESULT_PER_EXPIRY, .name_of = field_expiry_class},
     {FIELD(result, peak_running, FIELD_U32),
      ROW(PLACE_LOADS + 5, "at the same time, most", FIELD_PART, PEAK, SHOW_COUNT)},
-    {FIELD(result, gaps, FIELD_U32),
-     ROW(PLACE_LOADS + 6, "samples that failed", FIELD_PART, PEAK, SHOW_COUNT)},
     {FIELD(result, command_sum, FIELD_U64), .row.owner = REDIS},
     {FIELD(result, marks_left_out, FIELD_U64)},
     {FIELD(result, strain, FIELD_OBJECT), .fields = fields_of_strain},

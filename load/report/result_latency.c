@@ -292,24 +292,6 @@ static bool measure(const struct series *series)
     return true;
 }
 
-static void raise_running(struct result_slice *slice, uint32_t running)
-{
-    if (running > slice->running)
-        slice->running = running;
-}
-
-/* A sample stands for the time until the next one, but not across a gap. */
-static void count_samples(const struct series *series, const struct witness_view *view)
-{
-    for (size_t i = 0; i < view->sample_count; i++) {
-        uint64_t from_us = result_offset_us(series->source, view->samples[i].at_us);
-        uint64_t until_us = from_us + (uint64_t)WITNESS_SAMPLE_EVERY_MS * 1000 - 1;
-        size_t last = slice_at(series, until_us);
-        for (size_t slice = slice_at(series, from_us); slice <= last; slice++)
-            raise_running(&series->out->slices[slice], view->samples[i].running);
-    }
-}
-
 static bool make_slices(const struct result_source *source, struct result *out)
 {
     struct series series = {.source = source, .out = out};
@@ -323,8 +305,6 @@ static bool make_slices(const struct result_source *source, struct result *out)
     count_records(&series);
     for (size_t i = 0; view != NULL && view->loads != NULL && i < view->load_count; i++)
         out->slices[slice_at(&series, result_offset_us(source, view->loads[i].at_us))].loads++;
-    if (view != NULL)
-        count_samples(&series, view);
     return measure(&series);
 }
 

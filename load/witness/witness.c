@@ -3,10 +3,10 @@
  * witness.c - see witness.h.
  *
  *     witness_follow.c    the log file         --+
- *     witness_postgres.c  counters, samples    --+--> struct witness_view
+ *     witness_postgres.c  counters             --+--> struct witness_view
  *     witness_redis.c     INFO commandstats    --+
  *
- * Each has a thread of its own between begin and end; they share nothing. At the end all are told first and waited
+ * The log and Redis have a thread of their own between begin and end; they share nothing. At the end all are told first and waited
  * for then, so that one server that does not answer does not make the others wait.
  */
 #include "load/witness/witness.h"
@@ -76,8 +76,6 @@ bool witness_open(const struct witness_options *options, struct witness **out,
     if (witness == NULL)
         return refuse(why, "no memory");
     witness->options = *options;
-    if (is_empty(options->statement))
-        witness->options.statement = NULL; /* no samples */
     if (open_all(witness, why)) {
         *out = witness;
         return true;
@@ -88,15 +86,12 @@ bool witness_open(const struct witness_options *options, struct witness **out,
 
 static void end_all(struct witness *witness)
 {
-    if (witness->postgres != NULL)
-        witness_postgres_end(witness->postgres);
     if (witness->follow != NULL)
         witness_follow_end(witness->follow);
     if (witness->redis != NULL)
         witness_redis_end(witness->redis);
 }
 
-/* The log first: it uses the session that the samples are taken over then. */
 bool witness_begin(struct witness *witness, char why[static WITNESS_WHY_BYTES])
 {
     return (witness->follow == NULL || witness_follow_begin(witness->follow, witness->postgres, why)) &&

@@ -3,11 +3,11 @@
  * witness.h - what the database and Redis say about a run: nobody believes a counter of the service under test.
  *
  *     witness_open()   looks whether what is asked for can be had at all
- *     witness_begin()  marks the log, takes the counters, starts to sample
+ *     witness_begin()  marks the log, takes the counters
  *     witness_end()    takes them again: *out is the difference; then begin again, or
  *     witness_close()
  *
- * Three ways to count the loads:
+ * Two ways to count the loads:
  *
  *     LOG         the server's statement log in English: log_statement=all or log_min_duration_statement=0; csvlog,
  *                 jsonlog, or stderr with %m or %n, and %p in log_line_prefix; log_error_verbosity not terse, for
@@ -16,16 +16,12 @@
  *     STATEMENTS  pg_stat_statements: calls of the statements whose text contains `statement`, in the database of
  *                 the URL. Leaves out those that failed or were cancelled, and takes statements for one that differ
  *                 in comments and constants only: the text should be in more than a comment, or these be unlike.
- *     SQL         a query of the user's own that returns one whole number which only grows. (Those of PostgreSQL's
- *                 own statistics may be a second late.)
  *
- * Beside it, every SAMPLE_EVERY_MS, pg_stat_activity: how many such statements run in this instant. The text must be
- * in the first 1 KiB of them (track_activity_query_size). Redis: INFO commandstats, less our own looking.
+ * Redis: INFO commandstats, less our own looking.
  *
- * Threads: begun and ended by one thread; the log, the samples and Redis are read by three of its own between begin
- * and end. Time: CLOCK_MONOTONIC; the log's wall clock is converted as it is read.
+ * Threads: begun and ended by one thread; the log and Redis are read by two of its own between begin and end. Time: CLOCK_MONOTONIC; the log's wall clock is converted as it is read.
  * Errors: false, and the reason in `why`. A server that is away during the run, killed or stopped, is no error, and
- * holds nobody up: `gaps` and `caveat` say what is missing.
+ * holds nobody up: `caveat` says what is missing.
  */
 #ifndef LOAD_WITNESS_WITNESS_H
 #define LOAD_WITNESS_WITNESS_H

@@ -37,8 +37,10 @@ struct witness_follow {
     struct witness_log log; /* the ticker's while it runs; its loads under lock, so that others can look */
     pthread_mutex_t lock;
     _Atomic uint64_t load_count;
-    bool is_marked;  /* statements of ours are logged */
-    bool knows_text; /* loads were in the log before the run */
+    bool is_marked;   /* statements of ours are logged */
+    bool knows_text;  /* loads were in the log before the run */
+    uint32_t running; /* loads at end_us, by the server */
+    uint64_t end_us;
 };
 
 /* ---- reading ---- */
@@ -262,19 +264,19 @@ static void note_nothing(const struct witness_follow *follow, struct witness_vie
         witness_note(view, "no statement has \"%.80s\" in it, nor was there any query", follow->statement);
 }
 
-/* In the last sample, than there are loads of that instant. */
-static bool has_more_running(const struct witness_log *log, const struct witness_view *view)
+/* At that instant, than there are loads of it. */
+static bool has_more_running(const struct witness_log *log, uint32_t running, uint64_t at_us)
 {
-    const struct witness_sample *last = &view->samples[view->sample_count - 1];
     uint32_t known = 0;
-    for (size_t i = 0; view->sample_count > 0 && i < log->load_count; i++)
-        known += log->loads[i].at_us <= last->at_us && log->loads[i].end_us + CUT_US >= last->at_us;
-    return view->sample_count > 0 && last->running > known;
+    for (size_t i = 0; i < log->load_count; i++)
+        known += log->loads[i].at_us <= at_us && log->loads[i].end_us + CUT_US >= at_us;
+    return running > known;
 }
 
 /* What is logged when it ends may be left out. */
-static void note_ends(const struct witness_log *log, bool is_loud, struct witness_view *view)
+static void note_ends(const struct witness_follow *follow, bool is_loud, struct witness_view *view)
 {
+    const struct witness_log *log = &follow->log;
     if (log->opaque_count > 0)
         note_missing(view,
                      "the proxy cannot read a connection of the service, and says why: loads may be missing");
@@ -284,7 +286,7 @@ static void note_ends(const struct witness_log *log, bool is_loud, struct witnes
         note_missing(view,
                      "no statement in the log took less than a millisecond: loads may be missing, unless "
                      "log_min_duration_statement is 0");
-    if (has_more_running(log, view))
+    if (has_more_running(log, follow->running, follow->end_us))
         note_missing(view, "loads still ran when the run ended, and the log has those that are over");
 }
 
@@ -300,7 +302,7 @@ static void note_doubts(const struct witness_follow *follow, const struct witnes
         note_missing(view,
                      "neither log_statement 'all' nor log_min_duration_statement 0 is set for the role that "
                      "looked; if it is not for others, none is seen");
-    note_ends(log, is_loud, view);
+    note_ends(follow, is_loud, view);
     if (log->keyless_count > 0)
         witness_note(view,
                      "%" PRIu64
@@ -353,6 +355,8 @@ bool witness_follow_finish(struct witness_follow *follow, struct witness_postgre
                            struct witness_view *view, char why[static WITNESS_WHY_BYTES])
 {
     ticker_join(&follow->ticker);
+    follow->end_us = clock_us();
+    follow->running = postgres != NULL ? witness_postgres_running(postgres) : 0;
     view->knows_text = follow->knows_text;
     read_the_rest(follow, postgres, view);
     note_doubts(follow, postgres, view);

@@ -37,7 +37,7 @@ uint64_t witness_follow_count_of(struct witness_follow *follow, uint64_t from, u
 /* Returns at once. */
 void witness_follow_end(struct witness_follow *follow);
 
-/* Within a second; `postgres` as it was at the beginning, its samples finished. */
+/* Within a second; `postgres` as it was at the beginning. */
 bool witness_follow_finish(struct witness_follow *follow, struct witness_postgres *postgres,
                            struct witness_view *view, char why[static WITNESS_WHY_BYTES]);
 

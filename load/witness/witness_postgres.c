@@ -3,17 +3,11 @@
 #include "load/witness/witness_postgres.h"
 
 #include "load/base/clock.h"
-#include "load/base/net.h"
 #include "load/base/number.h"
 #include "load/base/sql.h"
-#include "load/base/text.h"
-#include "load/base/ticker.h"
 #include "load/witness/witness_log.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +19,7 @@ enum {
     BEGIN_LIMIT_MS = 3000,
     FINISH_LIMIT_MS = 700,
     FREQUENT_LIMIT_MS = 200,
-    SAMPLE_LIMIT_MS = 500,
-    RETRY_MS = 100, /* a server that is away is asked again after this */
+    RUNNING_LIMIT_MS = 300,
     QUERY_BYTES = 1024
 };
 
@@ -39,12 +32,6 @@ struct witness_postgres {
     bool is_loud_by_default;   /* log_statement, as the last mark found it */
     uint64_t count_before;
     char epoch_before[SQL_CELL_BYTES];
-
-    struct ticker ticker;           /* the rest is its thread's while it runs */
-    struct witness_sample *samples; /* owned until they go into a view */
-    size_t sample_count, sample_room;
-    uint32_t peak_running, gaps;
-    uint64_t gap_from_us, retry_us; /* gap_from_us: 0 while it answers */
 };
 
 static bool explain(char *why, const struct sql_session *session)
@@ -74,8 +61,7 @@ static const char loud[] =
 
 static const char visible[] = WITNESS_OURS " */ SELECT pg_has_role('pg_read_all_stats', 'USAGE')";
 
-/* A leader of parallel workers counts once. */
-static const char sample[] = WITNESS_OURS
+static const char running[] = WITNESS_OURS
     " */ SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE state = 'active' AND backend_type = 'client "
     "backend'"
     " AND strpos(query, $1) > 0 AND strpos(query, '" WITNESS_OURS "') = 0";
@@ -183,81 +169,24 @@ bool witness_postgres_open(const struct witness_options *options, struct witness
     return false;
 }
 
-/* ---- samples ---- */
-
-static bool add_sample(struct witness_postgres *postgres, uint64_t at_us, uint32_t running)
-{
-    struct witness_sample *samples =
-        list_grow(postgres->samples, postgres->sample_count, &postgres->sample_room, sizeof *samples);
-    if (samples == NULL)
-        return false;
-    postgres->samples = samples;
-    postgres->samples[postgres->sample_count++] = (struct witness_sample){.at_us = at_us, .running = running};
-    if (running > postgres->peak_running)
-        postgres->peak_running = running;
-    return true;
-}
-
-/* Each sample that was due while nobody answered is a gap. */
-static void close_gap(struct witness_postgres *postgres, uint64_t now_us)
-{
-    if (postgres->gap_from_us != 0)
-        postgres->gaps += 1 + (uint32_t)((now_us - postgres->gap_from_us) / (WITNESS_SAMPLE_EVERY_MS * 1000));
-    postgres->gap_from_us = 0;
-}
-
-static void open_gap(struct witness_postgres *postgres, uint64_t begin_us)
-{
-    if (net_wait(postgres->ticker.end_fd, POLLIN, 0)) /* it was not the server that took so long */
-        return;
-    if (postgres->gap_from_us == 0)
-        postgres->gap_from_us = begin_us;
-    postgres->retry_us = clock_after_ms(RETRY_MS);
-}
-
-static void take_sample(void *context, bool is_last)
-{
-    struct witness_postgres *postgres = context;
-    struct sql_answer answer;
-    uint64_t begin_us = clock_us(), running = 0;
-    if (is_last)
-        close_gap(postgres, begin_us);
-    if (is_last || begin_us < postgres->retry_us)
-        return;
-    postgres->session.end_fd = postgres->ticker.end_fd;
-    enum sql_outcome outcome = sql_session_ask(&postgres->session, sample, &postgres->options.statement, 1,
-                                               begin_us + (uint64_t)SAMPLE_LIMIT_MS * 1000, &answer);
-    uint64_t at_us = begin_us + (clock_us() - begin_us) / 2;
-    if (outcome == SQL_ANSWERED && whole_number(answer.cells[0], &running) &&
-        add_sample(postgres, at_us, (uint32_t)running))
-        close_gap(postgres, begin_us);
-    else
-        open_gap(postgres, begin_us);
-}
-
 /* ---- begin, end ---- */
 
 bool witness_postgres_begin(struct witness_postgres *postgres, char why[static WITNESS_WHY_BYTES])
 {
-    postgres->sample_count = 0;
-    postgres->peak_running = postgres->gaps = 0;
-    postgres->gap_from_us = postgres->retry_us = 0;
-    if (postgres->options.way == WITNESS_STATEMENTS &&
-        !take_count(postgres, clock_after_ms(BEGIN_LIMIT_MS), &postgres->count_before, postgres->epoch_before,
-                    why))
-        return false;
-    if (postgres->options.statement == NULL)
-        return true;
-    if (!ticker_start(&postgres->ticker, WITNESS_SAMPLE_EVERY_MS, take_sample, postgres)) {
-        snprintf(why, WITNESS_WHY_BYTES, "no thread for the samples: %s", strerror(errno));
-        return false;
-    }
-    return true;
+    return postgres->options.way != WITNESS_STATEMENTS ||
+           take_count(postgres, clock_after_ms(BEGIN_LIMIT_MS), &postgres->count_before,
+                      postgres->epoch_before, why);
 }
 
-void witness_postgres_end(struct witness_postgres *postgres)
+uint32_t witness_postgres_running(struct witness_postgres *postgres)
 {
-    ticker_end(&postgres->ticker);
+    struct sql_answer answer;
+    uint64_t count = 0;
+    return sql_session_ask(&postgres->session, running, &postgres->options.statement, 1,
+                           clock_after_ms(RUNNING_LIMIT_MS), &answer) == SQL_ANSWERED &&
+                   whole_number(answer.cells[0], &count)
+               ? (uint32_t)count
+               : 0;
 }
 
 /* A text that has never been in a statement may be a slip of the pen: here is what it might have been. */
@@ -293,28 +222,14 @@ static void finish_count(struct witness_postgres *postgres, struct witness_view 
     note_nothing(postgres, view);
 }
 
-static void finish_samples(struct witness_postgres *postgres, struct witness_view *view)
-{
-    view->samples = postgres->samples;
-    view->sample_count = postgres->sample_count;
-    view->peak_running = postgres->peak_running;
-    view->gaps = postgres->gaps;
-    postgres->samples = NULL;
-    postgres->sample_count = postgres->sample_room = 0;
-}
-
 void witness_postgres_finish(struct witness_postgres *postgres, struct witness_view *view)
 {
-    ticker_join(&postgres->ticker);
-    postgres->session.end_fd = -1;
-    finish_samples(postgres, view);
-    if (view->way == WITNESS_STATEMENTS) {
-        finish_count(postgres, view);
-        witness_note(view, "pg_stat_statements leaves out loads that failed or were cancelled");
-        view->misses_loads = view->misses_loads || !postgres->sees_all;
-    }
-    view->misses_samples = !postgres->sees_all;
-    if (!postgres->sees_all && postgres->options.statement != NULL)
+    if (view->way != WITNESS_STATEMENTS)
+        return;
+    finish_count(postgres, view);
+    witness_note(view, "pg_stat_statements leaves out loads that failed or were cancelled");
+    view->misses_loads = view->misses_loads || !postgres->sees_all;
+    if (!postgres->sees_all)
         witness_note(view, "only statements of this role are seen: GRANT pg_read_all_stats");
 }
 
@@ -397,8 +312,6 @@ void witness_postgres_close(struct witness_postgres **slot)
     *slot = NULL;
     if (postgres == NULL)
         return;
-    ticker_join(&postgres->ticker);
     sql_session_clear(&postgres->session);
-    free(postgres->samples);
     free(postgres);
 }

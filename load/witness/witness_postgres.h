@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * witness_postgres.h - what PostgreSQL answers when asked: counters, and how many loads run in this instant.
+ * witness_postgres.h - what PostgreSQL answers when asked: counters, and where it logs.
  *
- *     open --> begin: counter --> samples, by a thread of its own --> end: no more of them --> finish: counter again
+ *     open --> begin: counter --> finish: counter again
  *
  * One session for all of it. It logs nothing itself where it may decide that (as a superuser), writes nothing, and
  * its statements begin with WITNESS_OURS, so that nobody counts them.
  *
- * Threads: one, and its own between begin and finish. Errors: false, and the reason in `why`.
+ * Threads: one. Errors: false, and the reason in `why`.
  */
 #ifndef LOAD_WITNESS_WITNESS_POSTGRES_H
 #define LOAD_WITNESS_WITNESS_POSTGRES_H
@@ -25,13 +25,10 @@ bool witness_postgres_open(const struct witness_options *options, struct witness
                            char why[static WITNESS_WHY_BYTES]);
 bool witness_postgres_begin(struct witness_postgres *postgres, char why[static WITNESS_WHY_BYTES]);
 
-/* Returns at once. */
-void witness_postgres_end(struct witness_postgres *postgres);
+/* How many loads run in this instant; 0 if nobody answers. A leader of parallel workers counts once. */
+uint32_t witness_postgres_running(struct witness_postgres *postgres);
 
-/*
- * After ..._end(), within 700 ms: samples, gaps and, for STATEMENTS and SQL, loads go into the view. If the counter
- * cannot be had any more, view->way becomes NONE.
- */
+/* Within 700 ms: for STATEMENTS loads go into the view. If the counter cannot be had any more, view->way becomes NONE. */
 void witness_postgres_finish(struct witness_postgres *postgres, struct witness_view *view);
 
 enum witness_mark {
@@ -40,7 +37,6 @@ enum witness_mark {
     WITNESS_UNMARKED  /* no answer */
 };
 
-/* Not between begin and finish. */
 enum witness_mark witness_postgres_mark(struct witness_postgres *postgres, uint64_t number, uint32_t limit_ms,
                                         char why[static WITNESS_WHY_BYTES]);
 

@@ -26,7 +26,6 @@ void witness_note(struct witness_view *view, const char *format, ...)
 void witness_view_clear(struct witness_view *view)
 {
     free(view->loads);
-    free(view->samples);
     *view = (struct witness_view){.way = WITNESS_NONE};
 }
 

@@ -11,7 +11,6 @@
 
 enum {
     WITNESS_WHY_BYTES = 256,
-    WITNESS_SAMPLE_EVERY_MS = 20,
     WITNESS_COMMANDS_MAX = 48,
     WITNESS_KEY_BYTES = 64,
     WITNESS_TAIL_BYTES = 9, /* of a key that was cut: "~" and the digest of all of it */
@@ -24,9 +23,9 @@ enum witness_way { WITNESS_NONE = 0, WITNESS_LOG, WITNESS_STATEMENTS };
 /* Texts are lent until witness_close(). */
 struct witness_options {
     enum witness_way way;
-    const char *database_url; /* for STATEMENTS and the samples; NULL: no samples */
+    const char *database_url; /* for STATEMENTS, and to be sure of the log; NULL: none */
     const char *log_path;     /* for LOG; NULL: the one that the database names */
-    const char *statement;    /* LOG, STATEMENTS, samples: a load is a statement that contains this text */
+    const char *statement;    /* LOG, STATEMENTS: a load is a statement that contains this text */
     const char *redis_url;    /* redis://..., unix://...; NULL: none */
     bool shares_redis;        /* others than the service may use it, too */
 };
@@ -53,11 +52,6 @@ static inline bool witness_outlived(const struct witness_load *first, const stru
  */
 bool witness_most_at_once(const struct witness_load *loads, size_t count, uint64_t cut_us, uint32_t *most);
 
-struct witness_sample {
-    uint64_t at_us;
-    uint32_t running; /* loads in this instant */
-};
-
 struct witness_command {
     char name[24];
     uint64_t calls;
@@ -74,10 +68,7 @@ struct witness_view {
     enum witness_way way; /* NONE also if the loads could not be counted after all */
     uint64_t load_count;
     struct witness_load *loads; /* LOG: load_count of them, by time, not NULL; otherwise NULL */
-    struct witness_sample *samples;
-    size_t sample_count;
-    uint32_t peak_running; /* the most that a sample saw */
-    uint32_t at_once;      /* LOG: the most that ran at once, no sample (see witness_log.h), if ... */
+    uint32_t at_once;           /* LOG: the most that ran at once (see witness_log.h), if ... */
     bool has_ends; /* ... the log has the ends of loads, too (log_duration, log_min_duration_statement) */
     struct witness_command commands[WITNESS_COMMANDS_MAX]; /* of Redis, the most frequent first */
     size_t command_count;
@@ -85,13 +76,11 @@ struct witness_view {
     bool has_redis;
     struct witness_kept kept[WITNESS_KEPT_MAX]; /* keys of a Redis that others use, some at random */
     size_t kept_count;
-    uint32_t gaps; /* samples that could not be taken: the server was away */
 
     /* What `caveat` says in words. Nobody may take a count for less than it could be because of these. */
     uint64_t keyless_count; /* LOG: loads with parameters that the log does not have */
     bool is_coarse;         /* LOG: loads whose instants are whole seconds */
     bool misses_loads;      /* more may have begun than were counted */
-    bool misses_samples;    /* more may have run than samples could see */
     bool misses_commands;   /* Redis ran more than was counted */
     bool knows_text;        /* the text of `statement` is right: such statements were seen before this run */
     char caveat[512];       /* what this way of counting cannot see, or did not in this run; "" if nothing */

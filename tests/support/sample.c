@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { QUERY_US = 200000, PROCESSES = 2, SAMPLES_PER_S = 50, KEYS = 4 };
+enum { QUERY_US = 200000, PROCESSES = 2, KEYS = 4, MOST_AT_ONCE = 97 };
 
 static const uint64_t begin_us = UINT64_C(7000000000);
 
@@ -22,8 +22,6 @@ struct world {
     struct record_samples bad;
     struct witness_load *loads;
     size_t load_count;
-    struct witness_sample *samples;
-    size_t sample_count;
     uint64_t loaded_us[PROCESSES][KEYS], ready_us[PROCESSES][KEYS]; /* the last load of a key in a process */
 };
 
@@ -43,6 +41,7 @@ static void load(struct world *world, uint64_t at_us, uint32_t key)
 {
     struct witness_load *one = &world->loads[world->load_count++];
     one->at_us = at_us / 1000 * 1000;
+    one->end_us = one->at_us + QUERY_US;
     snprintf(one->key, sizeof one->key, "%u", key + 7);
 }
 
@@ -126,18 +125,6 @@ static void run(struct world *world)
         request(world, begin_us + (uint64_t)((double)i * 1e6 / sample->per_second));
 }
 
-static void look(struct world *world)
-{
-    uint64_t last_us = world->records[world->record_count - 1].due_us + 4000000;
-    for (uint64_t at_us = begin_us; at_us < last_us; at_us += 1000000 / SAMPLES_PER_S) {
-        struct witness_sample *sample = &world->samples[world->sample_count++];
-        sample->at_us = at_us;
-        for (size_t i = 0; i < world->load_count; i++)
-            sample->running += world->loads[i].at_us <= at_us && world->loads[i].at_us + QUERY_US > at_us;
-        sample->running = sample->running > 97 ? 97 : sample->running;
-    }
-}
-
 static void describe_strain(const struct sample *sample, struct herd_strain *strain)
 {
     *strain = (struct herd_strain){.generator_count = 2,
@@ -150,13 +137,13 @@ static void describe_strain(const struct sample *sample, struct herd_strain *str
              "The generator kept up: its busiest process used 41 %% of a core.");
 }
 
-static void take_peak(struct witness_view *view)
+static void take_rest(struct witness_view *view)
 {
     static const struct witness_command commands[] = {
         {"evalsha", 2104}, {"get", 1830}, {"pttl", 1830}, {"set", 11}, {"publish", 11}};
-    for (size_t i = 0; i < view->sample_count; i++)
-        view->peak_running =
-            view->samples[i].running > view->peak_running ? view->samples[i].running : view->peak_running;
+    witness_most_at_once(view->loads, view->load_count, 0, &view->at_once);
+    view->at_once = view->at_once > MOST_AT_ONCE ? MOST_AT_ONCE : view->at_once;
+    view->has_ends = true;
     view->has_redis = true;
     view->command_count = sizeof commands / sizeof *commands;
     memcpy(view->commands, commands, sizeof commands);
@@ -174,11 +161,7 @@ static struct result *make(struct world *world)
                               .count = world->record_count,
                               .samples = world->bad.at,
                               .sample_count = world->bad.count};
-    struct witness_view view = {.way = WITNESS_LOG,
-                                .loads = world->loads,
-                                .load_count = world->load_count,
-                                .samples = world->samples,
-                                .sample_count = world->sample_count};
+    struct witness_view view = {.way = WITNESS_LOG, .loads = world->loads, .load_count = world->load_count};
     struct result_source source = {.name = sample->name,
                                    .what = what,
                                    .work = &work,
@@ -201,7 +184,7 @@ static struct result *make(struct world *world)
         snprintf(what, sizeof what, "%u connections at one instant, %u times, 2 targets",
                  sample->connection_count, sample->round_count);
     describe_strain(sample, &strain);
-    take_peak(&view);
+    take_rest(&view);
     assert(result != NULL && result_make(&source, result));
     return result;
 }
@@ -210,18 +193,14 @@ struct result *sample_result(const struct sample *sample)
 {
     size_t most = (size_t)sample->round_count * sample->connection_count +
                   (size_t)sample->per_second * sample->duration_ms / 1000 + 1;
-    size_t samples = ((size_t)sample->round_count * 2 + sample->duration_ms / 1000 + 6) * SAMPLES_PER_S;
     struct world world = {.sample = sample, .random = sample->seed};
     world.records = calloc(most, sizeof *world.records);
     world.loads = calloc(most, sizeof *world.loads);
-    world.samples = calloc(samples, sizeof *world.samples);
-    assert(world.records != NULL && world.loads != NULL && world.samples != NULL);
+    assert(world.records != NULL && world.loads != NULL);
     run(&world);
-    look(&world);
     struct result *result = make(&world);
     free(world.records);
     free(world.loads);
-    free(world.samples);
     return result;
 }
 

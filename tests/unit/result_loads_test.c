@@ -224,27 +224,6 @@ TEST(what_was_done_to_a_service_shows_no_life)
     assert_string_equal(run->result->ttl_doubt, "");
 }
 
-/* ---- how many ran at once ---- */
-
-TEST(the_exact_figure_takes_the_place_of_samples)
-{
-    static const struct load_at loads[] = {{"7", 0}};
-    static struct witness_sample samples[] = {{MADE_BEGIN_US, 9}};
-    for (int has_ends = 0; has_ends < 2; has_ends++) {
-        struct made_run *run = begin();
-        run->view = (struct witness_view){.samples = samples,
-                                          .sample_count = 1,
-                                          .peak_running = 9,
-                                          .gaps = 2,
-                                          .at_once = 16,
-                                          .has_ends = has_ends == 1};
-        MAKE_LOADS(run, loads, 1000, 0);
-        assert_true(run->result->has_peak);
-        assert_int_equal(run->result->peak_running, has_ends == 1 ? 16 : 9);
-        assert_int_equal(run->result->gaps, has_ends == 1 ? 0 : 2);
-    }
-}
-
 /* ---- the most of one expiry ---- */
 
 /* 5 000 quiet keys that are loaded once, and a hot one with up to 12 loads of an expiry: the mean is 1.00. */

@@ -425,11 +425,10 @@ TEST(what_contradicts_itself_is_told_with_the_line_where_there_is_one)
                       ":3: \"in fleet\": not a value of the vary line\n"
                       ":4: \"answered of url 2 = 1\": no such ask line (of 1)\n"
                       ":5: \"stale answers = 0\": a write and a version are needed");
-    expect_complaints("target 127.0.0.1:1\nask /\nexpect loads <= 1\nexpect peak running <= 1\n"
+    expect_complaints("target 127.0.0.1:1\nask /\nexpect loads <= 1\n"
                       "expect redis commands <= 1\n",
                       ":3: \"loads <= 1\": loads are not counted\n"
-                      ":4: \"peak running <= 1\": database and queries are needed\n"
-                      ":5: \"redis commands <= 1\": redis is needed");
+                      ":4: \"redis commands <= 1\": redis is needed");
     expect_complaints(
         "target 127.0.0.1:1\nask /\ndatabase x\nqueries y\ncount statements\nexpect loads per key <= 1\n",
         ":6: \"loads per key <= 1\": only the statement log knows");
