@@ -66,17 +66,6 @@ static bool run_calm(struct trial *trial)
     return true;
 }
 
-static const struct failure calm = {
-    .name = "calm",
-    .group = GROUP_CACHE,
-    .title = "Nothing goes wrong",
-    .story = "16 processes want a cold key within a tenth of a second; the query lasts longer than that.",
-    .worker_count = HERD,
-    .wants_wake = true,
-    .demand = {.needed_loads = 1, .our_wait_ms = OUR_WAKE_MS},
-    .run = run_calm,
-};
-
 /* ---- between the look and the lock ---- */
 
 static bool run_late_look(struct trial *trial)
@@ -89,16 +78,6 @@ static bool run_late_look(struct trial *trial)
     fleet_resume(fleet, 0);
     return true;
 }
-
-static const struct failure late_look = {
-    .name = "late-look",
-    .group = GROUP_CACHE,
-    .title = "A process is held up between its look and its lock",
-    .story = "It saw no value. By the time it asks for the lock, another has loaded, filled and released.",
-    .worker_count = 2,
-    .demand = {.needed_loads = 1, .our_wait_ms = OUR_WAKE_MS},
-    .run = run_late_look,
-};
 
 /* ---- the holder dies ---- */
 
@@ -115,30 +94,10 @@ static bool run_killed(struct trial *trial)
     return kill_first_at(trial, STEP_HELD);
 }
 
-static const struct failure killed = {
-    .name = "killed",
-    .group = GROUP_CACHE,
-    .title = "The holder is killed (SIGKILL) right after it took the lock",
-    .story = "7 others wait. It dies before its query.",
-    .worker_count = GROUP,
-    .demand = {.needed_loads = 1, .our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS},
-    .run = run_killed,
-};
-
 static bool run_gap(struct trial *trial)
 {
     return kill_first_at(trial, STEP_CLAIMED);
 }
-
-static const struct failure gap = {
-    .name = "gap",
-    .group = GROUP_CACHE,
-    .title = "The holder is killed between taking the lock and giving it an end",
-    .story = "Only a scheme that takes the lock in two steps has this moment.",
-    .worker_count = FEW,
-    .demand = {.needed_loads = 1, .our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS},
-    .run = run_gap,
-};
 
 /* ---- the work outlives the lease ---- */
 
@@ -149,17 +108,6 @@ static bool run_slow(struct trial *trial)
         return false;
     return trial_watch(trial, FLEET_ANYBODY, 2, TRIAL_OTHERS_QUARTERS, NULL) && finish_first(trial);
 }
-
-static const struct failure slow = {
-    .name = "slow",
-    .group = GROUP_CACHE,
-    .title = "The query lasts longer than the lease",
-    .story = "3 others wait; the query ends once another has taken the lock, or after 2.5 leases.",
-    .worker_count = FEW,
-    .wants_wake = true,
-    .demand = {.needed_loads = 1, .our_wait_ms = OUR_WAKE_MS},
-    .run = run_slow,
-};
 
 /* ---- the holder is paused past its lease ---- */
 
@@ -193,16 +141,6 @@ static bool run_late_release(struct trial *trial)
     return trial_watch(trial, FLEET_ANYBODY, 3, TRIAL_WATCH_QUARTERS, NULL); /* does a third one come in? */
 }
 
-static const struct failure late_release = {
-    .name = "late-release",
-    .group = GROUP_CACHE,
-    .title = "The holder is paused (SIGSTOP) past its lease, right before it deletes the lock",
-    .story = "Meanwhile the row changes, the key is invalidated and another takes the lock; then it goes on.",
-    .worker_count = FEW,
-    .demand = {.needed_loads = 2, .our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS},
-    .run = run_late_release,
-};
-
 static bool run_late_fill(struct trial *trial)
 {
     struct fleet *fleet = &trial->fleet;
@@ -219,17 +157,6 @@ static bool run_late_fill(struct trial *trial)
     return trial_settle(trial) && fleet_ask(fleet, 3, STEP_NONE);
 }
 
-static const struct failure late_fill = {
-    .name = "late-fill",
-    .group = GROUP_CACHE,
-    .title = "The holder is paused (SIGSTOP) past its lease, between its query and its fill",
-    .story = "Another loads and fills; the row changes, is invalidated and loaded again; then the old holder "
-             "fills.",
-    .worker_count = FEW,
-    .demand = {.needed_loads = 3, .our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS},
-    .run = run_late_fill,
-};
-
 /* ---- the row changes ---- */
 
 static bool run_changed(struct trial *trial)
@@ -239,16 +166,6 @@ static bool run_changed(struct trial *trial)
            source_wait_held(trial->lab->source, 1, HELD_LIMIT_MS) && trial_change(trial, 1) &&
            finish_first(trial) && fleet_ask(fleet, 1, STEP_NONE);
 }
-
-static const struct failure changed = {
-    .name = "changed",
-    .group = GROUP_CACHE,
-    .title = "The row changes and the key is invalidated while the query runs",
-    .story = "The query has read the old row. Afterwards somebody asks again.",
-    .worker_count = 2,
-    .demand = {.needed_loads = 2, .our_wait_ms = OUR_WAKE_MS},
-    .run = run_changed,
-};
 
 /* ---- Redis comes back empty ---- */
 
@@ -273,16 +190,6 @@ static bool run_restart(struct trial *trial)
         return false;
     return trial_watch(trial, FLEET_ANYBODY, 2, TRIAL_OTHERS_QUARTERS, NULL) && finish_first(trial);
 }
-
-static const struct failure restart = {
-    .name = "restart",
-    .group = GROUP_CACHE,
-    .title = "Redis is killed and comes back empty while the query runs",
-    .story = "3 others wait for a lock that is gone.",
-    .worker_count = FEW,
-    .demand = {.needed_loads = 1, .our_loads_each = 2, .our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS},
-    .run = run_restart,
-};
 
 /* ---- the release message is lost ---- */
 
@@ -322,54 +229,54 @@ static bool run_lost_message(struct trial *trial)
     return stack_redis_do(redis, "CONFIG SET maxclients 10000") && good; /* also for the cells to come */
 }
 
-static const struct failure lost_message = {
-    .name = "lost-message",
-    .group = GROUP_CACHE,
-    .title = "The message that wakes the waiters is lost",
-    .story = "Subscriptions are cut and cannot come back before the value is there.",
-    .worker_count = FEW,
-    .wants_wake = true,
-    .demand = {.needed_loads = 1, .our_wait_ms = OUR_POLL_MS},
-    .run = run_lost_message,
+/* ---- the table ---- */
+
+const struct failure failures_cache[] = {
+    {"calm", "Nothing goes wrong",
+     "16 processes want a cold key within a tenth of a second; the query lasts longer than that.",
+     GROUP_CACHE, HERD, run_calm, .wants_wake = true,
+     .demand = {.needed_loads = 1, .our_wait_ms = OUR_WAKE_MS}},
+    {"late-look", "A process is held up between its look and its lock",
+     "It saw no value. By the time it asks for the lock, another has loaded, filled and released.",
+     GROUP_CACHE, 2, run_late_look, .demand = {.needed_loads = 1, .our_wait_ms = OUR_WAKE_MS}},
+    {"killed", "The holder is killed (SIGKILL) right after it took the lock",
+     "7 others wait. It dies before its query.", GROUP_CACHE, GROUP, run_killed,
+     .demand = {.needed_loads = 1, .our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS}},
+    {"gap", "The holder is killed between taking the lock and giving it an end",
+     "Only a scheme that takes the lock in two steps has this moment.", GROUP_CACHE, FEW, run_gap,
+     .demand = {.needed_loads = 1, .our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS}},
+    {"slow", "The query lasts longer than the lease",
+     "3 others wait; the query ends once another has taken the lock, or after 2.5 leases.", GROUP_CACHE, FEW,
+     run_slow, .wants_wake = true, .demand = {.needed_loads = 1, .our_wait_ms = OUR_WAKE_MS}},
+    {"late-release", "The holder is paused (SIGSTOP) past its lease, right before it deletes the lock",
+     "Meanwhile the row changes, the key is invalidated and another takes the lock; then it goes on.",
+     GROUP_CACHE, FEW, run_late_release,
+     .demand = {.needed_loads = 2, .our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS}},
+    {"late-fill", "The holder is paused (SIGSTOP) past its lease, between its query and its fill",
+     "Another loads and fills; the row changes, is invalidated and loaded again; then the old holder "
+     "fills.",
+     GROUP_CACHE, FEW, run_late_fill,
+     .demand = {.needed_loads = 3, .our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS}},
+    {"changed", "The row changes and the key is invalidated while the query runs",
+     "The query has read the old row. Afterwards somebody asks again.", GROUP_CACHE, 2, run_changed,
+     .demand = {.needed_loads = 2, .our_wait_ms = OUR_WAKE_MS}},
+    {"restart", "Redis is killed and comes back empty while the query runs",
+     "3 others wait for a lock that is gone.", GROUP_CACHE, FEW, run_restart,
+     .demand = {.needed_loads = 1, .our_loads_each = 2, .our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS}},
+    {"lost-message", "The message that wakes the waiters is lost",
+     "Subscriptions are cut and cannot come back before the value is there.", GROUP_CACHE, FEW,
+     run_lost_message, .wants_wake = true, .demand = {.needed_loads = 1, .our_wait_ms = OUR_POLL_MS}},
+    {.name = NULL},
 };
 
-extern const struct failure failure_hand_over, failure_in_line, failure_dead_holder, failure_late_write,
-    failure_dead_head, failure_dead_heads, failure_paused_waiter, failure_dead_reader, failure_shorter_lease,
-    failure_read_unlock, failure_dead_permit, failure_slow_quorum, failure_clock_step, failure_lost_memory,
-    failure_backend_killed, failure_pooler, failure_cut_off, failure_create_lost, failure_crowd,
-    failure_long_hold;
-
-/* Those of a group stand together. */
-const struct failure *const failures[] = {
-    &calm,
-    &late_look,
-    &killed,
-    &gap,
-    &slow,
-    &late_release,
-    &late_fill,
-    &changed,
-    &restart,
-    &lost_message,
-    &failure_hand_over,
-    &failure_dead_holder,
-    &failure_late_write,
-    &failure_in_line,
-    &failure_dead_head,
-    &failure_dead_heads,
-    &failure_paused_waiter,
-    &failure_long_hold,
-    &failure_dead_reader,
-    &failure_shorter_lease,
-    &failure_read_unlock,
-    &failure_dead_permit,
-    &failure_slow_quorum,
-    &failure_clock_step,
-    &failure_lost_memory,
-    &failure_backend_killed,
-    &failure_pooler,
-    &failure_cut_off,
-    &failure_create_lost,
-    &failure_crowd,
-    NULL,
-};
+const struct failure *failure_at(size_t index)
+{
+    const struct failure *const tables[] = {failures_cache, failures_lock, failures_servers};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        for (const struct failure *failure = tables[i]; failure->name != NULL; failure++) {
+            if (index-- == 0)
+                return failure;
+        }
+    }
+    return NULL;
+}

@@ -93,31 +93,11 @@ static bool run_hand_over(struct trial *trial)
                        LAB_REQUEST_LIMIT_MS);
 }
 
-const struct failure failure_hand_over = {
-    .name = "hand-over",
-    .title = "Nothing goes wrong",
-    .story = "6 processes want the lock 60 times each, or for 2 s, with nothing between; it goes from one to "
-             "the next.",
-    .group = GROUP_LOCK,
-    .worker_count = HAND_OVERS,
-    .demand = {.our_hand_over_ms = OUR_HAND_OVER_MS},
-    .run = run_hand_over,
-};
-
 static bool run_in_line(struct trial *trial)
 {
     trial->cell->lock.has_order = true;
     return hold_and_line_up(trial, trial->fleet.worker_count - 1) && finish(trial, 0) > 0;
 }
-
-const struct failure failure_in_line = {
-    .name = "in-line",
-    .title = "Nothing goes wrong: are they served in the order in which they came?",
-    .story = "5 stand in line behind the holder, each there before the next one comes.",
-    .group = GROUP_FAIR,
-    .worker_count = LINE,
-    .run = run_in_line,
-};
 
 /* ---- the holder dies, or is paused ---- */
 
@@ -128,16 +108,6 @@ static bool run_dead_holder(struct trial *trial)
     return fleet_stop_at(fleet, 0, STEP_HELD, &reached) && fleet_ask_from(fleet, 1, 0) &&
            trial_measure_taken(trial, FLEET_ANYBODY, fleet_kill(fleet, 0), TRIAL_FOR_EVER_QUARTERS);
 }
-
-const struct failure failure_dead_holder = {
-    .name = "dead-holder",
-    .title = "The holder is killed (SIGKILL)",
-    .story = "3 others wait.",
-    .group = GROUP_LOCK,
-    .worker_count = 4,
-    .demand = {.our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS},
-    .run = run_dead_holder,
-};
 
 static bool run_late_write(struct trial *trial)
 {
@@ -156,17 +126,6 @@ static bool run_late_write(struct trial *trial)
     return true;
 }
 
-const struct failure failure_late_write = {
-    .name = "late-write",
-    .title = "The holder is paused (SIGSTOP) past its lease, right before it writes",
-    .story = "Another takes the lock, reads, writes, and gives it back; then the old holder writes what it "
-             "had read before.",
-    .group = GROUP_LOCK,
-    .worker_count = 2,
-    .demand = {.our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS, .may_overlap = true},
-    .run = run_late_write,
-};
-
 /* ---- the queue ---- */
 
 static bool run_heads(struct trial *trial, uint32_t dead, uint32_t quarters)
@@ -183,30 +142,10 @@ static bool run_dead_head(struct trial *trial)
     return run_heads(trial, 1, WATCH_HEAD_QUARTERS);
 }
 
-const struct failure failure_dead_head = {
-    .name = "dead-head",
-    .title = "The first of the queue is killed (SIGKILL)",
-    .story = "The holder gives the lock back, and one more waits behind the dead one.",
-    .group = GROUP_FAIR,
-    .worker_count = 3,
-    .demand = {.our_wait_ms = OUR_PLACE_MS},
-    .run = run_dead_head,
-};
-
 static bool run_dead_heads(struct trial *trial)
 {
     return run_heads(trial, DEAD_HEADS, WATCH_HEADS_QUARTERS);
 }
-
-const struct failure failure_dead_heads = {
-    .name = "dead-heads",
-    .title = "The first five of the queue are killed (SIGKILL)",
-    .story = "The holder gives the lock back, and one more waits behind the dead ones.",
-    .group = GROUP_FAIR,
-    .worker_count = DEAD_HEADS + 2,
-    .demand = {.our_wait_ms = OUR_PLACE_MS},
-    .run = run_dead_heads,
-};
 
 static bool run_paused_waiter(struct trial *trial)
 {
@@ -220,17 +159,6 @@ static bool run_paused_waiter(struct trial *trial)
     return true;
 }
 
-const struct failure failure_paused_waiter = {
-    .name = "paused-waiter",
-    .title = "The first of the queue is paused (SIGSTOP) past its place",
-    .story = "The holder gives the lock back, one more waits; once that one has it the paused one goes on, "
-             "and wants it still.",
-    .group = GROUP_FAIR,
-    .worker_count = 3,
-    .demand = {.our_wait_ms = OUR_PLACE_MS},
-    .run = run_paused_waiter,
-};
-
 /* Longer than any scheme here keeps a place for a waiter that it does not hear of. */
 static bool run_long_hold(struct trial *trial)
 {
@@ -239,16 +167,6 @@ static bool run_long_hold(struct trial *trial)
     clock_pause_ms(trial_ms(trial, 4) + PLACE_MS_MAX);
     return pass_on(trial, 0, 1, TRIAL_FOR_EVER_QUARTERS);
 }
-
-const struct failure failure_long_hold = {
-    .name = "long-hold",
-    .title = "The holder works for long: its lease and 6 s, the lease renewed",
-    .story = "One waits, and is well. Does it still have its place when the holder gives the lock back?",
-    .group = GROUP_FAIR,
-    .worker_count = 2,
-    .demand = {.our_wait_ms = SLACK_MS},
-    .run = run_long_hold,
-};
 
 /* ---- readers and writers ---- */
 
@@ -262,16 +180,6 @@ static bool run_dead_reader(struct trial *trial)
            pass_on(trial, 1, 2, TRIAL_FOR_EVER_QUARTERS);
 }
 
-const struct failure failure_dead_reader = {
-    .name = "dead-reader",
-    .title = "A reader is killed (SIGKILL) beside one that lives and reads on for 2.5 leases",
-    .story = "A writer waits. How long does it wait once the living reader has given its lock back?",
-    .group = GROUP_RW,
-    .worker_count = 3,
-    .demand = {.our_wait_ms = OUR_POLL_MS},
-    .run = run_dead_reader,
-};
-
 /* Leases of the caller's own are not renewed. */
 static bool run_shorter_lease(struct trial *trial)
 {
@@ -284,31 +192,11 @@ static bool run_shorter_lease(struct trial *trial)
            trial_watch(trial, 2, 1, TRIAL_WATCH_QUARTERS, NULL) && finish(trial, 0) > 0;
 }
 
-const struct failure failure_shorter_lease = {
-    .name = "shorter-lease",
-    .title = "A reader with a shorter lease comes beside one with a longer lease",
-    .story = "The shorter lease runs out and is given back late, while the other reads on; a writer waits.",
-    .group = GROUP_RW,
-    .worker_count = 3,
-    .demand = {.our_wait_ms = OUR_POLL_MS},
-    .run = run_shorter_lease,
-};
-
 static bool run_read_unlock(struct trial *trial)
 {
     return hold_as(trial, 0, MODE_READ_UNDER, 0) && ask_as(trial, 1, MODE_ALONE, 0) &&
            trial_watch(trial, 1, 1, TRIAL_WATCH_QUARTERS, NULL) && finish(trial, 0) > 0;
 }
-
-const struct failure failure_read_unlock = {
-    .name = "read-unlock",
-    .title = "A writer takes a read lock under its own write lock, and gives that back",
-    .story = "It still has the write lock; another writer waits.",
-    .group = GROUP_RW,
-    .worker_count = 2,
-    .demand = {.our_wait_ms = OUR_POLL_MS},
-    .run = run_read_unlock,
-};
 
 /* ---- permits ---- */
 
@@ -319,18 +207,6 @@ static bool run_dead_permit(struct trial *trial)
         return false;
     return trial_measure_taken(trial, 2, fleet_kill(&trial->fleet, 0), TRIAL_FOR_EVER_QUARTERS);
 }
-
-const struct failure failure_dead_permit = {
-    .name = "dead-permit",
-    .title = "One of two that have a permit is killed (SIGKILL)",
-    .story = "There are two permits. A third one waits, and the second goes on. When does the dead one's "
-             "come back?",
-    .group = GROUP_PERMITS,
-    .worker_count = 3,
-    .limit = LAB_PERMITS,
-    .demand = {.our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS},
-    .run = run_dead_permit,
-};
 
 /* ---- a crowd ---- */
 
@@ -382,12 +258,53 @@ static bool run_crowd(struct trial *trial)
     return true;
 }
 
-const struct failure failure_crowd = {
-    .name = "thousand",
-    .title = "Nothing goes wrong: 1 000 wait for one name, 250 in each of 4 processes",
-    .story = "What do they cost Redis while they wait, and for each hand-over once the holder gives the lock "
-             "back?",
-    .group = GROUP_CROWD,
-    .worker_count = CROWD_PROCESSES + 1,
-    .run = run_crowd,
+/* ---- the table ---- */
+
+const struct failure failures_lock[] = {
+    {"hand-over", "Nothing goes wrong",
+     "6 processes want the lock 60 times each, or for 2 s, with nothing between; it goes from one to "
+     "the next.",
+     GROUP_LOCK, HAND_OVERS, run_hand_over, .demand = {.our_hand_over_ms = OUR_HAND_OVER_MS}},
+    {"dead-holder", "The holder is killed (SIGKILL)", "3 others wait.", GROUP_LOCK, 4, run_dead_holder,
+     .demand = {.our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS}},
+    {"late-write", "The holder is paused (SIGSTOP) past its lease, right before it writes",
+     "Another takes the lock, reads, writes, and gives it back; then the old holder writes what it "
+     "had read before.",
+     GROUP_LOCK, 2, run_late_write,
+     .demand = {.our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS, .may_overlap = true}},
+    {"in-line", "Nothing goes wrong: are they served in the order in which they came?",
+     "5 stand in line behind the holder, each there before the next one comes.", GROUP_FAIR, LINE,
+     run_in_line, .limit = LAB_ALL},
+    {"dead-head", "The first of the queue is killed (SIGKILL)",
+     "The holder gives the lock back, and one more waits behind the dead one.", GROUP_FAIR, 3, run_dead_head,
+     .demand = {.our_wait_ms = OUR_PLACE_MS}},
+    {"dead-heads", "The first five of the queue are killed (SIGKILL)",
+     "The holder gives the lock back, and one more waits behind the dead ones.", GROUP_FAIR, DEAD_HEADS + 2,
+     run_dead_heads, .demand = {.our_wait_ms = OUR_PLACE_MS}},
+    {"paused-waiter", "The first of the queue is paused (SIGSTOP) past its place",
+     "The holder gives the lock back, one more waits; once that one has it the paused one goes on, "
+     "and wants it still.",
+     GROUP_FAIR, 3, run_paused_waiter, .demand = {.our_wait_ms = OUR_PLACE_MS}},
+    {"long-hold", "The holder works for long: its lease and 6 s, the lease renewed",
+     "One waits, and is well. Does it still have its place when the holder gives the lock back?", GROUP_FAIR,
+     2, run_long_hold, .demand = {.our_wait_ms = SLACK_MS}},
+    {"dead-reader", "A reader is killed (SIGKILL) beside one that lives and reads on for 2.5 leases",
+     "A writer waits. How long does it wait once the living reader has given its lock back?", GROUP_RW, 3,
+     run_dead_reader, .demand = {.our_wait_ms = OUR_POLL_MS}},
+    {"shorter-lease", "A reader with a shorter lease comes beside one with a longer lease",
+     "The shorter lease runs out and is given back late, while the other reads on; a writer waits.", GROUP_RW,
+     3, run_shorter_lease, .demand = {.our_wait_ms = OUR_POLL_MS}},
+    {"read-unlock", "A writer takes a read lock under its own write lock, and gives that back",
+     "It still has the write lock; another writer waits.", GROUP_RW, 2, run_read_unlock,
+     .demand = {.our_wait_ms = OUR_POLL_MS}},
+    {"dead-permit", "One of two that have a permit is killed (SIGKILL)",
+     "There are two permits. A third one waits, and the second goes on. When does the dead one's "
+     "come back?",
+     GROUP_PERMITS, 3, run_dead_permit, .limit = LAB_PERMITS,
+     .demand = {.our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS}},
+    {"thousand", "Nothing goes wrong: 1 000 wait for one name, 250 in each of 4 processes",
+     "What do they cost Redis while they wait, and for each hand-over once the holder gives the lock "
+     "back?",
+     GROUP_CROWD, CROWD_PROCESSES + 1, run_crowd, .limit = LAB_ALL},
+    {.name = NULL},
 };

@@ -92,16 +92,6 @@ static bool run_slow_quorum(struct trial *trial)
            source_let_go(trial->lab->source, trial->key, 1);
 }
 
-const struct failure failure_slow_quorum = {
-    .name = "slow-quorum",
-    .title = "Two of three masters grant the lock, and their replies come after its lease",
-    .story = "Meanwhile another takes it; it still has it when the replies arrive.",
-    .group = GROUP_REDLOCK,
-    .worker_count = 2,
-    .demand = {.our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS},
-    .run = run_slow_quorum,
-};
-
 static bool run_clock_step(struct trial *trial)
 {
     struct servers *servers = &trial->lab->servers;
@@ -111,17 +101,6 @@ static bool run_clock_step(struct trial *trial)
            servers_step_clock(servers, (int64_t)trial->lab->lease_s * TRIAL_LONG_LEASE_QUARTERS) &&
            let_second_in(trial);
 }
-
-const struct failure failure_clock_step = {
-    .name = "clock-step",
-    .title = "The clock of one of the two masters that granted the lock steps ahead of its lease",
-    .story = "The holder cannot reach the third one; others can. Another asks, reads, writes; then the "
-             "holder writes.",
-    .group = GROUP_REDLOCK,
-    .worker_count = 2,
-    .demand = {.may_overlap = true},
-    .run = run_clock_step,
-};
 
 static bool run_lost_memory(struct trial *trial)
 {
@@ -134,16 +113,6 @@ static bool run_lost_memory(struct trial *trial)
     return stack_redis_restart(&servers->masters[MEMORY_MASTER]) && let_second_in(trial);
 }
 
-const struct failure failure_lost_memory = {
-    .name = "lost-memory",
-    .title = "One of the two masters that granted the lock is killed and comes back empty",
-    .story = "The holder cannot reach the third one; others can. Another asks, reads, writes; then the "
-             "holder writes.",
-    .group = GROUP_REDLOCK,
-    .worker_count = 2,
-    .run = run_lost_memory,
-};
-
 /* ---- sessions of PostgreSQL ---- */
 
 static bool run_backend_killed(struct trial *trial)
@@ -152,33 +121,11 @@ static bool run_backend_killed(struct trial *trial)
     return hold_first(trial, 0, &refused) && source_end_holders(trial->lab->source) && let_second_in(trial);
 }
 
-const struct failure failure_backend_killed = {
-    .name = "backend-killed",
-    .title = "The server ends the session that has the lock (pg_terminate_backend)",
-    .story = "The holder's work goes on over its other connection. Another asks, reads, writes; then the "
-             "holder writes.",
-    .group = GROUP_ADVISORY,
-    .worker_count = 2,
-    .demand = {.may_overlap = true},
-    .run = run_backend_killed,
-};
-
 static bool run_pooler(struct trial *trial)
 {
     bool refused;
     return hold_first(trial, 0, &refused) && (refused || let_second_in(trial));
 }
-
-const struct failure failure_pooler = {
-    .name = "pooler",
-    .title = "Locks are taken through a pooler in transaction mode (PgBouncer)",
-    .story = "All its clients share the sessions of the server. While one has the lock another asks.",
-    .group = GROUP_ADVISORY,
-    .worker_count = 2,
-    .is_pooled = true,
-    .demand = {.must_refuse = true},
-    .run = run_pooler,
-};
 
 /* ---- ZooKeeper ---- */
 
@@ -193,15 +140,6 @@ static bool run_cut_off(struct trial *trial)
     proxy_set(trial->lab->servers.zookeeper_proxy, 0, PROXY_NONE, 0);
     return good;
 }
-
-const struct failure failure_cut_off = {
-    .name = "cut-off",
-    .title = "The holder is cut off from ZooKeeper until its session is over",
-    .story = "Its work goes on. Another asks, reads, writes; then the holder writes.",
-    .group = GROUP_ZOOKEEPER,
-    .worker_count = 2,
-    .run = run_cut_off,
-};
 
 /* Worker 1 has the lock, worker 0's node is made behind it. The reply is kept until the connection is gone. */
 static bool lose_reply(struct trial *trial)
@@ -233,13 +171,33 @@ static bool run_create_lost(struct trial *trial)
                                TRIAL_FOR_EVER_QUARTERS);
 }
 
-const struct failure failure_create_lost = {
-    .name = "create-lost",
-    .title = "ZooKeeper makes a waiter's node, and the reply is lost with the connection",
-    .story = "Then the holder gives the lock back. A waiter that makes a second node waits behind its own "
-             "first one.",
-    .group = GROUP_ZOOKEEPER,
-    .worker_count = 2,
-    .demand = {.our_wait_ms = OUR_POLL_MS},
-    .run = run_create_lost,
+/* ---- the table ---- */
+
+const struct failure failures_servers[] = {
+    {"slow-quorum", "Two of three masters grant the lock, and their replies come after its lease",
+     "Meanwhile another takes it; it still has it when the replies arrive.", GROUP_REDLOCK, 2,
+     run_slow_quorum, .demand = {.our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS}},
+    {"clock-step", "The clock of one of the two masters that granted the lock steps ahead of its lease",
+     "The holder cannot reach the third one; others can. Another asks, reads, writes; then the "
+     "holder writes.",
+     GROUP_REDLOCK, 2, run_clock_step, .demand = {.may_overlap = true}},
+    {"lost-memory", "One of the two masters that granted the lock is killed and comes back empty",
+     "The holder cannot reach the third one; others can. Another asks, reads, writes; then the "
+     "holder writes.",
+     GROUP_REDLOCK, 2, run_lost_memory, .limit = LAB_ALL},
+    {"backend-killed", "The server ends the session that has the lock (pg_terminate_backend)",
+     "The holder's work goes on over its other connection. Another asks, reads, writes; then the "
+     "holder writes.",
+     GROUP_ADVISORY, 2, run_backend_killed, .demand = {.may_overlap = true}},
+    {"pooler", "Locks are taken through a pooler in transaction mode (PgBouncer)",
+     "All its clients share the sessions of the server. While one has the lock another asks.", GROUP_ADVISORY,
+     2, run_pooler, .is_pooled = true, .demand = {.must_refuse = true}},
+    {"cut-off", "The holder is cut off from ZooKeeper until its session is over",
+     "Its work goes on. Another asks, reads, writes; then the holder writes.", GROUP_ZOOKEEPER, 2,
+     run_cut_off, .limit = LAB_ALL},
+    {"create-lost", "ZooKeeper makes a waiter's node, and the reply is lost with the connection",
+     "Then the holder gives the lock back. A waiter that makes a second node waits behind its own "
+     "first one.",
+     GROUP_ZOOKEEPER, 2, run_create_lost, .demand = {.our_wait_ms = OUR_POLL_MS}},
+    {.name = NULL},
 };

@@ -84,14 +84,14 @@ static int run(struct matrix *matrix)
 static void list_group(const struct lab_group_name *group)
 {
     printf("%s: %s\n", group->name, group->title);
-    for (size_t i = 0; schemes[i] != NULL; i++) {
-        if ((schemes[i]->groups & group->group) != 0)
-            printf("  %-2s %-16s %-58s %s\n", schemes[i]->number, schemes[i]->name, schemes[i]->title,
-                   schemes[i]->source);
+    for (size_t i = 0; scheme_at(i) != NULL; i++) {
+        if ((scheme_at(i)->groups & group->group) != 0)
+            printf("  %-2s %-16s %-58s %s\n", scheme_at(i)->number, scheme_at(i)->name, scheme_at(i)->title,
+                   scheme_at(i)->source);
     }
-    for (size_t i = 0; failures[i] != NULL; i++) {
-        if (failures[i]->group == group->group)
-            printf("     %-16s %s\n", failures[i]->name, failures[i]->title);
+    for (size_t i = 0; failure_at(i) != NULL; i++) {
+        if (failure_at(i)->group == group->group)
+            printf("     %-16s %s\n", failure_at(i)->name, failure_at(i)->title);
     }
 }
 
@@ -123,10 +123,10 @@ static void choose_failure(struct matrix *matrix, const struct failure *failure)
 
 static bool take_scheme(struct matrix *matrix, const char *word)
 {
-    for (size_t i = 0; schemes[i] != NULL; i++) {
-        if (strcmp(schemes[i]->name, word) != 0 && strcmp(schemes[i]->number, word) != 0)
+    for (size_t i = 0; scheme_at(i) != NULL; i++) {
+        if (strcmp(scheme_at(i)->name, word) != 0 && strcmp(scheme_at(i)->number, word) != 0)
             continue;
-        choose_scheme(matrix, schemes[i]);
+        choose_scheme(matrix, scheme_at(i));
         return true;
     }
     return false;
@@ -134,10 +134,10 @@ static bool take_scheme(struct matrix *matrix, const char *word)
 
 static bool take_failure(struct matrix *matrix, const char *word)
 {
-    for (size_t i = 0; failures[i] != NULL; i++) {
-        if (strcmp(failures[i]->name, word) != 0)
+    for (size_t i = 0; failure_at(i) != NULL; i++) {
+        if (strcmp(failure_at(i)->name, word) != 0)
             continue;
-        choose_failure(matrix, failures[i]);
+        choose_failure(matrix, failure_at(i));
         return true;
     }
     return false;
@@ -148,9 +148,9 @@ static bool take_group(struct matrix *matrix, const char *word)
     for (size_t i = 0; lab_groups[i].name != NULL; i++) {
         if (strcmp(lab_groups[i].name, word) != 0)
             continue;
-        for (size_t j = 0; failures[j] != NULL; j++) {
-            if (failures[j]->group == lab_groups[i].group)
-                choose_failure(matrix, failures[j]);
+        for (size_t j = 0; failure_at(j) != NULL; j++) {
+            if (failure_at(j)->group == lab_groups[i].group)
+                choose_failure(matrix, failure_at(j));
         }
         return true;
     }
@@ -164,15 +164,15 @@ static void choose_rest(struct matrix *matrix)
     const bool has_failure = matrix->failure_count > 0, has_scheme = matrix->scheme_count > 0;
     for (size_t i = 0; i < matrix->scheme_count; i++)
         groups |= matrix->schemes[i]->groups;
-    for (size_t i = 0; !has_failure && failures[i] != NULL; i++) {
-        if (!has_scheme || (groups & failures[i]->group) != 0)
-            choose_failure(matrix, failures[i]);
+    for (size_t i = 0; !has_failure && failure_at(i) != NULL; i++) {
+        if (!has_scheme || (groups & failure_at(i)->group) != 0)
+            choose_failure(matrix, failure_at(i));
     }
     for (size_t i = 0; i < matrix->failure_count; i++)
         groups |= matrix->failures[i]->group;
-    for (size_t i = 0; !has_scheme && schemes[i] != NULL; i++) {
-        if ((groups & schemes[i]->groups) != 0)
-            choose_scheme(matrix, schemes[i]);
+    for (size_t i = 0; !has_scheme && scheme_at(i) != NULL; i++) {
+        if ((groups & scheme_at(i)->groups) != 0)
+            choose_scheme(matrix, scheme_at(i));
     }
 }
 

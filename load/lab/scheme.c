@@ -20,22 +20,22 @@
 #include <sys/random.h>
 #include <sys/time.h>
 
-extern const struct scheme scheme_none, scheme_setnx, scheme_expire, scheme_constant, scheme_uuid, scheme_lua,
-    scheme_script, scheme_redisson, scheme_guard, scheme_redisson_lock, scheme_redisson_fair,
-    scheme_redisson_rw, scheme_redisson_semaphore, scheme_node_redlock, scheme_session_lock, scheme_curator,
-    scheme_our_mutex, scheme_our_fair, scheme_our_unfenced, scheme_our_rw, scheme_our_permits,
-    scheme_our_redlock, scheme_our_postgres, scheme_our_zookeeper, scheme_expire_lock, scheme_px_lock,
-    scheme_px_lua_lock;
+extern const struct scheme schemes_plain[], schemes_redisson[], schemes_guard[], schemes_redlock[],
+    schemes_advisory[], schemes_zookeeper[], schemes_ours[];
 
-const struct scheme *const schemes[] = {
-    &scheme_none,          &scheme_setnx,         &scheme_expire,        &scheme_constant,
-    &scheme_uuid,          &scheme_lua,           &scheme_script,        &scheme_redisson,
-    &scheme_guard,         &scheme_expire_lock,   &scheme_px_lock,       &scheme_px_lua_lock,
-    &scheme_redisson_lock, &scheme_redisson_fair, &scheme_redisson_rw,   &scheme_redisson_semaphore,
-    &scheme_node_redlock,  &scheme_session_lock,  &scheme_curator,       &scheme_our_mutex,
-    &scheme_our_fair,      &scheme_our_unfenced,  &scheme_our_rw,        &scheme_our_permits,
-    &scheme_our_redlock,   &scheme_our_postgres,  &scheme_our_zookeeper, NULL,
-};
+const struct scheme *scheme_at(size_t index)
+{
+    const struct scheme *const tables[] = {schemes_plain,   schemes_redisson, schemes_guard,
+                                           schemes_redlock, schemes_advisory, schemes_zookeeper,
+                                           schemes_ours};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        for (const struct scheme *scheme = tables[i]; scheme->name != NULL; scheme++) {
+            if (index-- == 0)
+                return scheme;
+        }
+    }
+    return NULL;
+}
 
 const struct lab_group_name lab_groups[] = {
     {GROUP_CACHE, "cache", "one process loads a missing value"},

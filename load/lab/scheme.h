@@ -157,8 +157,8 @@ struct scheme {
     bool (*invalidate)(struct lab_client *client);
 };
 
-/* All of them, in the order of the tables; ends with NULL. */
-extern const struct scheme *const schemes[];
+/* The index-th of all, in the order of the tables; NULL: there are no more. */
+const struct scheme *scheme_at(size_t index);
 
 const char *lab_label(const struct scheme *scheme);
 

@@ -106,19 +106,9 @@ static bool invalidate(struct lab_client *client)
                &result) == GUARD_OK;
 }
 
-const struct scheme scheme_guard = {
-    .number = "7",
-    .name = "guard",
-    .title = "ours: lease, renewal, wake-up, fenced fill",
-    .source = "guard/README.md",
-    .groups = GROUP_CACHE,
-    .value_prefix = "csg1:{lab:",
-    .value_suffix = "}:v",
-    .lock_prefix = "csg1:{lab:",
-    .lock_suffix = "}:l",
-    .is_ours = true,
-    .open = begin,
-    .close = end,
-    .get = get,
-    .invalidate = invalidate,
+const struct scheme schemes_guard[] = {
+    {"7", "guard", "ours: lease, renewal, wake-up, fenced fill", "guard/README.md", .groups = GROUP_CACHE,
+     .value_prefix = "csg1:{lab:", .value_suffix = "}:v", .lock_prefix = "csg1:{lab:", .lock_suffix = "}:l",
+     .is_ours = true, .open = begin, .close = end, .get = get, .invalidate = invalidate},
+    {.name = NULL},
 };

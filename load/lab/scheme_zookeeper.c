@@ -261,18 +261,10 @@ static void end(struct lab_client *client)
     client->state = NULL;
 }
 
-const struct scheme scheme_curator = {
-    .number = "14",
-    .name = "curator",
-    .label = "ZooKeeper (Curator)",
-    .title = "Curator's InterProcessMutex on ZooKeeper",
-    .source = "org.apache.curator...LockInternals, withProtection()",
-    .groups = GROUP_LOCK | GROUP_FAIR | GROUP_ZOOKEEPER,
-    .place = PLACE_ZOOKEEPER,
-    .lock_prefix = "lock:",
-    .open = begin,
-    .close = end,
-    .get = lab_get_locked,
-    .acquire = acquire,
-    .release = release,
+const struct scheme schemes_zookeeper[] = {
+    {"14", "curator", "Curator's InterProcessMutex on ZooKeeper",
+     "org.apache.curator...LockInternals, withProtection()", .label = "ZooKeeper (Curator)",
+     .groups = GROUP_LOCK | GROUP_FAIR | GROUP_ZOOKEEPER, .place = PLACE_ZOOKEEPER, .lock_prefix = "lock:",
+     .open = begin, .close = end, .get = lab_get_locked, .acquire = acquire, .release = release},
+    {.name = NULL},
 };

@@ -227,99 +227,29 @@ static void end(struct lab_client *client)
 /* Keys that wait in line, of the one Redis. */
 static const char queue_length[] = "ZCARD csg1:{lab:%s}:kq";
 
-const struct scheme scheme_our_mutex = {
-    OURS,
-    .number = "7a",
-    .name = "our-mutex",
-    .title = "ours on Redis, MUTEX: a newcomer may overtake",
-    .is_ours = true,
-    .groups = GROUP_LOCK | GROUP_CROWD,
-    .variant = GUARD_LOCK_MUTEX,
-    .queue_length = queue_length,
-    .crowd = ask_many,
-    .acquire = acquire,
-};
+/* ---- the table ---- */
 
-const struct scheme scheme_our_fair = {
-    OURS,
-    .number = "7b",
-    .name = "our-fair",
-    .title = "ours on Redis, FAIR, fenced",
-    .is_ours = true,
-    .groups = GROUP_LOCK | GROUP_FAIR | GROUP_CROWD,
-    .variant = GUARD_LOCK_FAIR,
-    .queue_length = queue_length,
-    .crowd = ask_many,
-    .acquire = acquire,
-};
-
-const struct scheme scheme_our_unfenced = {
-    OURS,
-    .number = "7c",
-    .name = "our-unfenced",
-    .title = "ours on Redis, FAIR, its number shown to nobody",
-    .groups = GROUP_LOCK,
-    .variant = GUARD_LOCK_FAIR,
-    .queue_length = queue_length,
-    .acquire = acquire_unfenced,
-};
-
-const struct scheme scheme_our_rw = {
-    OURS,
-    .number = "7d",
-    .name = "our-rw",
-    .title = "ours on Redis, READ and WRITE",
-    .is_ours = true,
-    .groups = GROUP_RW,
-    .variant = GUARD_LOCK_WRITE,
-    .queue_length = queue_length,
-    .acquire = acquire,
-};
-
-const struct scheme scheme_our_permits = {
-    OURS,
-    .number = "7e",
-    .name = "our-permits",
-    .title = "ours on Redis, PERMITS",
-    .is_ours = true,
-    .groups = GROUP_PERMITS,
-    .variant = GUARD_LOCK_PERMITS,
-    .queue_length = queue_length,
-    .acquire = acquire,
-};
-
-const struct scheme scheme_our_redlock = {
-    OURS,
-    .number = "7f",
-    .name = "our-redlock",
-    .title = "ours on three masters, fenced",
-    .is_ours = true,
-    .groups = GROUP_LOCK | GROUP_REDLOCK,
-    .place = PLACE_MASTERS,
-    .variant = GUARD_LOCK_MUTEX,
-    .acquire = acquire,
-};
-
-const struct scheme scheme_our_postgres = {
-    OURS,
-    .number = "7g",
-    .name = "our-postgres",
-    .title = "ours on PostgreSQL, fenced",
-    .is_ours = true,
-    .groups = GROUP_LOCK | GROUP_FAIR | GROUP_ADVISORY,
-    .place = PLACE_POSTGRES,
-    .variant = GUARD_LOCK_FAIR,
-    .acquire = acquire,
-};
-
-const struct scheme scheme_our_zookeeper = {
-    OURS,
-    .number = "7h",
-    .name = "our-zookeeper",
-    .title = "ours on ZooKeeper, fenced",
-    .is_ours = true,
-    .groups = GROUP_LOCK | GROUP_FAIR | GROUP_ZOOKEEPER,
-    .place = PLACE_ZOOKEEPER,
-    .variant = GUARD_LOCK_FAIR,
-    .acquire = acquire,
+const struct scheme schemes_ours[] = {
+    {"7a", "our-mutex", "ours on Redis, MUTEX: a newcomer may overtake", OURS, .is_ours = true,
+     .groups = GROUP_LOCK | GROUP_CROWD, .variant = GUARD_LOCK_MUTEX, .queue_length = queue_length,
+     .crowd = ask_many, .acquire = acquire},
+    {"7b", "our-fair", "ours on Redis, FAIR, fenced", OURS, .is_ours = true,
+     .groups = GROUP_LOCK | GROUP_FAIR | GROUP_CROWD, .variant = GUARD_LOCK_FAIR,
+     .queue_length = queue_length, .crowd = ask_many, .acquire = acquire},
+    {"7c", "our-unfenced", "ours on Redis, FAIR, its number shown to nobody", OURS, .groups = GROUP_LOCK,
+     .variant = GUARD_LOCK_FAIR, .queue_length = queue_length, .acquire = acquire_unfenced},
+    {"7d", "our-rw", "ours on Redis, READ and WRITE", OURS, .is_ours = true, .groups = GROUP_RW,
+     .variant = GUARD_LOCK_WRITE, .queue_length = queue_length, .acquire = acquire},
+    {"7e", "our-permits", "ours on Redis, PERMITS", OURS, .is_ours = true, .groups = GROUP_PERMITS,
+     .variant = GUARD_LOCK_PERMITS, .queue_length = queue_length, .acquire = acquire},
+    {"7f", "our-redlock", "ours on three masters, fenced", OURS, .is_ours = true,
+     .groups = GROUP_LOCK | GROUP_REDLOCK, .place = PLACE_MASTERS, .variant = GUARD_LOCK_MUTEX,
+     .acquire = acquire},
+    {"7g", "our-postgres", "ours on PostgreSQL, fenced", OURS, .is_ours = true,
+     .groups = GROUP_LOCK | GROUP_FAIR | GROUP_ADVISORY, .place = PLACE_POSTGRES, .variant = GUARD_LOCK_FAIR,
+     .acquire = acquire},
+    {"7h", "our-zookeeper", "ours on ZooKeeper, fenced", OURS, .is_ours = true,
+     .groups = GROUP_LOCK | GROUP_FAIR | GROUP_ZOOKEEPER, .place = PLACE_ZOOKEEPER,
+     .variant = GUARD_LOCK_FAIR, .acquire = acquire},
+    {.name = NULL},
 };

@@ -75,16 +75,6 @@ static int32_t get_unguarded(struct lab_client *client)
     return load_under_lock(client, NULL); /* there is nothing to take: it loads from here on */
 }
 
-const struct scheme scheme_none = {
-    .number = "0",
-    .name = "none",
-    .title = "no lock",
-    .source = "cache-aside as everybody begins",
-    .groups = GROUP_CACHE,
-    .lock_prefix = "lock:",
-    .get = get_unguarded,
-};
-
 /*
  * ---- 1: SETNX, and DEL when done ----
  *
@@ -95,18 +85,6 @@ static bool acquire_setnx(struct lab_client *client)
 {
     return lab_integer(client, "SETNX %s 1", client->lock_name) == 1;
 }
-
-const struct scheme scheme_setnx = {
-    .number = "1",
-    .name = "setnx",
-    .title = "SETNX without expiry",
-    .source = "redis.io, SETNX: locking pattern",
-    .groups = GROUP_CACHE,
-    .lock_prefix = "lock:",
-    .get = lab_get_polling,
-    .acquire = acquire_setnx,
-    .release = drop,
-};
 
 /*
  * ---- 2: SETNX, then EXPIRE: the first repair, in two commands ----
@@ -124,18 +102,6 @@ static bool acquire_setnx_expire(struct lab_client *client)
     return true;
 }
 
-const struct scheme scheme_expire = {
-    .number = "2",
-    .name = "setnx-expire",
-    .title = "SETNX, then EXPIRE",
-    .source = "Redis in Action 6.2.5 without its repair",
-    .groups = GROUP_CACHE,
-    .lock_prefix = "lock:",
-    .get = lab_get_polling,
-    .acquire = acquire_setnx_expire,
-    .release = drop,
-};
-
 /*
  * ---- 3: SET NX EX with a constant value, DEL when done ----
  *
@@ -147,18 +113,6 @@ static bool acquire_constant(struct lab_client *client)
 {
     return take(client, "1");
 }
-
-const struct scheme scheme_constant = {
-    .number = "3",
-    .name = "set-nx-ex",
-    .title = "SET NX EX with a constant, DEL",
-    .source = "redis.io, SET: patterns, first form",
-    .groups = GROUP_CACHE,
-    .lock_prefix = "lock:",
-    .get = lab_get_polling,
-    .acquire = acquire_constant,
-    .release = drop,
-};
 
 /*
  * ---- 4: a UUID in the lock; GET, compare, DEL in the client ----
@@ -174,18 +128,6 @@ static void compare_and_delete(struct lab_client *client)
     freeReplyObject(owner);
 }
 
-const struct scheme scheme_uuid = {
-    .number = "4",
-    .name = "uuid-get-del",
-    .title = "UUID; GET, compare, DEL",
-    .source = "articles on the way from (3) to (5)",
-    .groups = GROUP_CACHE,
-    .lock_prefix = "lock:",
-    .get = lab_get_polling,
-    .acquire = take_with_token,
-    .release = compare_and_delete,
-};
-
 /*
  * ---- 5: a UUID in the lock, compared and deleted by one script; no renewal ----
  *
@@ -193,18 +135,6 @@ const struct scheme scheme_uuid = {
  * holders, each of them sure. Martin Kleppmann, How to do distributed locking (2016), adds the rest: a holder that was
  * paused still writes, because nothing but a fencing token checked where it writes stops it.
  */
-const struct scheme scheme_lua = {
-    .number = "5",
-    .name = "uuid-lua",
-    .title = "UUID, compare and delete in Lua",
-    .source = "redis.io, SET: patterns, second form",
-    .groups = GROUP_CACHE,
-    .lock_prefix = "lock:",
-    .get = lab_get_polling,
-    .acquire = take_with_token,
-    .release = drop_mine,
-};
-
 /*
  * ---- 5b: SETNX and EXPIRE in one script, and waiting by sleeping 100 ms and calling oneself ----
  *
@@ -242,16 +172,6 @@ static int32_t get_sleeping(struct lab_client *client)
 {
     return get_again(client, 0);
 }
-
-const struct scheme scheme_script = {
-    .number = "5b",
-    .name = "lua-sleep",
-    .title = "SETNX+EXPIRE in Lua, sleep 100 ms, recursion",
-    .source = "articles on cache breakdown",
-    .groups = GROUP_CACHE,
-    .lock_prefix = "lock:",
-    .get = get_sleeping,
-};
 
 /* ---- 2, 3 and 5 as locks, which wait ---- */
 
@@ -291,38 +211,35 @@ static bool wait_px(struct lab_client *client)
     return wait_for(client, try_px);
 }
 
-const struct scheme scheme_expire_lock = {
-    .number = "2l",
-    .name = "expire-lock",
-    .title = "SETNX, then EXPIRE, DEL; as a lock",
-    .source = "Redis in Action 6.2.5 without its repair",
-    .groups = GROUP_LOCK,
-    .lock_prefix = "lock:",
-    .get = lab_get_locked,
-    .acquire = wait_expire,
-    .release = drop,
-};
+/* ---- the table ---- */
 
-const struct scheme scheme_px_lock = {
-    .number = "3l",
-    .name = "px-lock",
-    .title = "SET NX PX, DEL; as a lock",
-    .source = "redis.io, SET: patterns, first form",
-    .groups = GROUP_LOCK,
-    .lock_prefix = "lock:",
-    .get = lab_get_locked,
-    .acquire = wait_px,
-    .release = drop,
-};
-
-const struct scheme scheme_px_lua_lock = {
-    .number = "5l",
-    .name = "px-lua-lock",
-    .title = "SET NX PX, compare and delete in Lua; as a lock",
-    .source = "redis.io, SET: patterns, second form",
-    .groups = GROUP_LOCK,
-    .lock_prefix = "lock:",
-    .get = lab_get_locked,
-    .acquire = wait_px,
-    .release = drop_mine,
+const struct scheme schemes_plain[] = {
+    {"0", "none", "no lock", "cache-aside as everybody begins", .groups = GROUP_CACHE,
+     .lock_prefix = "lock:", .get = get_unguarded},
+    {"1", "setnx", "SETNX without expiry", "redis.io, SETNX: locking pattern", .groups = GROUP_CACHE,
+     .lock_prefix = "lock:", .get = lab_get_polling, .acquire = acquire_setnx, .release = drop},
+    {"2", "setnx-expire", "SETNX, then EXPIRE", "Redis in Action 6.2.5 without its repair",
+     .groups = GROUP_CACHE, .lock_prefix = "lock:", .get = lab_get_polling, .acquire = acquire_setnx_expire,
+     .release = drop},
+    {"3", "set-nx-ex", "SET NX EX with a constant, DEL", "redis.io, SET: patterns, first form",
+     .groups = GROUP_CACHE, .lock_prefix = "lock:", .get = lab_get_polling, .acquire = acquire_constant,
+     .release = drop},
+    {"4", "uuid-get-del", "UUID; GET, compare, DEL", "articles on the way from (3) to (5)",
+     .groups = GROUP_CACHE, .lock_prefix = "lock:", .get = lab_get_polling, .acquire = take_with_token,
+     .release = compare_and_delete},
+    {"5", "uuid-lua", "UUID, compare and delete in Lua", "redis.io, SET: patterns, second form",
+     .groups = GROUP_CACHE, .lock_prefix = "lock:", .get = lab_get_polling, .acquire = take_with_token,
+     .release = drop_mine},
+    {"5b", "lua-sleep", "SETNX+EXPIRE in Lua, sleep 100 ms, recursion", "articles on cache breakdown",
+     .groups = GROUP_CACHE, .lock_prefix = "lock:", .get = get_sleeping},
+    {"2l", "expire-lock", "SETNX, then EXPIRE, DEL; as a lock", "Redis in Action 6.2.5 without its repair",
+     .groups = GROUP_LOCK, .lock_prefix = "lock:", .get = lab_get_locked, .acquire = wait_expire,
+     .release = drop},
+    {"3l", "px-lock", "SET NX PX, DEL; as a lock", "redis.io, SET: patterns, first form",
+     .groups = GROUP_LOCK, .lock_prefix = "lock:", .get = lab_get_locked, .acquire = wait_px,
+     .release = drop},
+    {"5l", "px-lua-lock", "SET NX PX, compare and delete in Lua; as a lock",
+     "redis.io, SET: patterns, second form", .groups = GROUP_LOCK,
+     .lock_prefix = "lock:", .get = lab_get_locked, .acquire = wait_px, .release = drop_mine},
+    {.name = NULL},
 };

@@ -54,34 +54,7 @@ static int32_t get_cached(struct lab_client *client)
     return version;
 }
 
-const struct scheme scheme_redisson = {
-    .number = "6",
-    .name = "redisson",
-    .title = "Redisson: hash, watchdog, publish, subscribe",
-    .source = "org.redisson.RedissonLock",
-    .groups = GROUP_CACHE,
-    .lock_prefix = "lock:",
-    .open = begin_lock,
-    .close = redisson_end,
-    .get = get_cached,
-};
-
 /* ---- 8: RLock ---- */
-
-const struct scheme scheme_redisson_lock = {
-    .number = "8",
-    .name = "redisson-lock",
-    .title = "Redisson's RLock",
-    .source = "org.redisson.RedissonLock",
-    .groups = GROUP_LOCK | GROUP_CROWD,
-    .crowd = redisson_crowd,
-    .lock_prefix = "lock:",
-    .open = begin_lock,
-    .close = redisson_end,
-    .get = lab_get_locked,
-    .acquire = redisson_lock,
-    .release = redisson_unlock,
-};
 
 /*
  * ---- 9: RFairLock ----
@@ -175,22 +148,6 @@ static bool begin_fair(struct lab_client *client)
                                          true};
     return redisson_begin(client, &kind);
 }
-
-const struct scheme scheme_redisson_fair = {
-    .number = "9",
-    .name = "redisson-fair",
-    .title = "Redisson's RFairLock: a list, and ends of places",
-    .source = "org.redisson.RedissonFairLock",
-    .groups = GROUP_LOCK | GROUP_FAIR | GROUP_CROWD,
-    .crowd = redisson_crowd,
-    .lock_prefix = "lock:",
-    .queue_length = "LLEN redisson_lock_queue:{lock:%s}",
-    .open = begin_fair,
-    .close = redisson_end,
-    .get = lab_get_locked,
-    .acquire = redisson_lock,
-    .release = redisson_unlock,
-};
 
 /*
  * ---- 10: RReadWriteLock ----
@@ -352,20 +309,6 @@ static bool begin_rw(struct lab_client *client)
     return redisson_begin(client, &kind);
 }
 
-const struct scheme scheme_redisson_rw = {
-    .number = "10",
-    .name = "redisson-rw",
-    .title = "Redisson's RReadWriteLock: one hash, and a key for each read",
-    .source = "org.redisson.RedissonReadLock, WriteLock",
-    .groups = GROUP_RW,
-    .lock_prefix = "lock:",
-    .open = begin_rw,
-    .close = redisson_end,
-    .get = lab_get_locked,
-    .acquire = acquire_rw,
-    .release = redisson_unlock,
-};
-
 /*
  * ---- 11: RSemaphore ----
  *
@@ -406,16 +349,25 @@ static bool begin_semaphore(struct lab_client *client)
     return true;
 }
 
-const struct scheme scheme_redisson_semaphore = {
-    .number = "11",
-    .name = "redisson-sema",
-    .title = "Redisson's RSemaphore: a number",
-    .source = "org.redisson.RedissonSemaphore",
-    .groups = GROUP_PERMITS,
-    .lock_prefix = "lock:",
-    .open = begin_semaphore,
-    .close = redisson_end,
-    .get = lab_get_locked,
-    .acquire = redisson_lock,
-    .release = redisson_unlock,
+/* ---- the table ---- */
+
+const struct scheme schemes_redisson[] = {
+    {"6", "redisson", "Redisson: hash, watchdog, publish, subscribe", "org.redisson.RedissonLock",
+     .groups = GROUP_CACHE, .lock_prefix = "lock:", .open = begin_lock, .close = redisson_end,
+     .get = get_cached},
+    {"8", "redisson-lock", "Redisson's RLock", "org.redisson.RedissonLock",
+     .groups = GROUP_LOCK | GROUP_CROWD, .crowd = redisson_crowd, .lock_prefix = "lock:", .open = begin_lock,
+     .close = redisson_end, .get = lab_get_locked, .acquire = redisson_lock, .release = redisson_unlock},
+    {"9", "redisson-fair", "Redisson's RFairLock: a list, and ends of places",
+     "org.redisson.RedissonFairLock", .groups = GROUP_LOCK | GROUP_FAIR | GROUP_CROWD,
+     .crowd = redisson_crowd, .lock_prefix = "lock:", .queue_length = "LLEN redisson_lock_queue:{lock:%s}",
+     .open = begin_fair, .close = redisson_end, .get = lab_get_locked, .acquire = redisson_lock,
+     .release = redisson_unlock},
+    {"10", "redisson-rw", "Redisson's RReadWriteLock: one hash, and a key for each read",
+     "org.redisson.RedissonReadLock, WriteLock", .groups = GROUP_RW, .lock_prefix = "lock:", .open = begin_rw,
+     .close = redisson_end, .get = lab_get_locked, .acquire = acquire_rw, .release = redisson_unlock},
+    {"11", "redisson-sema", "Redisson's RSemaphore: a number", "org.redisson.RedissonSemaphore",
+     .groups = GROUP_PERMITS, .lock_prefix = "lock:", .open = begin_semaphore, .close = redisson_end,
+     .get = lab_get_locked, .acquire = redisson_lock, .release = redisson_unlock},
+    {.name = NULL},
 };

@@ -115,15 +115,18 @@ struct failure {
     const char *story; /* what happens, in a line or two */
     enum lab_group group;
     uint32_t worker_count;
+    bool (*run)(struct trial *trial); /* false: the trial could not be run */
     uint32_t limit;  /* units that may be held at once; 0: LAB_ALL */
     bool is_pooled;  /* PostgreSQL's locks are reached through a pooler */
     bool wants_wake; /* the wake delay means something here */
     struct cell_demand demand;
-    bool (*run)(struct trial *trial); /* false: the trial could not be run */
 };
 
-/* All of them, in the order of the tables; ends with NULL. */
-extern const struct failure *const failures[];
+/* A table in each file, in the order of what is printed; ends with a NULL name. */
+extern const struct failure failures_cache[], failures_lock[], failures_servers[];
+
+/* The index-th of all; NULL: there are no more. */
+const struct failure *failure_at(size_t index);
 
 /* *cell is set in any case. */
 void trial_run(struct lab *lab, const struct scheme *scheme, const struct failure *failure,

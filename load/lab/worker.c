@@ -16,9 +16,9 @@
 
 static const struct scheme *scheme_of(const char *name)
 {
-    for (size_t i = 0; schemes[i] != NULL; i++) {
-        if (strcmp(schemes[i]->name, name) == 0)
-            return schemes[i];
+    for (size_t i = 0; scheme_at(i) != NULL; i++) {
+        if (strcmp(scheme_at(i)->name, name) == 0)
+            return scheme_at(i);
     }
     fprintf(stderr, "lab: no scheme %s\n", name);
     return NULL;

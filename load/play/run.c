@@ -9,18 +9,19 @@
 #include "load/herd/herd.h"
 #include "load/herd/tls.h"
 #include "load/play/cold.h"
-#include "load/play/live.h"
 #include "load/play/settings.h"
 #include "load/play/timeline.h"
 
 #include <inttypes.h>
 #include <netdb.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum {
     TICK_MS = 2,
+    SHOW_EVERY_MS = 100,
     ABORT_LIMIT_MS = 5000,  /* for the herd, after it was told to stop */
     QUIET_LIMIT_MS = 35000, /* commands end themselves before */
     FRESH_MS = 60000,       /* the service's own settings, where a stack does not tell others */
@@ -40,8 +41,8 @@ struct run {
     struct witness *witness; /* owned; NULL: none */
     struct herd *herd;       /* owned until herd_end() */
     struct writer *writers[SCENARIO_WRITES_MAX];
-    struct timeline *timeline; /* owned */
-    struct live *live;         /* owned */
+    struct timeline *timeline;            /* owned */
+    uint64_t shown_us, shown_count, rate; /* when the rate was last taken, over how many answers; a second */
     uint64_t begin_us, end_us;
     time_t wall_s;
 
@@ -59,11 +60,26 @@ struct run {
     struct cold cold;
 };
 
-/* The barrier is a few milliseconds ahead when it is named. */
-static void show(struct run *run, const struct herd_progress *progress, uint64_t loads)
+/* The run in one line, which is the one that stays if `tell` says so. The barrier is a few milliseconds ahead when it is
+ * named. */
+static void show(struct run *run, const struct herd_progress *progress, uint64_t loads,
+                 void (*tell)(const char *text))
 {
-    uint64_t now_us = clock_us();
-    live_show(run->live, run->herd, progress, loads, now_us > run->begin_us ? now_us - run->begin_us : 0);
+    char text[SCENARIO_WHY_BYTES], counted[48] = "";
+    uint64_t now_us = clock_us(), at_us = now_us > run->begin_us ? now_us - run->begin_us : 0;
+    if (at_us >= run->shown_us + 1000000) {
+        run->rate = (progress->answered - run->shown_count) * 1000000 / (at_us - run->shown_us);
+        run->shown_us = at_us;
+        run->shown_count = progress->answered;
+    }
+    if (run->counts_loads)
+        snprintf(counted, sizeof counted, "  loads %" PRIu64, loads);
+    snprintf(text, sizeof text,
+             "  %5.1f s  due %" PRIu64 "  answered %" PRIu64 " (%" PRIu64 "/s)  failed %" PRIu64
+             "  5xx %" PRIu64 "%s",
+             (double)at_us / 1e6, progress->due, progress->answered, run->rate, progress->failed,
+             progress->errors_5xx, counted);
+    tell(text);
 }
 
 /* ---- beginning ---- */
@@ -265,7 +281,6 @@ static void watch(struct run *run)
 {
     struct herd_progress progress = {.finished = false};
     uint64_t show_at_us = 0, give_up_us = UINT64_MAX, loads = 0;
-    live_begin(run->live, run->counts_loads, run->work->shape == WORK_BURST);
     while (!progress.finished && clock_us() < give_up_us) {
         uint64_t now_us = clock_us();
         herd_watch(run->herd, &progress);
@@ -273,8 +288,8 @@ static void watch(struct run *run)
         if (!run->is_partial)
             timeline_tick(run->timeline, loads);
         if (now_us >= show_at_us) {
-            show(run, &progress, loads);
-            show_at_us = now_us + (uint64_t)LIVE_TICK_MS * 1000;
+            show(run, &progress, loads, progress_run);
+            show_at_us = now_us + (uint64_t)SHOW_EVERY_MS * 1000;
         }
         if (run->work->holds_rounds && !run->is_partial)
             run->has_failed = !hold_round(run, herd_due_us(run->herd));
@@ -286,8 +301,7 @@ static void watch(struct run *run)
         clock_pause_ms(TICK_MS);
     }
     run->end_us = clock_us();
-    show(run, &progress, loads);
-    live_end(run->live);
+    show(run, &progress, loads, progress_run_end);
 }
 
 /* ---- ending ---- */
@@ -454,7 +468,6 @@ static void clear(struct run *run)
     records_clear(&run->records);
     cold_clear(&run->cold);
     free(run->writes);
-    free(run->live);
     free(run->timeline);
     free(run->work);
 }
@@ -494,8 +507,7 @@ enum run_end run_once(struct servers *servers, const char *variant, const char *
     *out = NULL;
     run.work = calloc(1, sizeof *run.work);
     run.timeline = calloc(1, sizeof *run.timeline);
-    run.live = calloc(1, sizeof *run.live);
-    if (run.work != NULL && run.timeline != NULL && run.live != NULL)
+    if (run.work != NULL && run.timeline != NULL)
         end = carry_out(&run, out);
     else
         snprintf(why, SCENARIO_WHY_BYTES, "no memory");

@@ -20,7 +20,6 @@
 
 #include <limits.h>
 #include <poll.h>
-#include <pty.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -533,132 +532,46 @@ TEST(a_second_wish_ends_it_at_once_and_leaves_nothing_either)
 
 /* ---- on a terminal ---- */
 
-enum { SCREEN_ROWS = 200, SCREEN_COLUMNS = 120, TYPED_BYTES = 1 << 20 };
-
-/* What a terminal would show, of the few commands that are used; it never scrolls. */
-static char screen[SCREEN_ROWS + 1][SCREEN_COLUMNS + 1];
-
-static void show_on_screen(const char *typed)
+/* With this setting; bsdutils' script has a terminal of its own. */
+static int on_terminal(const char *setting, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int on_terminal(const char *setting, const char *format, ...)
 {
-    size_t row = 0, column = 0;
-    memset(screen, 0, sizeof screen);
-    for (const char *at = typed; *at != '\0'; at++) {
-        char *end = (char *)at;
-        if (at[0] == '\033' && at[1] == '[') {
-            end += 2 + strspn(at + 2, "0123456789;");
-            assert_non_null(strchr("Km", *end)); /* nothing that has to be restored */
-            if (*end == 'K')
-                memset(&screen[row][column], 0, sizeof screen[row] - column);
-            at = end;
-        } else if (*at == '\r') {
-            column = 0;
-        } else if (*at == '\n') {
-            assert_true(++row < SCREEN_ROWS);
-        } else if (column < SCREEN_COLUMNS) {
-            screen[row][column++] = *at;
-        }
-    }
-    assert_int_equal(column, 0); /* a shell's prompt would begin a line */
+    char command[PATH_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    return run_shell(NULL, "unset NO_COLOR; TERM=xterm %s LC_ALL=C exec script -qec \"'%s' %s\" /dev/null",
+                     setting, program, command);
 }
 
-struct terminal {
-    pid_t pid;
-    int fd;
-    char typed[TYPED_BYTES];
-    size_t count;
-};
-
-static void terminal_start(struct terminal *terminal, const char *const *arguments, const char *setting)
-{
-    const struct winsize size = {.ws_row = 40, .ws_col = 100};
-    const char *argv[ARGUMENTS_MAX + 1] = {program};
-    for (size_t i = 0; arguments[i] != NULL && i + 2 < ARGUMENTS_MAX; i++)
-        argv[i + 1] = arguments[i];
-    terminal->count = 0;
-    terminal->pid = forkpty(&terminal->fd, NULL, NULL, &size);
-    assert_true(terminal->pid >= 0);
-    if (terminal->pid > 0)
-        return;
-    setenv("TERM", "xterm", 1);
-    setenv("LC_ALL", "C", 1);
-    unsetenv("NO_COLOR");
-    if (setting != NULL)
-        putenv((char *)setting);
-    execv(program, (char *const *)argv);
-    _exit(127);
-}
-
-/* Until the text is there; NULL: to the end. */
-static void terminal_read(struct terminal *terminal, const char *until)
-{
-    uint64_t end_us = clock_after_ms(LIMIT_MS);
-    while (clock_us() < end_us) {
-        terminal->typed[terminal->count] = '\0';
-        if (until != NULL && strstr(terminal->typed, until) != NULL)
-            return;
-        struct pollfd poll_fd = {.fd = terminal->fd, .events = POLLIN};
-        if (poll(&poll_fd, 1, 100) == 0)
-            continue;
-        ssize_t count = read(terminal->fd, terminal->typed + terminal->count, 4096);
-        if (count <= 0 && until == NULL)
-            return;
-        assert_true(count > 0);
-        terminal->count += (size_t)count;
-        assert_true(terminal->count + 4096 < TYPED_BYTES);
-    }
-    fail_msg("it does not come to \"%s\":\n%s", until != NULL ? until : "its end", terminal->typed);
-}
-
-static int terminal_end(struct terminal *terminal)
-{
-    int status = 0;
-    terminal_read(terminal, NULL);
-    assert_true(proc_wait(terminal->pid, LIMIT_MS, &status));
-    close(terminal->fd);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-}
-
-static size_t count_of(const char *typed, const char *part)
+static size_t count_of(const char *part)
 {
     size_t count = 0;
-    for (const char *at = typed; (at = strstr(at, part)) != NULL; at++)
+    for (const char *at = output; (at = strstr(at, part)) != NULL; at++)
         count++;
     return count;
 }
 
-static struct terminal terminal; /* large */
-#define LIVE_LINE "/s)  p50 "
-
-#define ON_TERMINAL(setting, ...) terminal_start(&terminal, (const char *const[]){__VA_ARGS__, NULL}, setting)
-
 TEST(a_terminal_shows_the_run_as_it_goes_and_keeps_a_line_of_it)
 {
-    ON_TERMINAL(NULL, "--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "100", "--for", "2s");
-    terminal_read(&terminal, LIVE_LINE);
-    assert_int_equal(terminal_end(&terminal), HELD);
-    assert_in_range(count_of(terminal.typed, LIVE_LINE), 2, 1000);
-    show_on_screen(terminal.typed);
-    assert_string_equal(screen[0], "A stampede on /ok");
-    assert_non_null(strstr(screen[1], " s  due 200  answered 200  failed 0  5xx 0"));
-    assert_string_equal(screen[2], "A stampede on /ok"); /* the report */
-}
-
-TEST(what_is_no_terminal_or_wants_none_gets_plain_lines)
-{
-    static const char *const settings[] = {"NO_COLOR=1", "TERM=dumb", "TERM="};
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        ON_TERMINAL(settings[i], "--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5");
-        assert_int_equal(terminal_end(&terminal), HELD);
-        assert_non_null(strstr(terminal.typed, " s  due "));
-        assert_null(strstr(terminal.typed, "\033[K"));
+    const char *url = url_of(HERD_SERVER_HTTP, "/ok");
+    expect_status(on_terminal("", "--url %s --rate 100 --for 2s", url), HELD);
+    assert_in_range(count_of("/s)  failed 0  5xx 0\033[K"), 2, 1000);
+    expect_said("\r\033[K  ");
+    expect_said(" s  due 200  answered 200 (");
+    static const char *const wants_none[] = {"NO_COLOR=1", "TERM=dumb", "TERM="};
+    for (size_t i = 0; i < sizeof wants_none / sizeof *wants_none; i++) {
+        expect_status(on_terminal(wants_none[i], "--url %s --burst 5", url), HELD);
+        expect_said(" s  due ");
+        assert_null(strstr(output, "\033[K"));
     }
-    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5"), HELD);
+    expect_status(TOOL("--url", url, "--burst", "5"), HELD);
     expect_said(" s  due ");
     assert_null(strchr(output, '\033'));
-    ON_TERMINAL(NULL, "--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--quiet");
-    assert_int_equal(terminal_end(&terminal), HELD);
-    assert_null(strstr(terminal.typed, " s  due "));
-    assert_int_equal(count_of(terminal.typed, "A stampede on /ok"), 1); /* the report's */
+    expect_status(on_terminal("", "--url %s --burst 5 --quiet", url), HELD);
+    assert_null(strstr(output, " s  due "));
+    assert_int_equal(count_of("A stampede on /ok"), 1); /* the report's */
 }
 
 /* ---- the demo ---- */
@@ -666,22 +579,20 @@ TEST(what_is_no_terminal_or_wants_none_gets_plain_lines)
 /* Small. It exits with 0 only if the fleet made one query. */
 TEST(the_demo_shows_one_query_for_the_fleet_in_ten_lines_and_a_page)
 {
-    char page[PROC_PATH_BYTES + 48];
     const char *json = path_of("demo.json"), *html = path_of("demo.html");
-    ON_TERMINAL(NULL, "demo", "--scale", "300", "--requests", "120", "--delay", "100", "--json", json,
-                "--html", html);
-    assert_int_equal(terminal_end(&terminal), HELD);
-    show_on_screen(terminal.typed);
-    snprintf(page, sizeof page, "page  %s", html);
-    assert_string_equal(screen[0],
-                        "One cold product, everybody at once: 120 requests at one instant, 2 targets");
-    assert_memory_equal(screen[3], "queries  ", 9);
-    assert_int_equal(screen[3][34 + 3 * 16 - 1], '1');
-    assert_memory_equal(screen[7], "Redis commands  ", 16);
-    assert_string_equal(screen[9], "held      5 of 5 checks");
-    assert_string_equal(screen[10], page);
-    assert_memory_equal(screen[11], "table stampede report ", 22);
-    assert_string_equal(screen[12], "");
+    expect_status(
+        on_terminal("", "demo --scale 300 --requests 120 --delay 100 --json %s --html %s", json, html), HELD);
+    const char *report =
+        strstr(output, "One cold product, everybody at once: 120 requests at one instant, 2 targets");
+    assert_non_null(report);
+    const size_t lines = count_of("\n");
+    report = strstr(report, "\nqueries  ");
+    assert_non_null(report);
+    assert_in_range(lines, 10, 14);
+    expect_said("\nRedis commands  ");
+    expect_said("\nheld      5 of 5 checks");
+    expect_said("\npage  ");
+    expect_said("\ntable stampede report ");
     expect_status(TOOL("report", json), HELD);
     expect_said("at the same time, most");
 }

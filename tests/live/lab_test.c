@@ -43,9 +43,9 @@ static bool stop_servers(void)
 
 static const struct scheme *scheme_of(const char *name)
 {
-    for (size_t i = 0; schemes[i] != NULL; i++) {
-        if (strcmp(schemes[i]->name, name) == 0)
-            return schemes[i];
+    for (size_t i = 0; scheme_at(i) != NULL; i++) {
+        if (strcmp(scheme_at(i)->name, name) == 0)
+            return scheme_at(i);
     }
     fail_msg("no scheme %s", name);
     return NULL;
@@ -53,9 +53,9 @@ static const struct scheme *scheme_of(const char *name)
 
 static const struct failure *failure_of(const char *name)
 {
-    for (size_t i = 0; failures[i] != NULL; i++) {
-        if (strcmp(failures[i]->name, name) == 0)
-            return failures[i];
+    for (size_t i = 0; failure_at(i) != NULL; i++) {
+        if (strcmp(failure_at(i)->name, name) == 0)
+            return failure_at(i);
     }
     fail_msg("no failure %s", name);
     return NULL;
@@ -243,10 +243,10 @@ TEST(the_program_names_what_it_has_and_what_it_does_not_know)
 {
     char output[16384];
     assert_int_equal(run_program("--list", NULL, output, sizeof output), 0);
-    for (size_t i = 0; schemes[i] != NULL; i++)
-        assert_non_null(strstr(output, schemes[i]->title));
-    for (size_t i = 0; failures[i] != NULL; i++)
-        assert_non_null(strstr(output, failures[i]->title));
+    for (size_t i = 0; scheme_at(i) != NULL; i++)
+        assert_non_null(strstr(output, scheme_at(i)->title));
+    for (size_t i = 0; failure_at(i) != NULL; i++)
+        assert_non_null(strstr(output, failure_at(i)->title));
     assert_int_equal(run_program("etcd", NULL, output, sizeof output), 2);
     assert_non_null(strstr(output, "etcd: no group, scheme or failure"));
     assert_int_equal(run_program("--json", "x", output, sizeof output), 2);
