@@ -5,8 +5,8 @@
  */
 #include "module.h"
 
-/* Loads of an origin are requests, not queries of a database: 64 at a time, and most of them defer at once. */
-enum { LOADS = 64, LOAD_THREADS = 2, HOLD_MS = 30000, WAIT_BEYOND_LOAD_MS = 5000, NEAR_MS = 1000 };
+/* Loads of an origin are requests, not queries of a database: 64 at a time. */
+enum { LOADS = 64, HOLD_MS = 30000, WAIT_BEYOND_LOAD_MS = 5000, NEAR_MS = 1000 };
 enum { DAY_MS = 86400000, URL_BYTES = 1024 };
 
 static char NOT_ALONE[] =
@@ -121,6 +121,7 @@ static enum guard_status add_kind(struct settings *settings, struct guard *guard
     policy.deadline_ms = least(location->load_limit_ms + WAIT_BEYOND_LOAD_MS, UINT32_MAX);
     policy.near_ms = settings->near_bytes != 0 ? least(settings->near_ms, UINT32_MAX) : 0;
     policy.tagged = policy.needs_meta = true;
+    policy.loads_on = GUARD_ON_LOOP;
     return guard_kind_add(guard, &policy, &location->kind, error);
 }
 
@@ -144,7 +145,6 @@ enum guard_status settings_open(struct settings *settings, guard_log *log, struc
     config.max_value_bytes = (uint32_t)settings->max_value;
     config.max_loads = (uint32_t)settings->loads;
     config.load_permits = (uint32_t)settings->permits;
-    config.load_threads = LOAD_THREADS < config.max_loads ? LOAD_THREADS : config.max_loads;
     config.max_value_ms = 2 * DAY_MS;
     config.log = log;
     enum guard_status status = guard_open(&config, guard, error);

@@ -2,13 +2,13 @@
 /*
  * load.c - a load is an internal request of its own.
  *
- *     load_page()  --mail-->  begin()  -->  request of nobody  -->  the location's handler (proxy_pass, ...)
- *                                                  |
- *                          guard_load_done() <-- filters take status, headers and body; nothing is sent
+ *     load_page()  -->  request of nobody  -->  the location's handler (proxy_pass, ...)
+ *                              |
+ *      guard_load_done() <-- filters take status, headers and body; nothing is sent
  *
  * Nobody     It is a main request on a connection that nobody is at the other end of: its descriptor is an eventfd,
  *            which is never watched. So no client ends it, and all of nginx (error pages, redirects, timeouts,
- *            its own end) works on it as on any other. It begins in the phase after ours: access and rewrites were
+ *            worker_shutdown_timeout) works on it as on any other. It begins in the phase after ours: access and rewrites were
  *            the client's.
  * Copy       It has the client's URI, headers, variables and captures, copied into the memory of its origin, which it
  *            keeps until it ends. Conditions and Range are left out: the whole page is what is stored.
@@ -25,12 +25,9 @@ struct copy {
     ngx_http_request_t r; /* by value: flags and what was copied; its other pointers are dead */
     ngx_connection_t c;   /* likewise: addresses */
     ngx_http_connection_t http;
-    ngx_table_elt_t *headers;
-    ngx_uint_t header_count;
 };
 
 struct load {
-    struct mail mail;
     struct guard_load *handle; /* NULL: finished */
     struct origin *origin;     /* a reference */
     struct location *location;
@@ -53,6 +50,8 @@ static ngx_http_output_header_filter_pt next_header_filter;
 static ngx_http_output_body_filter_pt next_body_filter;
 
 /* ---- origins ---- */
+
+static ngx_log_t silence; /* of a pool that goes on any thread: nginx's log is for its own */
 
 struct origin *origin_new(ngx_http_request_t *r, struct location *location, uint64_t variants)
 {
@@ -95,8 +94,9 @@ static bool keep(ngx_pool_t *pool, ngx_str_t *text)
     return true;
 }
 
-static bool keep_texts(struct copy *copy, ngx_pool_t *pool)
+static bool keep_texts(struct copy *copy)
 {
+    ngx_pool_t *pool = copy->r.pool;
     ngx_str_t *texts[] = {
         &copy->r.request_line, &copy->r.uri,           &copy->r.args,      &copy->r.exten,
         &copy->r.unparsed_uri, &copy->r.http_protocol, &copy->c.addr_text, &copy->r.headers_in.server};
@@ -134,29 +134,49 @@ static bool is_left_out(struct text name)
     return false;
 }
 
-static bool keep_headers(struct copy *copy, ngx_http_request_t *r, ngx_pool_t *pool)
+/* The next header; NULL: there is none. */
+static ngx_table_elt_t *next_header(ngx_list_part_t **part, ngx_uint_t *i)
 {
-    ngx_uint_t room = 0;
-    for (ngx_list_part_t *part = &r->headers_in.headers.part; part != NULL; part = part->next)
-        room += part->nelts;
-    copy->headers = ngx_pcalloc(pool, (room + 1) * sizeof *copy->headers);
-    for (ngx_list_part_t *part = &r->headers_in.headers.part; part != NULL; part = part->next) {
-        ngx_table_elt_t *all = part->elts;
-        for (ngx_uint_t i = 0; i < part->nelts && copy->headers != NULL; i++) {
-            ngx_table_elt_t *kept = &copy->headers[copy->header_count];
-            ngx_str_t lower = {all[i].key.len, all[i].lowcase_key};
-            if (is_left_out(text_of(all[i].key)))
-                continue;
-            kept->hash = all[i].hash;
-            kept->key = all[i].key;
-            kept->value = all[i].value;
-            if (!keep(pool, &kept->key) || !keep(pool, &kept->value) || !keep(pool, &lower))
-                return false;
-            kept->lowcase_key = lower.data;
-            copy->header_count++;
+    for (; *part != NULL; *part = (*part)->next, *i = 0) {
+        while (*i < (*part)->nelts) {
+            ngx_table_elt_t *header = (ngx_table_elt_t *)(*part)->elts + (*i)++;
+            if (header->hash != 0)
+                return header;
         }
     }
-    return copy->headers != NULL;
+    return NULL;
+}
+
+/* nginx knows some of them by name, and looks for them elsewhere. */
+static bool keep_header(struct copy *copy, const ngx_table_elt_t *from, ngx_hash_t *known)
+{
+    ngx_table_elt_t *kept = ngx_list_push(&copy->r.headers_in.headers);
+    ngx_str_t lower = {from->key.len, from->lowcase_key};
+    if (kept == NULL)
+        return false;
+    *kept = (ngx_table_elt_t){.hash = from->hash, .key = from->key, .value = from->value};
+    if (!keep(copy->r.pool, &kept->key) || !keep(copy->r.pool, &kept->value) || !keep(copy->r.pool, &lower))
+        return false;
+    kept->lowcase_key = lower.data;
+    const ngx_http_header_t *header = ngx_hash_find(known, kept->hash, kept->lowcase_key, kept->key.len);
+    return header == NULL || header->handler(&copy->r, kept, header->offset) == NGX_OK;
+}
+
+static bool keep_headers(struct copy *copy, ngx_http_request_t *r)
+{
+    ngx_http_core_main_conf_t *core = ngx_http_get_module_main_conf(r, ngx_http_core_module);
+    ngx_list_part_t *part = &r->headers_in.headers.part;
+    ngx_uint_t count = 1, i = 0;
+    for (const ngx_list_part_t *each = part; each != NULL; each = each->next)
+        count += each->nelts; /* one part: fill_request() copies the list by value */
+    copy->r.headers_in = (ngx_http_headers_in_t){
+        .server = copy->r.headers_in.server, .content_length_n = -1, .keep_alive_n = -1};
+    if (ngx_list_init(&copy->r.headers_in.headers, copy->r.pool, count, sizeof(ngx_table_elt_t)) != NGX_OK)
+        return false;
+    for (const ngx_table_elt_t *header; (header = next_header(&part, &i)) != NULL;)
+        if (!is_left_out(text_of(header->key)) && !keep_header(copy, header, &core->headers_in_hash))
+            return false;
+    return true;
 }
 
 static bool begins(ngx_str_t name, const char *start)
@@ -171,9 +191,17 @@ static bool is_of_connection(ngx_str_t name)
            begins(name, "proxy_protocol_") || begins(name, "realip_");
 }
 
-/* What was set or looked up; what hangs on the client's connection is looked up here. */
-static bool keep_variables(struct copy *copy, ngx_http_request_t *r, ngx_pool_t *pool)
+/* Of the client's headers, some of which are left out, or of an answer. */
+static bool is_looked_up_anew(ngx_str_t name)
 {
+    return begins(name, "http_") || begins(name, "content_") || begins(name, "sent_") ||
+           begins(name, "upstream_") || begins(name, "stampede_");
+}
+
+/* What was set or looked up; what hangs on the client's connection is looked up here. */
+static bool keep_variables(struct copy *copy, ngx_http_request_t *r)
+{
+    ngx_pool_t *pool = copy->r.pool;
     ngx_http_core_main_conf_t *core = ngx_http_get_module_main_conf(r, ngx_http_core_module);
     ngx_http_variable_t *names = core->variables.elts;
     copy->r.variables = ngx_pcalloc(pool, (core->variables.nelts + 1) * sizeof *copy->r.variables);
@@ -184,8 +212,7 @@ static bool keep_variables(struct copy *copy, ngx_http_request_t *r, ngx_pool_t 
             ngx_http_get_indexed_variable(r, i);
         ngx_http_variable_value_t value = r->variables[i];
         ngx_str_t text = {value.len, value.data};
-        if (!value.valid || value.no_cacheable || begins(names[i].name, "upstream_") ||
-            begins(names[i].name, "stampede_"))
+        if (!value.valid || value.no_cacheable || is_looked_up_anew(names[i].name))
             continue;
         if (!keep(pool, &text))
             return false;
@@ -195,9 +222,10 @@ static bool keep_variables(struct copy *copy, ngx_http_request_t *r, ngx_pool_t 
     return true;
 }
 
-static bool keep_captures(struct copy *copy, ngx_http_request_t *r, ngx_pool_t *pool)
+static bool keep_captures(struct copy *copy, ngx_http_request_t *r)
 {
 #if (NGX_PCRE)
+    ngx_pool_t *pool = copy->r.pool;
     ngx_http_core_main_conf_t *core = ngx_http_get_module_main_conf(r, ngx_http_core_module);
     ngx_str_t subject = {0, r->captures_data};
     if (r->captures == NULL || r->captures_data == NULL) {
@@ -223,20 +251,20 @@ static bool origin_copy(struct origin *origin)
         return true;
     if (r == NULL || origin->pool != NULL)
         return false;
-    origin->pool = ngx_create_pool(4096, ngx_cycle->log);
+    origin->pool = ngx_create_pool(4096, &silence);
     struct copy *copy = origin->pool != NULL ? ngx_pcalloc(origin->pool, sizeof *copy) : NULL;
     if (copy == NULL)
         return false;
     /* Where nginx listens on all addresses only the client's socket knows which it is. */
     ngx_connection_local_sockaddr(r->connection, NULL, 0);
     copy->r = *r;
+    copy->r.pool = origin->pool;
     copy->c = *r->connection;
     copy->http = *r->main->http_connection; /* a subrequest has none */
     copy->http.busy = copy->http.free = NULL;
     copy->http.nbusy = 0;
     copy->http.ssl_servername = NULL;
-    if (!keep_texts(copy, origin->pool) || !keep_headers(copy, r, origin->pool) ||
-        !keep_variables(copy, r, origin->pool) || !keep_captures(copy, r, origin->pool))
+    if (!keep_texts(copy) || !keep_headers(copy, r) || !keep_variables(copy, r) || !keep_captures(copy, r))
         return false;
     origin->copy = copy;
     return true;
@@ -269,17 +297,16 @@ void variants_tag(uint64_t variants, char tag[VARIANTS_TAG_BYTES])
 
 static size_t put_values(ngx_http_request_t *r, struct text name, u_char *out)
 {
+    ngx_list_part_t *part = &r->headers_in.headers.part;
+    ngx_uint_t i = 0;
     size_t bytes = 0;
-    for (ngx_list_part_t *part = &r->headers_in.headers.part; part != NULL; part = part->next) {
-        ngx_table_elt_t *all = part->elts;
-        for (ngx_uint_t i = 0; i < part->nelts; i++) {
-            if (all[i].key.len != name.bytes ||
-                ngx_strncasecmp(all[i].key.data, (u_char *)name.data, name.bytes) != 0)
-                continue;
-            if (out != NULL)
-                *ngx_cpymem(out + bytes, all[i].value.data, all[i].value.len) = ',';
-            bytes += all[i].value.len + 1;
-        }
+    for (const ngx_table_elt_t *header; (header = next_header(&part, &i)) != NULL;) {
+        if (header->key.len != name.bytes ||
+            ngx_strncasecmp(header->key.data, (u_char *)name.data, name.bytes) != 0)
+            continue;
+        if (out != NULL)
+            *ngx_cpymem(out + bytes, header->value.data, header->value.len) = ',';
+        bytes += header->value.len + 1;
     }
     return bytes;
 }
@@ -319,13 +346,16 @@ static void free_load(struct load *load)
     free(load);
 }
 
-/* Its request's memory goes. */
+/* Its request's memory goes. If worker_shutdown_timeout ended it that says nothing about the origin: the load is open
+ * until this worker's loop ends, which cancels it for others to load. */
 static void on_request_over(void *context)
 {
     struct load *load = context;
-    struct load_log *log = load->request->connection->log->data;
-    log->load = NULL;
-    free_load(load);
+    const bool is_worker_closing = load->request->connection->close;
+    ((struct load_log *)load->request->connection->log->data)->load = NULL;
+    load->request = NULL;
+    if (load->handle == NULL || !is_worker_closing)
+        free_load(load);
 }
 
 /* Of a page's own; the last is for its variants, so that none of them lacks a tag that the page has. */
@@ -415,36 +445,22 @@ static ngx_chain_t *send_nothing(ngx_connection_t *connection, ngx_chain_t *in, 
     return NGX_CHAIN_ERROR;
 }
 
-static struct load *load_of(ngx_http_request_t *r)
-{
-    if (r->connection->send_chain != send_nothing)
-        return NULL;
-    return ((struct load_log *)r->connection->log->data)->load;
-}
-
 bool load_is(ngx_http_request_t *r)
 {
     return r->connection->send_chain == send_nothing;
 }
 
-/* The next header that is said; NULL: there is none. */
-static ngx_table_elt_t *next_out(ngx_list_part_t **part, ngx_uint_t *i)
+/* NULL: over. */
+static struct load *load_of(ngx_http_request_t *r)
 {
-    for (; *part != NULL; *part = (*part)->next, *i = 0) {
-        while (*i < (*part)->nelts) {
-            ngx_table_elt_t *header = (ngx_table_elt_t *)(*part)->elts + (*i)++;
-            if (header->hash != 0)
-                return header;
-        }
-    }
-    return NULL;
+    return ((struct load_log *)r->connection->log->data)->load;
 }
 
 static void hear(ngx_http_request_t *r, struct says *says, struct vary *vary)
 {
     ngx_list_part_t *part = &r->headers_out.headers.part;
     ngx_uint_t i = 0;
-    for (ngx_table_elt_t *header; (header = next_out(&part, &i)) != NULL;) {
+    for (ngx_table_elt_t *header; (header = next_header(&part, &i)) != NULL;) {
         const struct text name = text_of(header->key), value = text_of(header->value);
         if (text_is(name, "cache-control"))
             says_cache_control(says, value);
@@ -488,7 +504,7 @@ static void add_headers(ngx_http_request_t *r, struct entry_writer *writer, bool
             (ngx_str_t){(size_t)(ngx_http_time(date, r->headers_out.last_modified_time) - date), date});
     if (r->headers_out.location != NULL && r->headers_out.location->hash == 0)
         add_header(writer, "Location", r->headers_out.location->value);
-    for (ngx_table_elt_t *header; (header = next_out(&part, &i)) != NULL;)
+    for (ngx_table_elt_t *header; (header = next_header(&part, &i)) != NULL;)
         if (!header_is_left_out(text_of(header->key), is_for_one))
             entry_add(writer, text_of(header->key), text_of(header->value));
 }
@@ -524,6 +540,10 @@ static ngx_int_t judge(struct load *load, ngx_http_request_t *r)
     entry.names = (struct text){vary.names, vary.is_all ? 0 : vary.bytes};
     if (request_variant(r, entry.names, r->pool, &variant) != NGX_OK)
         return NGX_ERROR;
+    if (variant.len > VARIANT_BYTES_MAX) { /* no key: for this client, and it leaves no mark for others */
+        load->verdict = (struct verdict){.how = VERDICT_PASS};
+        entry.names.bytes = variant.len = 0;
+    }
     entry.variant = text_of(variant);
     entry.fresh_s = load->verdict.fresh_ms / 1000;
     entry_begin(&writer, load->meta, sizeof load->meta, &entry);
@@ -546,9 +566,9 @@ static size_t max_value(ngx_http_request_t *r)
 
 static ngx_int_t header_filter(ngx_http_request_t *r)
 {
-    struct load *load = load_of(r);
     if (!load_is(r))
         return next_header_filter(r);
+    struct load *load = load_of(r);
     r->header_sent = 1;
     r->filter_need_in_memory = 1;
     if (load == NULL || load->is_judged || r != r->main)
@@ -565,42 +585,47 @@ static ngx_int_t header_filter(ngx_http_request_t *r)
     return load->is_large ? NGX_ERROR : NGX_OK; /* the origin need not go on */
 }
 
-static bool take(struct load *load, const u_char *data, size_t bytes)
+static bool has_room(struct load *load, size_t bytes)
 {
-    if (load->bytes + bytes > load->room) {
-        size_t room = load->length > 0 ? (size_t)load->length : 2 * load->room + 4096;
-        room = room < load->bytes + bytes ? load->bytes + bytes : room;
-        char *body = realloc(load->body, room);
-        if (body == NULL)
-            return false;
-        load->body = body;
-        load->room = room;
-    }
+    if (load->bytes + bytes <= load->room)
+        return true;
+    size_t room = load->length > 0 ? (size_t)load->length : 2 * load->room + 4096;
+    room = room < load->bytes + bytes ? load->bytes + bytes : room;
+    char *body = realloc(load->body, room);
+    if (body == NULL)
+        return false;
+    load->body = body;
+    load->room = room;
+    return true;
+}
+
+/* What stands in a file only would be lost: nginx's copy filter, which comes first, reads it. */
+static bool take(struct load *load, ngx_http_request_t *r, const ngx_buf_t *buf)
+{
+    const size_t bytes = ngx_buf_in_memory(buf) ? (size_t)(buf->last - buf->pos) : 0;
+    if (load == NULL || load->handle == NULL || load->verdict.how == VERDICT_FAIL)
+        return true;
+    load->is_large = load->bytes + bytes > max_value(r);
+    if (load->is_large)
+        finish(load);
+    if (load->is_large || (buf->in_file && !ngx_buf_in_memory(buf)) || !has_room(load, bytes))
+        return false;
     if (bytes > 0)
-        ngx_memcpy(load->body + load->bytes, data, bytes);
+        ngx_memcpy(load->body + load->bytes, buf->pos, bytes);
     load->bytes += bytes;
     return true;
 }
 
 static ngx_int_t body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 {
-    struct load *load = load_of(r);
-    bool is_last = false;
     if (!load_is(r))
         return next_body_filter(r, in);
+    struct load *load = r == r->main ? load_of(r) : NULL; /* nobody reads what its subrequests say */
+    bool is_last = false;
     for (; in != NULL; in = in->next) {
-        const size_t bytes = ngx_buf_in_memory(in->buf) ? (size_t)(in->buf->last - in->buf->pos) : 0;
-        const bool is_wanted = load != NULL && r == r->main && load->handle != NULL;
+        if (!take(load, r, in->buf))
+            return NGX_ERROR;
         is_last |= in->buf->last_buf;
-        if (is_wanted && load->verdict.how != VERDICT_FAIL) {
-            load->is_large = load->bytes + bytes > max_value(r);
-            if (load->is_large) {
-                finish(load);
-                return NGX_ERROR;
-            }
-            if (!take(load, in->buf->pos, bytes))
-                return NGX_ERROR;
-        }
         in->buf->pos = in->buf->last;
         in->buf->file_pos = in->buf->file_last;
     }
@@ -631,9 +656,20 @@ static u_char *log_load(ngx_log_t *log, u_char *text, size_t bytes)
     return last;
 }
 
-static void no_event(ngx_event_t *event)
+static void end_request(struct load *load)
 {
-    (void)event;
+    ngx_connection_t *c = load->request->connection;
+    ngx_http_finalize_request(load->request, NGX_HTTP_CLIENT_CLOSED_REQUEST);
+    ngx_http_run_posted_requests(c);
+}
+
+/* Nothing is ever ready here: worker_shutdown_timeout has passed, or a timer of nginx's. */
+static void on_event(ngx_event_t *event)
+{
+    ngx_connection_t *c = event->data;
+    struct load *load = ((struct load_log *)c->log->data)->load;
+    if (c->close && load != NULL)
+        end_request(load);
 }
 
 /* As ngx_event_accept() and HTTP/2 make theirs. It never becomes ready, and ends as soon as it is answered: eof. */
@@ -665,31 +701,12 @@ static bool fill_connection(ngx_connection_t *c, struct load *load)
     c->tcp_nopush = NGX_TCP_NOPUSH_DISABLED;
     c->log_error = NGX_ERROR_INFO;
     c->read->active = c->write->active = c->write->ready = c->read->eof = 1;
-    c->read->handler = c->write->handler = no_event;
+    c->read->handler = c->write->handler = on_event;
     c->data = &copy->http;
     return true;
 }
 
-static bool fill_headers(ngx_http_request_t *r, struct copy *copy)
-{
-    ngx_http_core_main_conf_t *core = ngx_http_get_module_main_conf(r, ngx_http_core_module);
-    if (ngx_list_init(&r->headers_in.headers, r->pool, 16, sizeof(ngx_table_elt_t)) != NGX_OK)
-        return false;
-    r->headers_in.server = copy->r.headers_in.server;
-    for (ngx_uint_t i = 0; i < copy->header_count; i++) {
-        ngx_table_elt_t *header = ngx_list_push(&r->headers_in.headers);
-        if (header == NULL)
-            return false;
-        *header = copy->headers[i];
-        ngx_http_header_t *known =
-            ngx_hash_find(&core->headers_in_hash, header->hash, header->lowcase_key, header->key.len);
-        if (known != NULL && known->handler(r, header, known->offset) != NGX_OK)
-            return false;
-    }
-    return true;
-}
-
-static bool fill_request(ngx_http_request_t *r, struct copy *copy)
+static void fill_request(ngx_http_request_t *r, struct copy *copy)
 {
     ngx_http_core_main_conf_t *core = ngx_http_get_module_main_conf(r, ngx_http_core_module);
     const ngx_http_request_t *from = &copy->r;
@@ -720,7 +737,8 @@ static bool fill_request(ngx_http_request_t *r, struct copy *copy)
 #endif
     r->http_state = NGX_HTTP_PROCESS_REQUEST_STATE;
     ngx_memcpy(r->variables, from->variables, core->variables.nelts * sizeof *r->variables);
-    return fill_headers(r, copy);
+    r->headers_in = from->headers_in;
+    r->headers_in.headers.last = &r->headers_in.headers.part;
 }
 
 static ngx_http_request_t *new_request(struct load *load)
@@ -748,12 +766,9 @@ static ngx_http_request_t *new_request(struct load *load)
     return r;
 }
 
-static void begin(struct mail *mail)
+static void begin(struct load *load)
 {
-    struct load *load = (struct load *)mail;
-    ngx_http_request_t *r = NULL;
-    if (load->handle != NULL && !worker.is_ending && origin_copy(load->origin))
-        r = new_request(load);
+    ngx_http_request_t *r = new_request(load);
     ngx_pool_cleanup_t *cleanup = r != NULL ? ngx_pool_cleanup_add(r->pool, 0) : NULL;
     if (cleanup == NULL) {
         if (r != NULL)
@@ -765,11 +780,7 @@ static void begin(struct mail *mail)
     cleanup->data = load;
     load->request = r;
     ngx_connection_t *c = r->connection;
-    if (!fill_request(r, load->origin->copy)) {
-        ngx_http_finalize_request(r, NGX_ERROR);
-        ngx_http_run_posted_requests(c);
-        return;
-    }
+    fill_request(r, load->origin->copy);
     ngx_http_update_location_config(r);
     r->phase_handler = load->origin->phase;
     r->write_event_handler = ngx_http_core_run_phases;
@@ -782,14 +793,12 @@ static void cancelled(void *context)
 {
     struct load *load = context;
     fail_load(load, GUARD_FAILURE_TIMEOUT);
-    if (load->request == NULL || worker.is_ending)
-        return;
-    ngx_connection_t *c = load->request->connection;
-    ngx_http_finalize_request(load->request, NGX_HTTP_CLIENT_CLOSED_REQUEST);
-    ngx_http_run_posted_requests(c);
+    if (load->request == NULL)
+        free_load(load);
+    else if (!worker.is_ending)
+        end_request(load);
 }
 
-/* On a thread of the guard's. */
 void load_page(struct guard_load *handle, void *unused)
 {
     struct origin *origin = guard_load_asker(handle);
@@ -800,10 +809,10 @@ void load_page(struct guard_load *handle, void *unused)
         return;
     }
     origin_ref(origin);
-    *load = (struct load){
-        .mail.open = begin, .handle = handle, .origin = origin, .location = origin->location, .length = -1};
-    if (guard_load_defer(handle, worker.loop, cancelled, load) == GUARD_OK)
-        worker_post(&load->mail);
+    *load = (struct load){.handle = handle, .origin = origin, .location = origin->location, .length = -1};
+    if (!worker.is_ending && origin_copy(origin) &&
+        guard_load_defer(handle, worker.loop, cancelled, load) == GUARD_OK)
+        begin(load);
     else
         free_load(load);
 }

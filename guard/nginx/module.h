@@ -99,12 +99,12 @@ void origin_unref(void *origin); /* any thread */
 void origin_leave(struct origin *origin, bool is_wanted);
 
 /* The tag of the variants of a page; not NUL-terminated. */
-enum { VARIANTS_TAG_BYTES = 18 };
+enum { VARIANTS_TAG_BYTES = 18, VARIANT_BYTES_MAX = 2048 };
 void variants_tag(uint64_t variants, char tag[VARIANTS_TAG_BYTES]);
 uint64_t variants_of(const ngx_str_t *key);
 
-void load_page(struct guard_load *load, void *location); /* the loader */
-bool load_is(ngx_http_request_t *r);                     /* this is a load's own request */
+void load_page(struct guard_load *load, void *unused); /* the loader; on nginx's loop */
+bool load_is(ngx_http_request_t *r);                   /* this is a load's own request */
 void load_filters(void);
 
 /* What the request has in the headers that Vary names: "name: value\n" for each. */

@@ -231,10 +231,18 @@ static ngx_int_t send_page(ngx_http_request_t *r, struct visit *visit, const str
     return ngx_http_output_filter(r, &out);
 }
 
+static ngx_int_t pass(struct visit *visit, const char *why)
+{
+    visit->word = why;
+    return NGX_DECLINED;
+}
+
 static ngx_int_t ask_variant(struct visit *visit, const struct entry *entry, ngx_str_t variant)
 {
     ngx_http_request_t *r = visit->request;
     ngx_str_t key = {visit->key.len + 1 + entry->names.bytes + 1 + variant.len, NULL};
+    if (key.len > KEY_BYTES_MAX || variant.len > VARIANT_BYTES_MAX)
+        return pass(visit, "varies");
     key.data = ngx_pnalloc(r->pool, key.len);
     if (key.data == NULL)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -245,12 +253,6 @@ static ngx_int_t ask_variant(struct visit *visit, const struct entry *entry, ngx
     ngx_memcpy(last, variant.data, variant.len);
     visit->variants = variants_of(&visit->key);
     return ask(visit, &key);
-}
-
-static ngx_int_t pass(struct visit *visit, const char *why)
-{
-    visit->word = why;
-    return NGX_DECLINED;
 }
 
 /* DECLINED: to the origin itself. AGAIN: it waits. Others: what the request ends with. */
@@ -384,12 +386,17 @@ static ngx_int_t begin(ngx_http_request_t *r, struct visit *visit)
     return pass(visit, "bypass");
 }
 
-/* A redirect inside nginx, as to an error page, clears contexts. */
+static void visit_over(void *visit)
+{
+    (void)visit; /* its memory goes with the request's */
+}
+
+/* A redirect inside nginx, as to an error page, clears contexts; the log is written after leave(). */
 static struct visit *visit_of(ngx_http_request_t *r)
 {
     struct visit *visit = ngx_http_get_module_ctx(r, ngx_http_stampede_module);
-    for (ngx_http_cleanup_t *each = r->main->cleanup; visit == NULL && each != NULL; each = each->next)
-        if (each->handler == leave && ((struct visit *)each->data)->request == r)
+    for (ngx_pool_cleanup_t *each = r->pool->cleanup; visit == NULL && each != NULL; each = each->next)
+        if (each->handler == visit_over && ((struct visit *)each->data)->request == r)
             visit = each->data;
     return visit;
 }
@@ -410,9 +417,12 @@ ngx_int_t serve_handler(ngx_http_request_t *r)
     if (location->key == NULL || location->kind == NULL || worker.guard == NULL || load_is(r) ||
         !asks_for_page(r))
         return NGX_DECLINED;
-    visit = ngx_pcalloc(r->pool, sizeof *visit);
-    if (visit == NULL)
+    ngx_pool_cleanup_t *cleanup = ngx_pool_cleanup_add(r->pool, sizeof *visit);
+    if (cleanup == NULL)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    cleanup->handler = visit_over;
+    visit = cleanup->data;
+    ngx_memzero(visit, sizeof *visit);
     visit->request = r;
     visit->location = location;
     visit->only_looks = r->headers_in.authorization != NULL;

@@ -9,8 +9,8 @@
  * Ending     A worker that quits ends when no timer is left that is not `cancelable`: ours is so exactly while nobody
  *            waits. `always` would drop clients that wait, `never` would never end.
  * Timer      ngx_add_timer() keeps one that differs by less than 300 ms: it is deleted first.
- * Mail       Loaders, the callbacks of purges and what is logged run on threads of the guard; they hand over by a list
- *            and an eventfd. nginx's log is for its own thread: syslog's connection has no lock.
+ * Mail       The callbacks of purges and what is logged come on threads of the guard; they hand over by a list and an
+ *            eventfd. nginx's log is for its own thread: syslog's connection has no lock.
  */
 #include "module.h"
 

@@ -28,7 +28,7 @@ bool private_end(pid_t *pid, int signal, uint32_t limit_ms, const char *folder);
 
 /* ---- a rival ---- */
 
-enum { RIVAL_ARGUMENTS_MAX = 24, RIVAL_TEXT_BYTES = 512, RIVAL_FILE_BYTES = 4096 };
+enum { RIVAL_ARGUMENTS_MAX = 24, RIVAL_TEXT_BYTES = 512, RIVAL_FILE_BYTES = 8192 };
 
 struct rival {
     pid_t pid;

@@ -27,7 +27,7 @@ static struct http_answer got; /* of the last get() */
 
 static const char configuration[] =
     "load_module %s;\n"
-    "daemon off;\nworker_processes 2;\npid nginx.pid;\nerror_log errors %s;\n"
+    "daemon off;\nworker_processes 2;\npid nginx.pid;\nerror_log errors %s;\n%s\n"
     "events { worker_connections 2048; }\n"
     "http {\n"
     "  log_format marks '$request_uri $status $stampede_status $stampede_age $stampede_load';\n"
@@ -37,15 +37,21 @@ static const char configuration[] =
     "  stampede_redis redis://127.0.0.1:%u/0; stampede_namespace shop; stampede_near 16m 60s;\n"
     "  stampede_fresh 60s; stampede_stale 1h; stampede_absent 10s; stampede_load_limit 5s;\n"
     "  stampede_failure 1m; stampede_outage 1m; proxy_buffer_size 16k; proxy_buffers 8 16k;\n"
+    "  proxy_cache_path {folder}/cached keys_zone=z:1m;\n" /* its manager is a process of nginx, too */
     "  upstream herd { server 127.0.0.1:%u; }\n"
     "  upstream origin { server unix:{folder}/origin; }\n"
     "  server { listen 127.0.0.1:{port} backlog=1024;\n"
     "    stampede $uri$is_args$args; stampede_tags $upstream_http_cache_tag;\n"
     "    stampede_bypass $cookie_session; gzip on; gzip_min_length 1; gzip_types text/plain;\n"
     "    location / { proxy_pass http://origin; }\n"
-    "    location /slow { stampede $request_uri; rewrite ^ /gather break; proxy_pass http://herd; }\n"
+    "    location /slow { stampede $request_uri; stampede_tags blue; rewrite ^ /gather break;\n"
+    "      proxy_pass http://herd; }\n"
     "    location /dead { proxy_pass http://127.0.0.1:1; }\n"
-    "    location = /itself { alias {folder}/nginx; }\n"
+    "    location = /itself { aio threads; alias {folder}/nginx; }\n"
+    "    location /piped { stampede $request_uri; proxy_buffering off; rewrite ^/piped(.*)$ $1 break; "
+    "proxy_pass http://origin; }\n"
+    "    location /asked { set $x $http_if_none_match; rewrite ^ /key/30 break;\n"
+    "      proxy_set_header X-Asked [$http_if_none_match]; proxy_pass http://herd; }\n"
     "    location /off { stampede off; proxy_pass http://herd/key; }\n"
     "    location = /let { auth_request /key/16; proxy_pass http://herd/ok; }\n"
     "    location = /parts { default_type text/html; ssi on; return 200\n"
@@ -70,13 +76,14 @@ static const char configuration[] =
     "    location ~ ^/cookie(/.*)$ { add_header Set-Cookie a=b; proxy_pass http://herd$1; }\n"
     "    location ~ ^/visitor(/.*)$ { set $c a=b; if ($http_cookie) { set $c ''; }\n"
     "      add_header Set-Cookie $c; proxy_pass http://herd$1; }\n"
-    "    location ~ ^/vary(/.*)$ { add_header Vary Accept-Language; proxy_pass http://herd$1; }\n"
+    "    location ~ ^/vary(/.*)$ { add_header Vary Accept-Language; proxy_set_header Accept-Language ''; "
+    "proxy_pass http://herd$1; }\n"
     "    location ~ ^/tagged/([^/]+)(/.*)$ { add_header Cache-Tag $1; proxy_pass http://herd$2; }\n"
     "    location ~ ^/file/(.*)$ { add_header ETag '\"v1\"'; return 200 0123456789; }\n"
     "    location /headed { set $h %064d; add_header X-Long %s; return 200 headed; }\n"
     "    location / { proxy_pass http://herd; } } }\n";
 
-static bool nginx_up_saying(size_t i, const char *level)
+static bool nginx_up_with(size_t i, const char *level, const char *more)
 {
     char text[RIVAL_FILE_BYTES];
     char longer[2 * 70 + 1] = ""; /* more than an entry has room for */
@@ -84,7 +91,7 @@ static bool nginx_up_saying(size_t i, const char *level)
         strcat(longer, "$h");
     proxied[i] = net_free_port();
     framed[i] = net_free_port();
-    int bytes = snprintf(text, sizeof text, configuration, module_path, level, (unsigned)redis.port,
+    int bytes = snprintf(text, sizeof text, configuration, module_path, level, more, (unsigned)redis.port,
                          (unsigned)server.ports[HERD_SERVER_HTTP], (unsigned)proxied[i], (unsigned)framed[i],
                          0, longer);
     const char *preload = getenv("NGINX_PRELOAD"); /* nginx itself has no sanitizer */
@@ -97,7 +104,7 @@ static bool nginx_up_saying(size_t i, const char *level)
 
 static bool nginx_up(size_t i)
 {
-    return nginx_up_saying(i, "notice");
+    return nginx_up_with(i, "notice", "");
 }
 
 /* For a sanitizer: nginx frees neither its connections nor what its regular expressions are compiled with. */
@@ -126,11 +133,11 @@ static bool servers_up(void)
     return proc_output(command, folder, sizeof folder) && nginx_up(0) && nginx_up(1);
 }
 
-static size_t times_said(size_t i, const char *words)
+static size_t times_in(size_t i, const char *file, const char *words)
 {
     char path[PROC_PATH_BYTES + 16];
     size_t count = 0;
-    snprintf(path, sizeof path, "%s/errors", nginx[i].folder);
+    snprintf(path, sizeof path, "%s/%s", nginx[i].folder, file);
     char *text = file_read(path, NULL);
     for (const char *at = text; (at = strstr(at, words)) != NULL; at++)
         count++;
@@ -138,9 +145,19 @@ static size_t times_said(size_t i, const char *words)
     return count;
 }
 
+static size_t times_said(size_t i, const char *words)
+{
+    return times_in(i, "errors", words);
+}
+
 static bool has_said(size_t i, const char *words)
 {
     return times_said(i, words) > 0;
+}
+
+static bool has_logged(size_t i, const char *words)
+{
+    return times_in(i, "marks", words) > 0;
 }
 
 /* No worker has ended but by a test, and none has left a socket open or leaked. */
@@ -241,14 +258,6 @@ static void crowd_asks(size_t count, const char *path)
         crowd[i] = socket_connect(nginx[i % INSTANCES].port, 0);
         socket_say(crowd[i], request);
     }
-}
-
-static bool file_mentions(const char *path, const char *words)
-{
-    char *text = file_read(path, NULL);
-    bool has = strstr(text, words) != NULL;
-    free(text);
-    return has;
 }
 
 /* How many of them got 200; each is answered, or its connection ended, in time. */
@@ -355,6 +364,47 @@ TEST(reload_and_quit_in_the_middle_of_a_load_lose_nobody)
     assert_true(nginx_up(1));
 }
 
+TEST(a_worker_that_is_not_given_the_time_leaves_its_load_to_others, P10)
+{
+    int status;
+    need_module();
+    rival_stop(&nginx[1]);
+    assert_true(nginx_up_with(1, "notice", "worker_shutdown_timeout 100ms;"));
+    const int leader = socket_connect(nginx[1].port, 0);
+    socket_say(leader, "GET /slow/given HTTP/1.1\r\nHost: x\r\n\r\n");
+    WAIT_UNTIL(loads() == 1);
+    for (size_t i = 0; i < 2; i++) { /* of the other nginx */
+        crowd[i] = socket_connect(nginx[0].port, 0);
+        socket_say(crowd[i], "GET /slow/given HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    }
+    WAIT_UNTIL(all_wait(3));
+    kill(nginx[1].pid, SIGQUIT);
+    WAIT_UNTIL(loads() == 2);
+    assert_true(proc_wait(nginx[1].pid, TEST_LIMIT_MS, &status));
+    assert_int_equal(status, 0);
+    open_gate();
+    assert_int_equal(crowd_answered(2), 2);
+    close(leader);
+    assert_true(is_sound(1));
+    rival_stop(&nginx[1]);
+    assert_true(nginx_up(1));
+}
+
+TEST(nginxs_other_processes_have_no_guard)
+{
+    pid_t pids[16];
+    size_t guards = 0, all = 0;
+    need_module();
+    all = workers_of(0, pids);
+    assert_in_range(all, 3, 4); /* two workers, the manager of a cache; for a while its loader */
+    for (size_t i = 0; i < all; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "ls /proc/%d/task | wc -l", (int)pids[i]);
+        guards += proc_output(path, path, sizeof path) && atoi(path) > 1;
+    }
+    assert_int_equal(guards, 2);
+}
+
 /* ---- clients that are slow, and other protocols ---- */
 
 static void read_all(int fd, char *to, size_t bytes)
@@ -425,6 +475,28 @@ TEST(a_page_beyond_the_window_of_http_2_goes_on_when_it_opens)
     assert_int_equal(loads(), 1);
 }
 
+TEST(requests_that_are_sent_together_are_answered_in_order)
+{
+    char text[ANSWER_BYTES] = "";
+    need_module();
+    const int fd = socket_connect(nginx[0].port, 0);
+    socket_say(fd, "GET /key/31 HTTP/1.1\r\nHost: x\r\n\r\nGET /key/31 HTTP/1.1\r\nHost: x\r\n\r\n"
+                   "GET /key/32 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    for (size_t bytes = 0; bytes < sizeof text - 1;) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        assert_int_equal(poll(&ready, 1, TEST_LIMIT_MS), 1);
+        const ssize_t count = recv(fd, text + bytes, sizeof text - 1 - bytes, 0);
+        if (count <= 0)
+            break;
+        bytes += (size_t)count;
+    }
+    close(fd);
+    const char *first = strstr(text, "{\"id\":31,");
+    const char *second = first != NULL ? strstr(first + 1, "{\"id\":31,") : NULL;
+    assert_true(second != NULL && strstr(second, "{\"id\":32,") != NULL);
+    assert_int_equal(loads(), 2);
+}
+
 TEST(a_load_knows_the_addresses_of_the_connection_that_asked)
 {
     char wanted[96], answer[12];
@@ -474,6 +546,28 @@ TEST(what_an_answer_varies_by_joins_the_key)
     ask(nginx[0].port, "/vary/key/4", NULL, "Accept-Language: de\r\n");
     ask(nginx[0].port, "/vary/key/4", NULL, "Accept-Language: en\r\n");
     assert_int_equal(loads(), 4);
+}
+
+TEST(a_header_that_is_too_long_for_a_key_is_its_clients_alone)
+{
+    static char longer[5000];
+    memset(longer, 'x', sizeof longer - 1);
+    memcpy(longer, "Accept-Language: ", 17);
+    strcpy(longer + sizeof longer - 3, "\r\n");
+    for (unsigned i = 0; i < 2; i++) {
+        ask(nginx[i].port, "/vary/key/33", NULL, longer);
+        assert_int_equal(got.status, 200);
+        ask(nginx[i].port, "/vary/key/33", NULL, "Accept-Language: de\r\n");
+        assert_true(i == 0 || says("Cache-Status", "hit"));
+    }
+    assert_int_equal(loads(), 3);
+}
+
+TEST(a_condition_of_the_client_is_none_of_the_load)
+{
+    ask(nginx[0].port, "/asked", NULL, "If-None-Match: \"v\"\r\n");
+    assert_int_equal(got.status, 200);
+    assert_non_null(strstr(server.seen->last_request, "X-Asked: []\r\n"));
 }
 
 TEST(a_line_feed_in_a_key_reaches_no_variant_of_another_page)
@@ -535,6 +629,7 @@ TEST(a_request_that_is_redirected_inside_is_decided_once)
 {
     expect(0, "/once/1", 200, "ok");
     assert_false(says("Cache-Status", "stampede"));
+    WAIT_UNTIL(has_logged(0, "/once/1 200 bypass "));
 }
 
 TEST(a_request_to_upgrade_goes_to_the_origin)
@@ -560,17 +655,30 @@ TEST(seven_tags_are_kept_and_eight_are_not)
     WAIT_UNTIL(has_said(0, "more than 7 tags"));
 }
 
-TEST(an_answer_that_is_cut_short_is_not_kept)
+TEST(an_answer_is_kept_whole_or_not_at_all)
 {
-    expect(0, "/half", 502, NULL);
-    expect(0, "/garbage", 502, NULL);
-    expect(0, "/hang", 504, NULL); /* stampede_load_limit */
-    expect(0, "/chunked", 200, "abcde");
-    expect(1, "/chunked", 200, "abcde");
-    assert_true(says("Cache-Status", "hit"));
-    expect(0, "/until-close", 200, "until it closes");
-    expect(0, "/trailers", 200, "abcde");
-    expect(1, "/trailers", 200, "abcde");
+    static const struct {
+        const char *path, *body; /* NULL: not looked at */
+        unsigned status, loads;  /* when both have asked */
+    } rows[] = {
+        {"/half", NULL, 502, 1},
+        {"/piped/half", NULL, 502, 1},
+        {"/garbage", NULL, 502, 1},
+        {"/hang", NULL, 504, 1},  /* stampede_load_limit */
+        {"/stall", NULL, 504, 1}, /* a body that never ends */
+        {"/more", "ok", 200, 1},
+        {"/chunked", "abcde", 200, 1},
+        {"/piped/chunked", "abcde", 200, 1},
+        {"/until-close", "until it closes", 200, 1},
+        {"/trailers", "abcde", 200, 1},
+    };
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        const unsigned before = loads();
+        for (size_t i = 0; i < INSTANCES; i++)
+            expect(i, rows[row].path, rows[row].status, rows[row].body);
+        if (loads() - before != rows[row].loads || (rows[row].status == 200 && !says("Cache-Status", "hit")))
+            fail_msg("%s: %u loads, %s", rows[row].path, loads() - before, got.head);
+    }
 }
 
 TEST(what_is_too_large_streams_and_the_next_ones_do_not_wait)
@@ -633,14 +741,12 @@ TEST(a_cookie_that_bypasses_and_a_post_go_to_the_origin)
 
 TEST(each_answer_and_the_log_say_where_it_came_from)
 {
-    char path[PROC_PATH_BYTES + 16];
     expect(1, "/key/11", 200, NULL);
     assert_true(says("Cache-Status", "stampede; fwd=miss; stored; ttl=5") &&
                 says("Cache-Status", "; load=\""));
     expect(1, "/key/11", 200, NULL);
     assert_true(says("Cache-Status", "stampede; hit; ttl=5") && says("Age", "0"));
-    snprintf(path, sizeof path, "%s/marks", nginx[1].folder);
-    WAIT_UNTIL(file_mentions(path, "/key/11 200 load 0 "));
+    WAIT_UNTIL(has_logged(1, "/key/11 200 load 0 "));
 }
 
 TEST(numbers_are_those_of_all_workers)
@@ -668,11 +774,29 @@ TEST(a_purge_by_key_or_tag_is_seen_by_both)
     expect(0, "/purge", 400, NULL);
 }
 
+TEST(a_purge_in_the_middle_of_a_load_is_not_undone_by_it, P3)
+{
+    static const char *const purges[] = {"/purge?key=%2Fslow%2Fpurged0", "/purge?key=&tag=blue"};
+    for (size_t i = 0; i < 2; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "/slow/purged%zu", i);
+        crowd_asks(4, path);
+        WAIT_UNTIL(all_wait(4));
+        const unsigned before = loads();
+        expect(i, purges[i], 200, NULL);
+        open_gate();
+        assert_int_equal(crowd_answered(4), 4);
+        expect(1 - i, path, 200, "xxx");
+        assert_true(loads() > before);
+        atomic_store(&server.seen->gather_target, 1000);
+    }
+}
+
 TEST(a_debug_log_can_be_written)
 {
     need_module();
     rival_stop(&nginx[1]);
-    assert_true(nginx_up_saying(1, "debug"));
+    assert_true(nginx_up_with(1, "debug", ""));
     expect(1, "/key/29", 200, NULL);
     assert_true(is_sound(1));
     rival_stop(&nginx[1]);

@@ -124,6 +124,8 @@ static const struct fixed_answer fixed_answers[] = {
      "5\r\n\r\n",
      KEEP},
     {"/half", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nxxxxx", CLOSE},
+    {"/stall", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nxxxxx", WAIT},
+    {"/more", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay", CLOSE},
     {"/garbage", "garbage", KEEP},
     {"/switching", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: magic\r\n\r\n", KEEP},
     {"/reset", "", CLOSE},

@@ -7,6 +7,7 @@
  *     /cache/STATUS  200, Cache-Status: STATUS (a "+" stands for "; ")
  *     /close         200, then closes          /half         half of a body, then closes
  *     /until-close   a body without a length   /garbage      no HTTP
+ *     /stall         half of a body, no more   /more         "ok" and two bytes more than it says, then closes
  *     /switching     101, nobody asked for it
  *     /typed         200 "typed", kept, text/x-typed
  *     /chunked       200 in two chunks         /status/NNN   that status
