@@ -68,13 +68,6 @@ static struct host_timer *earliest(const struct guard_host *host, bool of_due)
     return first;
 }
 
-static uint32_t ms_to_ring(uint64_t at_us)
-{
-    uint64_t now_us = clock_now_us();
-    uint64_t in_ms = at_us > now_us ? (at_us - now_us + 999) / 1000 : 0;
-    return in_ms < GUARD_HOST_NEVER ? (uint32_t)in_ms : GUARD_HOST_NEVER - 1;
-}
-
 static void arm(struct guard_host *host, uint32_t least_ms)
 {
     const struct host_timer *first = earliest(host, false);
@@ -83,7 +76,10 @@ static void arm(struct guard_host *host, uint32_t least_ms)
                  at_us > clock_now_us(); /* an overdue one may have slept with the machine */
     if (host->state->ringing || armed)
         return;
-    uint32_t in_ms = at_us != UINT64_MAX ? ms_to_ring(at_us) : GUARD_HOST_NEVER;
+    const uint64_t now_us = clock_now_us(), wait_ms = at_us > now_us ? (at_us - now_us + 999) / 1000 : 0;
+    uint32_t in_ms = wait_ms < GUARD_HOST_NEVER ? (uint32_t)wait_ms : GUARD_HOST_NEVER - 1;
+    if (at_us == UINT64_MAX)
+        in_ms = GUARD_HOST_NEVER;
     host->state->armed_us = at_us;
     host->timer(host, in_ms > least_ms ? in_ms : least_ms);
 }

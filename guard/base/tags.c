@@ -35,11 +35,6 @@ void tags_clock_write(const struct tags_clock *clock, char out[TAGS_CLOCK_BYTES 
     out[TAGS_CLOCK_BYTES] = '\0';
 }
 
-static bool is_good_under(const struct tags_clock *epoch, const struct tags_clock *born)
-{
-    return epoch->era != 0 && epoch->era == born->era && epoch->count <= born->count;
-}
-
 enum tags_verdict tags_judge(const struct tags_epochs *epochs, size_t tag_count,
                              const struct tags_clock *born)
 {
@@ -47,7 +42,7 @@ enum tags_verdict tags_judge(const struct tags_epochs *epochs, size_t tag_count,
         return TAGS_UNANSWERED;
     bool good = epochs->count == tag_count;
     for (size_t i = 0; i < tag_count && good; i++)
-        good = is_good_under(&epochs->of[i], born);
+        good = epochs->of[i].era != 0 && epochs->of[i].era == born->era && epochs->of[i].count <= born->count;
     return good ? TAGS_GOOD : TAGS_OUTDATED;
 }
 

@@ -179,18 +179,13 @@ void core_unperformed(struct core *core, const struct core_action *action)
 
 /* ---- answers, and what is counted of them ---- */
 
-static uint64_t *count_of_cached(struct guard_stats *stats, const struct guard_result *result)
-{
-    if (result->status == GUARD_OK)
-        return &stats->hit;
-    return result->status == GUARD_ABSENT ? &stats->absent_hit : &stats->failed_hit;
-}
-
 static uint64_t *count_of_answered(struct guard_stats *stats, const struct guard_result *result)
 {
     switch (result->source) {
     case GUARD_FROM_CACHE:
-        return count_of_cached(stats, result);
+        return result->status == GUARD_OK       ? &stats->hit
+               : result->status == GUARD_ABSENT ? &stats->absent_hit
+                                                : &stats->failed_hit;
     case GUARD_FROM_STALE:
         return &stats->stale;
     case GUARD_FROM_LOAD:
@@ -319,13 +314,6 @@ bool core_holds_lease(const struct core *core, const struct core_key *key, const
         return false;
     return has_lease_of_tag(find_flight_of(core, false, key->encoded, key->encoded_bytes), lease_tag) ||
            has_lease_of_tag(find_flight_of(core, true, key->encoded, key->encoded_bytes), lease_tag);
-}
-
-static struct flight *find_flight_by_id(const struct core *core, uint64_t id)
-{
-    struct flight *found = NULL;
-    HASH_FIND_BYHASHVALUE(by_id, core->by_id, &id, sizeof id, (unsigned)id, found);
-    return found;
 }
 
 static struct flight *alloc_flight(struct core *core, const struct core_key *key,
@@ -562,7 +550,9 @@ void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct 
 {
     core_begin(core, now_us);
     note_reply(core, &core->shards[core_shard_of_op(core, op)], reply);
-    struct flight *flight = find_flight_by_id(core, op >> CORE_OP_BITS);
+    const uint64_t id = op >> CORE_OP_BITS;
+    struct flight *flight = NULL;
+    HASH_FIND_BYHASHVALUE(by_id, core->by_id, &id, sizeof id, (unsigned)id, flight);
     if (flight != NULL) {
         flight_replied(flight, op, reply);
     } else if (!permits_replied(core, op, reply) && !replay_replied(core, op, reply)) {

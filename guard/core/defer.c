@@ -71,12 +71,6 @@ static uint8_t *byte_of(const struct flight *flight, uint8_t *bit)
     return &core->abandon.bits[hash / 8];
 }
 
-static void remember(const struct flight *flight)
-{
-    uint8_t bit = 0, *byte = byte_of(flight, &bit);
-    *byte |= bit;
-}
-
 static bool recall(const struct flight *flight)
 {
     uint8_t bit = 0, *byte = byte_of(flight, &bit);
@@ -108,7 +102,8 @@ static void abandon_load(struct flight *flight)
         lease_release(flight, GUARD_FAILURE_NONE, false);
         return;
     }
-    remember(flight);
+    uint8_t bit = 0, *byte = byte_of(flight, &bit);
+    *byte |= bit; /* the next load of its key is not abandoned */
     flight_settle(flight);
 }
 

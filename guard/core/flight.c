@@ -271,13 +271,6 @@ bool flight_answer_kept(struct core_waiter *waiter)
     return true;
 }
 
-static void flight_answer_with_kept(struct flight *flight)
-{
-    struct core_waiter *waiter = NULL, *next = NULL;
-    DL_FOREACH_SAFE (flight->first, waiter, next)
-        flight_answer_kept(waiter);
-}
-
 void flight_load_kept(struct flight *flight)
 {
     flight->background = flight->of_kept = false;
@@ -290,7 +283,9 @@ void flight_bypass(struct flight *flight)
     flight->leased = flight->refreshing = flight->background = false;
     value_unref(&flight->previous);
     if (flight->first != NULL && flight->core->config.near != NULL) {
-        flight_answer_with_kept(flight);
+        struct core_waiter *waiter = NULL, *next = NULL;
+        DL_FOREACH_SAFE (flight->first, waiter, next)
+            flight_answer_kept(waiter);
         if (flight->first == NULL) {
             flight_end(flight);
             return;
@@ -419,13 +414,6 @@ static void flight_wake(struct flight *flight)
     flight_poll_at(flight, core->now_us + us(slow_ms));
 }
 
-static void flight_note_lease_tag(struct flight *flight, const char *lease_tag)
-{
-    memset(flight->busy_tag, '\0', sizeof flight->busy_tag);
-    if (lease_tag != NULL)
-        memcpy(flight->busy_tag, lease_tag, TOKEN_TAG_BYTES);
-}
-
 void flight_wait(struct flight *flight, uint32_t pttl_ms, const char *lease_tag)
 {
     struct core *core = flight->core;
@@ -433,7 +421,9 @@ void flight_wait(struct flight *flight, uint32_t pttl_ms, const char *lease_tag)
     flight->unknowns = 0;
     loads_give_place(flight);
     flight->busy_stamp = flight->lookup_stamp;
-    flight_note_lease_tag(flight, lease_tag);
+    memset(flight->busy_tag, '\0', sizeof flight->busy_tag);
+    if (lease_tag != NULL)
+        memcpy(flight->busy_tag, lease_tag, TOKEN_TAG_BYTES);
     flight->wait_stamp = flight->lookup_stamp;
     if (flight->waiting_since_us == 0)
         flight->waiting_since_us = flight->sent_us;
@@ -679,20 +669,15 @@ static void join_failed(const struct flight *flight, struct core_waiter *waiter)
     core_answer(waiter, &result);
 }
 
-static void join_refused(struct flight *flight, struct core_waiter *waiter)
-{
-    core_answer(waiter, &(struct guard_result){.status = GUARD_FAILED, .failure = GUARD_FAILURE_CYCLE});
-    if (flight->state == FLIGHT_NEW) /* it was made for this waiter */
-        flight_end(flight);
-}
-
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wswitch" /* a state that is missing here is a flight that stays in it */
 void flight_joined(struct core_waiter *waiter, bool refused)
 {
     struct flight *flight = waiter->flight;
     if (refused) {
-        join_refused(flight, waiter);
+        core_answer(waiter, &(struct guard_result){.status = GUARD_FAILED, .failure = GUARD_FAILURE_CYCLE});
+        if (flight->state == FLIGHT_NEW) /* it was made for this waiter */
+            flight_end(flight);
         return;
     }
     switch (flight->state) {

@@ -172,14 +172,6 @@ static void name_uncached_load(struct flight *flight)
     flight->load_id = load_id_of_uuid(token);
 }
 
-/* What is dropped from here on voids what it brings. */
-static void note_begin(struct flight *flight)
-{
-    struct near *near = flight->core->config.near;
-    flight->begun = near_look_up(near, flight->key.encoded, flight->key.encoded_bytes, flight->core->now_us);
-    flight->begun.lease = flight->leased ? load_id_of_tag(flight->token + TOKEN_TAG_AT) : 0;
-}
-
 /* In this process, for an outage: as if a lookup that was sent when its query began had found it. */
 static void keep_loaded(const struct flight *flight, enum guard_how how, const struct spans *spans)
 {
@@ -224,7 +216,10 @@ void lease_start_load(struct flight *flight)
         lease_out_of_memory(flight);
         return;
     }
-    note_begin(flight);
+    /* What is dropped from here on voids what it brings. */
+    flight->begun =
+        near_look_up(core->config.near, flight->key.encoded, flight->key.encoded_bytes, core->now_us);
+    flight->begun.lease = flight->leased ? load_id_of_tag(flight->token + TOKEN_TAG_AT) : 0;
     flight_move(flight, FLIGHT_LOADING);
     flight->half = 0;
     flight_counts(flight)->load_started++;

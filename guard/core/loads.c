@@ -327,13 +327,6 @@ static struct flight *next_in_queue(const struct core *core, enum queue queue, b
     return lane_to_serve(core) == LANE_SINGLE ? single : many;
 }
 
-/* Users before refreshes. */
-static struct flight *next_to_start(const struct core *core, bool turn_over)
-{
-    struct flight *flight = next_in_queue(core, QUEUE_USERS, turn_over);
-    return flight != NULL ? flight : next_in_queue(core, QUEUE_REFRESHES, turn_over);
-}
-
 /* ---- starting ---- */
 
 static void start_queued(struct flight *flight)
@@ -431,7 +424,9 @@ static bool is_joined(const struct flight *flight, uint32_t may_start)
 static void start_queries(struct core *core, bool turn_over)
 {
     while (queries_free(core) > 0) {
-        struct flight *flight = next_to_start(core, turn_over);
+        struct flight *flight = next_in_queue(core, QUEUE_USERS, turn_over);
+        if (flight == NULL)
+            flight = next_in_queue(core, QUEUE_REFRESHES, turn_over);
         uint32_t may_start = queries_free(core);
         if (flight != NULL && permits_exist(core))
             may_start = smaller(may_start, permits_allow(core));
@@ -468,20 +463,6 @@ static struct load **slot_of_key(struct core *core, const char *encoded, size_t 
     return &core->loads.by_key[hash % LOADS_SLOTS];
 }
 
-static void list_load(struct core *core, struct load *load)
-{
-    DL_APPEND(core->loads.running, load);
-    DL_APPEND2(*slot_of_id(core, load->id), load, id_prev, id_next);
-    DL_APPEND2(*slot_of_key(core, load->key, load->key_bytes), load, key_prev, key_next);
-}
-
-/* It is found no more. */
-static void unlist_load(struct core *core, struct load *load)
-{
-    DL_DELETE2(*slot_of_id(core, load->id), load, id_prev, id_next);
-    DL_DELETE2(*slot_of_key(core, load->key, load->key_bytes), load, key_prev, key_next);
-}
-
 /* A batch starts at once. */
 static void join_batch(struct core *core, struct load *load)
 {
@@ -498,13 +479,6 @@ static void join_batch(struct core *core, struct load *load)
     load->mate_next = last->mate_next;
     last->mate_next->mate_prev = load;
     last->mate_next = load;
-}
-
-static void leave_batch(struct load *load)
-{
-    load->mate_prev->mate_next = load->mate_next;
-    load->mate_next->mate_prev = load->mate_prev;
-    load->mate_prev = load->mate_next = load;
 }
 
 bool loads_is_alone(const struct load *load)
@@ -559,7 +533,9 @@ struct load *loads_new(struct flight *flight, uint64_t deadline_us)
     bool nested = nested_take_berth(flight, load);
     load->batch = nested ? 0 : core->loads.batch;
     join_batch(core, load);
-    list_load(core, load);
+    DL_APPEND(core->loads.running, load);
+    DL_APPEND2(*slot_of_id(core, load->id), load, id_prev, id_next);
+    DL_APPEND2(*slot_of_key(core, load->key, load->key_bytes), load, key_prev, key_next);
     if (nested)
         loads_give_place(flight);
     else
@@ -605,7 +581,8 @@ static void free_place(struct core *core, struct load *load)
         core_counts(core, load->kind)->loads_running--;
         free_parts(core, load->lane, load->place_parts);
     }
-    leave_batch(load);
+    load->mate_prev->mate_next = load->mate_next;
+    load->mate_next->mate_prev = load->mate_prev;
     DL_DELETE(core->loads.running, load);
     core_unreserve_load(core);
     free(load);
@@ -617,7 +594,8 @@ void loads_free(struct core *core, struct load *load)
     loads_leave_thread(core, load);
     nested_forget_waiters(load);
     alarm_unset(&core->alarms, &load->hold);
-    unlist_load(core, load);
+    DL_DELETE2(*slot_of_id(core, load->id), load, id_prev, id_next); /* it is found no more */
+    DL_DELETE2(*slot_of_key(core, load->key, load->key_bytes), load, key_prev, key_next);
     load->over = true;
     load->flight = NULL;
     while (load != NULL && load->over && load->guests == 0) {

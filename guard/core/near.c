@@ -588,13 +588,6 @@ bool near_answer(struct near *near, const char *key, size_t key_bytes, unsigned 
     return true;
 }
 
-/* In the last part of its time, or stale; and nobody has taken it on. */
-static bool near_is_to_refresh(const struct item *item, const struct outage_times *times, uint64_t now_us)
-{
-    bool due = now_us >= times->refresh_us || now_us >= item->fresh_until_us;
-    return due && now_us >= item->asked_us;
-}
-
 /* Under the mutex. */
 static enum near_kept near_judge_kept(const struct near *near, const struct item *item, unsigned lot,
                                       const struct guard_policy *policy, uint64_t now_us)
@@ -604,7 +597,9 @@ static enum near_kept near_judge_kept(const struct near *near, const struct item
     struct outage_times times = outage_times(&entry, touch_us, policy->outage_ms);
     if (now_us >= times.until_us || now_us >= item->kept_until_us)
         return NEAR_KEPT_NOT;
-    return near_is_to_refresh(item, &times, now_us) ? NEAR_KEPT_REFRESH : NEAR_KEPT;
+    /* In the last part of its time, or stale; and nobody has taken it on. */
+    const bool due = now_us >= times.refresh_us || now_us >= item->fresh_until_us;
+    return due && now_us >= item->asked_us ? NEAR_KEPT_REFRESH : NEAR_KEPT;
 }
 
 static struct guard_result near_kept_result(const struct near_entry *entry, uint64_t now_us)

@@ -260,13 +260,6 @@ static void note_names(struct flight *flight, const struct core_reply *reply)
         revalidation->stamp = flight->lookup_stamp;
 }
 
-static void loaded_elsewhere(struct flight *flight, const struct core_reply *reply)
-{
-    loads_give_place(flight);
-    flight_deliver(flight, flight->revalidation.stamp, flight_cached_result(reply, GUARD_FROM_FLEET));
-    flight_settle(flight);
-}
-
 bool revalidate_replied(struct flight *flight, const struct core_reply *reply)
 {
     bool ours = reply->kind == REPLY_STALE && reply->refresher == REFRESH_OURS;
@@ -281,6 +274,8 @@ bool revalidate_replied(struct flight *flight, const struct core_reply *reply)
     }
     if (reply->kind != REPLY_FRESH || reply->mark)
         return false;
-    loaded_elsewhere(flight, reply);
+    loads_give_place(flight);
+    flight_deliver(flight, flight->revalidation.stamp, flight_cached_result(reply, GUARD_FROM_FLEET));
+    flight_settle(flight);
     return true;
 }

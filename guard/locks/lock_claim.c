@@ -191,11 +191,6 @@ static void withdraw_action(struct lock_claim *claim, enum lock_action_kind kind
     claim->out &= ~bit(kind);
 }
 
-static bool take_may_run(const struct lock_claim *claim)
-{
-    return claim->doubt || (claim->out & bit(LOCK_TAKE)) != 0;
-}
-
 void lock_claim_action(struct lock_claim *claim, enum lock_action_kind kind, struct lock_action *action)
 {
     take_from_unsent(claim, kind);
@@ -212,7 +207,7 @@ void lock_claim_action(struct lock_claim *claim, enum lock_action_kind kind, str
         .place_ms = claim->place_ms,
         .deadline_us = claim->deadline_us,
         .overtakes = claim->kind == GUARD_LOCK_MUTEX,
-        .doubt = kind == LOCK_GIVE && take_may_run(claim),
+        .doubt = kind == LOCK_GIVE && (claim->doubt || (claim->out & bit(LOCK_TAKE)) != 0),
     };
 }
 
@@ -450,13 +445,6 @@ static void renewed(struct lock_claim *claim, uint32_t valid_ms)
         lock_hold_refresh(use->hold);
 }
 
-static const char *why_it_ends(const struct lock_claim *claim)
-{
-    if (!may_renew_at(claim, claim->core->now_us))
-        return "its hold_ms is over";
-    return "its renewals were not answered in time";
-}
-
 void lock_claim_left(struct lock_claim *claim)
 {
     if (claim->state != CLAIM_HELD)
@@ -474,7 +462,8 @@ bool lock_claim_is_late(const struct lock_claim *claim)
 static void held_alarm(struct lock_claim *claim)
 {
     if (lock_claim_is_late(claim)) {
-        lose_claim(claim, why_it_ends(claim));
+        lose_claim(claim, may_renew_at(claim, claim->core->now_us) ? "its renewals were not answered in time"
+                                                                   : "its hold_ms is over");
         return;
     }
     if (can_renew(claim) && claim->core->now_us >= claim->renew_us) {

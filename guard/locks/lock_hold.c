@@ -102,19 +102,14 @@ void lock_hold_given(struct lock_hold *hold, struct lock_core *core, enum guard_
     DL_APPEND(core->given, hold);
 }
 
-/* It was given back in time, but lost before that was heard of: what the provider had by then nobody asks
- * any more. */
-static bool was_given_in_time(const struct lock_hold *hold)
-{
-    return hold->given_us < hold->lost_us && hold->given_us < hold->valid_until_us;
-}
-
 /* Only the last hold of a claim gives it back. */
 static void give_use(struct lock_hold *hold, struct lock_use *use)
 {
     struct lock_claim *claim = use->claim;
     if (claim == NULL) {
-        hold->given = worse_of(hold->given, was_given_in_time(hold) ? GUARD_LOCK_UNKNOWN : GUARD_LOCK_LOST);
+        /* Given back in time, but lost before that was heard of: what the provider had by then nobody asks any more. */
+        const bool timely = hold->given_us < hold->lost_us && hold->given_us < hold->valid_until_us;
+        hold->given = worse_of(hold->given, timely ? GUARD_LOCK_UNKNOWN : GUARD_LOCK_LOST);
         return;
     }
     if (hold->given_us >= claim->valid_until_us)

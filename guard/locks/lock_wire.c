@@ -470,12 +470,6 @@ static const char *why_unread(enum redis_outcome outcome, const struct redisRepl
                                             : "Redis gave an answer that no script of locks gives";
 }
 
-/* An operator must act first. What a script has done until then ends with its lease, or its place. */
-static bool is_for_good(const struct redisReply *reply)
-{
-    return reply->type == REDIS_REPLY_ERROR && redis_error_is_permanent(reply->str, reply->len);
-}
-
 void lock_wire_read(const struct lock_asked *asked, enum redis_outcome outcome,
                     const struct redisReply *reply, struct lock_reply *out, uint32_t ask_now[])
 {
@@ -483,7 +477,9 @@ void lock_wire_read(const struct lock_asked *asked, enum redis_outcome outcome,
     if (outcome == REDIS_REPLIED && read_answer(asked, reply, out, ask_now))
         return;
     out->kind = outcome == REDIS_UNSENT ? LOCK_UNSENT : LOCK_UNANSWERED;
-    if (outcome == REDIS_REPLIED && asked->kind == LOCK_TAKE && is_for_good(reply))
+    /* An operator must act first. What a script has done until then ends with its lease, or its place. */
+    if (outcome == REDIS_REPLIED && asked->kind == LOCK_TAKE && reply->type == REDIS_REPLY_ERROR &&
+        redis_error_is_permanent(reply->str, reply->len))
         out->kind = LOCK_IMPOSSIBLE;
     out->why = why_unread(outcome, reply);
 }

@@ -250,14 +250,6 @@ enum guard_lock_status guard_lock_wait(struct guard_locks *locks, const struct g
 
 /* ---- holds ---- */
 
-/* Its memory goes; what the provider has is the parent's. */
-static void drop_forked_hold(struct guard_hold *hold)
-{
-    if (hold->lost_fd != -1)
-        close(hold->lost_fd);
-    free(hold);
-}
-
 void guard_unlock(struct guard_hold **giving, guard_unlocked *done, void *context)
 {
     struct guard_hold *hold = *giving;
@@ -266,7 +258,9 @@ void guard_unlock(struct guard_hold **giving, guard_unlocked *done, void *contex
         return;
     struct guard_locks *locks = hold->locks;
     if (locks_are_forked(locks)) {
-        drop_forked_hold(hold);
+        if (hold->lost_fd != -1) /* its memory goes; what the provider has is the parent's */
+            close(hold->lost_fd);
+        free(hold);
         return;
     }
     pthread_mutex_lock(&locks->mutex);

@@ -508,12 +508,6 @@ static void ask_again(struct redis_connection *connection)
         queue_role(connection);
 }
 
-/* What waits for a reply already tells as well that the server goes on, but opens no fence. */
-static bool needs_write(const struct redis_connection *connection)
-{
-    return connection->pipeline.count == 0 || connection->greeting.fence.mode != REDIS_FENCE_WRITE;
-}
-
 /* A subscriber may not send one, but notices here that its reign is over. */
 static void beat_if_due(struct redis_connection *connection)
 {
@@ -525,7 +519,10 @@ static void beat_if_due(struct redis_connection *connection)
     if (connection->stage != STAGE_UP)
         return;
     due = redis_fence_beat(&connection->greeting.fence, clock_now_ms());
-    if (is_for_commands(connection) && due == REDIS_BEAT_WRITE && needs_write(connection))
+    /* What waits for a reply already tells as well that the server goes on, but opens no fence. */
+    const bool idle = connection->pipeline.count == 0,
+               fenced_otherwise = connection->greeting.fence.mode != REDIS_FENCE_WRITE;
+    if (is_for_commands(connection) && due == REDIS_BEAT_WRITE && (idle || fenced_otherwise))
         queue_write(connection, false);
     else if (is_for_commands(connection) && due == REDIS_BEAT_ROLE)
         queue_role(connection);
@@ -655,24 +652,17 @@ static void take_greeting(struct redis_connection *connection, const struct redi
 
 /* ---- replies ---- */
 
-/* An error reply after which the connection is of no use, in its own words. */
-static void lose_refused(struct redis_connection *connection, const struct redisReply *reply)
-{
-    char why[REDIS_WHY_SIZE];
-    redis_explain(reply, "", false, why);
-    lose(connection, GUARD_REDIS_DOWN, why);
-}
-
 static void take_message(struct redis_connection *connection, const struct redisReply *reply)
 {
     const struct redis_hooks *hooks = &connection->config.hooks;
+    char why[REDIS_WHY_SIZE] = "not a message of the channel";
     if (reply->type == REDIS_REPLY_ERROR)
-        lose_refused(connection, reply);
-    else if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
-             !redis_reply_is(reply->element[0], "message") ||
-             !redis_reply_is(reply->element[1], connection->config.channel) ||
-             reply->element[2]->type != REDIS_REPLY_STRING)
-        lose(connection, GUARD_REDIS_DOWN, "not a message of the channel");
+        redis_explain(reply, "", false, why);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
+        !redis_reply_is(reply->element[0], "message") ||
+        !redis_reply_is(reply->element[1], connection->config.channel) ||
+        reply->element[2]->type != REDIS_REPLY_STRING)
+        lose(connection, GUARD_REDIS_DOWN, why); /* an error in its own words */
     else if (hooks->message != NULL)
         hooks->message(hooks->context, reply->element[2]->str, reply->element[2]->len);
 }
@@ -945,14 +935,6 @@ static bool is_late(const struct redis_connection *connection, uint64_t now)
     return stage_is_over(connection, now) || now >= redis_pipeline_deadline(&connection->pipeline);
 }
 
-/* Reads until nothing that is late at `now` waits any more or nothing is left to read. */
-static void catch_up(struct redis_connection *connection, uint64_t now)
-{
-    while ((connection->stage == STAGE_GREETING || connection->stage == STAGE_UP) && is_late(connection, now))
-        if (receive(connection) != PROGRESS_MORE)
-            return;
-}
-
 static void lose_unreached(struct redis_connection *connection)
 {
     uint32_t limit_ms = connection->config.connect_limit_ms;
@@ -1002,7 +984,11 @@ static void on_redis_timer(void *context)
     struct redis_connection *connection = context;
     uint64_t now = clock_now_ms();
     excuse_what_waits_for_its_turn(connection, now);
-    catch_up(connection, now);
+    /* Until nothing that is late at `now` waits any more or nothing is left to read. */
+    bool more = true;
+    while (more && (connection->stage == STAGE_GREETING || connection->stage == STAGE_UP) &&
+           is_late(connection, now))
+        more = receive(connection) == PROGRESS_MORE;
     if (stage_is_over(connection, now))
         end_stage(connection);
     end_late_commands(connection, now);

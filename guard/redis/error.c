@@ -166,20 +166,14 @@ static void quote(const char *text, size_t text_bytes, char out[REDIS_WHY_SIZE])
     out[bytes] = '\0';
 }
 
-/* Of an error that may repeat a password only what is known to be Redis's own words. */
-static void quote_secret(const struct redisReply *reply, char out[REDIS_WHY_SIZE])
-{
-    const char *name = redis_error_name(reply->str, reply->len);
-    snprintf(out, REDIS_WHY_SIZE, "%s",
-             name[0] != '\0' ? name : "error withheld: it may contain the password");
-}
-
 void redis_explain(const struct redisReply *reply, const char *what, bool secret, char why[REDIS_WHY_SIZE])
 {
     const char *advice = redis_error_advice(reply->str, reply->len);
     char quoted[REDIS_WHY_SIZE];
-    if (secret)
-        quote_secret(reply, quoted);
+    const char *name = redis_error_name(reply->str, reply->len);
+    if (secret) /* an error that may repeat a password: only what is known to be Redis's own words */
+        snprintf(quoted, sizeof quoted, "%s",
+                 name[0] != '\0' ? name : "error withheld: it may contain the password");
     else
         quote(reply->str, reply->len, quoted);
     snprintf(why, REDIS_WHY_SIZE, "%s%.*s%s%s", what, QUOTED_BYTES, quoted, advice[0] != '\0' ? "; " : "",

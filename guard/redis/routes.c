@@ -245,13 +245,6 @@ static void close_if_idle(struct route_master *master)
         close_master(master);
 }
 
-static uint64_t takeovers_of(const struct route_master *master)
-{
-    struct redis_node node;
-    return redis_cluster_node(master->routes->config.cluster, master->node, &node) ? node.takeovers
-                                                                                   : master->takeovers;
-}
-
 static void ring_routes_by(struct redis_routes *routes, uint64_t at_ms)
 {
     if (!routes->closing && (!routes->timer.set || at_ms * 1000 < routes->timer.at_us))
@@ -267,8 +260,11 @@ static void on_master_state(void *context, enum guard_redis_state state, const c
     snprintf(master->text, sizeof master->text, "%s", text);
     note_lost(master, !up);
     master->failed = !up;
-    if (up && !master->is_up && !master->leaving)
-        tell_reign(master, takeovers_of(master));
+    struct redis_node node = {.takeovers = master->takeovers};
+    if (up && !master->is_up && !master->leaving) {
+        redis_cluster_node(routes->config.cluster, master->node, &node);
+        tell_reign(master, node.takeovers);
+    }
     tell_master_link(master);
     tell_all(routes);
 }
@@ -567,11 +563,6 @@ static void on_routes_timer(void *context)
 
 /* ---- replies ---- */
 
-static bool is_read(const struct route *route)
-{
-    return route->call.kind == REDIS_GET || route->call.kind == REDIS_LOOKUP;
-}
-
 static void follow(struct route *route, const struct route_master *from, const struct redisReply *reply)
 {
     struct redis_routes *routes = route->routes;
@@ -635,11 +626,8 @@ static void take_routed_error(struct route *route, const struct route_master *fr
 /* Of a node that has the slot no longer, as far as this process knows. */
 static void take_old(struct route *route)
 {
-    if (!is_read(route)) {
-        settle_call(route, REDIS_UNKNOWN, NULL);
-        return;
-    }
-    if (++route->redirections > REDIRECTIONS_MOST || !has_time(route) || route->routes->closing ||
+    const bool reads = route->call.kind == REDIS_GET || route->call.kind == REDIS_LOOKUP;
+    if (!reads || ++route->redirections > REDIRECTIONS_MOST || !has_time(route) || route->routes->closing ||
         !dispatch(route))
         settle_call(route, REDIS_UNKNOWN, NULL);
 }

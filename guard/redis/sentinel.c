@@ -88,13 +88,6 @@ static void explain_finding(const struct redis_watcher *watcher, const struct re
              complaint != NULL ? complaint->why : "");
 }
 
-/* From now on it is asked for often enough that one round may fail. */
-static void trust_for(struct redis_watcher *watcher, uint32_t trusted_ms, struct redis_finding *finding)
-{
-    finding->good_until_ms = watcher->round_ms + trusted_ms;
-    watcher->poll_ms = trusted_ms / 3 < SENTINEL_POLL_MS ? trusted_ms / 3 : SENTINEL_POLL_MS;
-}
-
 static void judge_round(struct redis_watcher *watcher, struct redis_finding *finding)
 {
     struct redis_vote_result result;
@@ -105,8 +98,12 @@ static void judge_round(struct redis_watcher *watcher, struct redis_finding *fin
     finding->good_until_ms = UINT64_MAX;
     if (!result.confirmed)
         explain_finding(watcher, &result, finding);
-    else if (watcher->url->strict && result.down_after_ms > 0)
-        trust_for(watcher, result.down_after_ms, finding);
+    if (!result.confirmed || !watcher->url->strict || result.down_after_ms == 0)
+        return;
+    /* From now on it is asked for often enough that one round may fail. */
+    finding->good_until_ms = watcher->round_ms + result.down_after_ms;
+    watcher->poll_ms =
+        result.down_after_ms / 3 < SENTINEL_POLL_MS ? result.down_after_ms / 3 : SENTINEL_POLL_MS;
 }
 
 static uint64_t next_round_ms(const struct redis_watcher *watcher)

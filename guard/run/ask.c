@@ -89,13 +89,6 @@ static const char *wrong_place(const struct guard_request *request, bool blocks)
                   : "request->loop is NULL, but the kind's guard_policy.loads_on is GUARD_ON_LOOP";
 }
 
-static const char *wrong_asker(const struct guard_request *request)
-{
-    return (request->asker_ref == NULL) == (request->asker_unref == NULL)
-               ? NULL
-               : "request->asker_ref and request->asker_unref must both be set, or neither";
-}
-
 static const char *wrong_request(const struct guard *guard, const struct guard_request *request, bool blocks)
 {
     const char *wrong = NULL;
@@ -111,7 +104,9 @@ static const char *wrong_request(const struct guard *guard, const struct guard_r
         return "the kind is another guard's";
     if ((wrong = wrong_flags(request->flags)) != NULL)
         return wrong;
-    if ((wrong = wrong_asker(request)) != NULL || (wrong = wrong_place(request, blocks)) != NULL)
+    if ((request->asker_ref == NULL) != (request->asker_unref == NULL))
+        return "request->asker_ref and request->asker_unref must both be set, or neither";
+    if ((wrong = wrong_place(request, blocks)) != NULL)
         return wrong;
     return wrong_count(request);
 }
@@ -379,18 +374,13 @@ static enum guard_status accept_in_mailbox(struct guard *guard, struct asking *a
     return status;
 }
 
-static bool is_refusing(const struct guard *guard)
-{
-    return atomic_load_explicit(&guard->refusing, memory_order_relaxed);
-}
-
 enum guard_status ask(struct guard *guard, const struct guard_request *request,
                       const struct parent_load *parent, struct guard_result *results, guard_ticket *ticket)
 {
     const bool there = request->loop != NULL && (request->flags & ASK_REFRESHES) == 0;
     struct asking asking = {.loop = there ? request->loop->there : guard->own};
     bool gone = asking.loop == NULL || (there && asking.loop->detaching);
-    if (gone || (parent == NULL && is_refusing(guard)))
+    if (gone || (parent == NULL && atomic_load_explicit(&guard->refusing, memory_order_relaxed)))
         return GUARD_CLOSING;
     size_t missing = results != NULL ? look_near(guard, request, results) : key_count(request);
     if (missing == 0)

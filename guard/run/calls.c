@@ -141,18 +141,14 @@ static void on_call_expired(void *context, bool expired)
     one_awaited_less(call);
 }
 
-static bool has_stale_time(const struct core_reply *reply)
-{
-    return reply->kind == REPLY_STALE || reply->pttl_ms > reply->left_ms;
-}
-
 /* Older than its tags: were they expired? */
 static void judge_outdated_reply(struct call *call)
 {
     struct guard *guard = call->guard;
     const struct expire_found found = {call->key, call->key_bytes, call->value, call->head, call->reply.born};
     call->awaited++;
-    if (call->value != NULL && has_stale_time(&call->reply) && guard->phase != PHASE_ENDING &&
+    const bool has_stale_time = call->reply.kind == REPLY_STALE || call->reply.pttl_ms > call->reply.left_ms;
+    if (call->value != NULL && has_stale_time && guard->phase != PHASE_ENDING &&
         expire_begin(&guard->protocol, guard->own->redis, &found, on_call_expired, call))
         return;
     call->awaited--;
@@ -216,13 +212,6 @@ static void on_script(void *context, enum redis_outcome outcome, const struct re
 
 /* ---- sending ---- */
 
-static void send_clock(struct call *call)
-{
-    call->awaited++;
-    if (!protocol_send_clock(&call->guard->protocol, call->guard->own->redis, on_clock, call))
-        call->awaited--;
-}
-
 static void send_keep(struct call *call, const struct core_action *action)
 {
     call->awaited++;
@@ -233,7 +222,6 @@ static void send_keep(struct call *call, const struct core_action *action)
     call->outdated = true; /* as far as is known */
 }
 
-/* The shadow's own entries go too; how that went, the core need not know. */
 static void on_own(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     struct call *call = context;
@@ -241,19 +229,15 @@ static void on_own(void *context, enum redis_outcome outcome, const struct redis
     one_awaited_less(call);
 }
 
-static void send_own(struct call *call, const struct core_action *action)
-{
-    call->awaited++;
-    if (!protocol_send(&call->guard->protocol, call->guard->own->redis, action, on_own, call))
-        call->awaited--;
-}
-
 static void send_companion(struct call *call, const struct core_action *action)
 {
+    const struct protocol *protocol = &call->guard->protocol;
+    struct redis *redis = call->guard->own->redis;
+    /* The shadow's own entries go too; how that went, the core need not know. */
     if (action->kind == CORE_INVALIDATE && call->guard->shadow != NULL)
-        send_own(call, action);
+        call->awaited += protocol_send(protocol, redis, action, on_own, call);
     if (action->kind == CORE_ACQUIRE && action->policy->tagged && action->lookup != LOOKUP_PEEK)
-        send_clock(call);
+        call->awaited += protocol_send_clock(protocol, redis, on_clock, call);
     else if (brings_tags(action))
         send_keep(call, action);
 }

@@ -144,16 +144,11 @@ static void on_cache_id(void *context, enum redis_outcome outcome, const struct 
     know(guard, guard->cache_name);
 }
 
-/* In a Cluster others may be away: the question waits for the one that it goes to. */
-static bool is_there(const struct guard *guard)
-{
-    return guard->answering.in_cluster || redis_is_up(guard->own->redis);
-}
-
 void cache_ask_redis(struct guard *guard)
 {
     if (guard->cache_asked || guard->phase == PHASE_ENDING || clock_now_us() < guard->cache_ask_us ||
-        !is_there(guard))
+        /* In a Cluster others may be away: the question waits for the one that it goes to. */
+        !(guard->answering.in_cluster || redis_is_up(guard->own->redis)))
         return;
     guard->cache_asked =
         protocol_send_cache_id(&guard->answering, guard->own->redis, guard->cache_name, on_cache_id, guard);

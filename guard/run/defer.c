@@ -18,13 +18,6 @@ static const char *cannot_defer(const struct running_load *load, const struct gu
     return loop != NULL && loop->guard != load->desk->context ? "the loop is another guard's" : NULL;
 }
 
-static void defer_to_loop(struct running_load *load, struct loop *loop)
-{
-    load->loop = loop;
-    load->listed = IN_DEFERRED;
-    DL_APPEND(loop->deferred, load);
-}
-
 /* CLOSING: the loop goes, or is gone. Nothing is amiss: the load began before that, and is for others to load. */
 static enum guard_status defer_load(struct running_load *load, const struct guard_loop *name,
                                     void (*cancelled)(void *context), void *context)
@@ -43,8 +36,11 @@ static enum guard_status defer_load(struct running_load *load, const struct guar
         return GUARD_OK;
     load->on_cancel = cancelled;
     load->on_cancel_context = context;
-    if (loop != NULL)
-        defer_to_loop(load, loop);
+    if (loop == NULL)
+        return GUARD_OK;
+    load->loop = loop;
+    load->listed = IN_DEFERRED;
+    DL_APPEND(loop->deferred, load);
     return GUARD_OK;
 }
 

@@ -532,11 +532,6 @@ void load_leave(struct desk *desk, uint64_t id)
 
 /* ---- what the guard says ---- */
 
-static bool is_to_be_called(const struct running_load *load)
-{
-    return load->told && load->cancelled && load->verdict == VERDICT_NONE && load->on_cancel != NULL;
-}
-
 void load_call_back(struct running_load *load)
 {
     void (*call)(void *context) = load->on_cancel;
@@ -561,7 +556,8 @@ void load_call_back(struct running_load *load)
 static void call_if_cancelled(struct running_load *load)
 {
     struct loop *loop = load->loop;
-    if (!is_to_be_called(load) || load->listed == IN_CANCELLED)
+    bool wanted = load->told && load->cancelled && load->verdict == VERDICT_NONE && load->on_cancel != NULL;
+    if (!wanted || load->listed == IN_CANCELLED)
         return;
     if (loop == NULL) {
         load_call_back(load);
@@ -740,20 +736,15 @@ void load_keep_bell(struct running_load *load)
     load->batch_bell = NULL;
 }
 
-static struct bell *own_bell_of(struct running_load *load)
-{
-    if (load->bell == NULL)
-        load->bell = bell_new(!load->quit);
-    return load->bell;
-}
-
 int guard_load_cancel_fd(const struct guard_load *handle)
 {
     const struct bell *bell = NULL;
     desk_lock();
     struct running_load *load = load_of(handle);
+    if (load != NULL && load->stage != LOAD_RUNS && load->bell == NULL)
+        load->bell = bell_new(!load->quit);
     if (load != NULL)
-        bell = load->stage != LOAD_RUNS ? own_bell_of(load) : batch_bell_of(load);
+        bell = load->stage != LOAD_RUNS ? load->bell : batch_bell_of(load);
     int fd = bell != NULL ? bell->fd : -1;
     desk_unlock();
     return fd;

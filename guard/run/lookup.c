@@ -161,14 +161,6 @@ static void answer_peek(struct loop *loop, struct get *get, enum guard_status st
     answer_later(loop, get);
 }
 
-/* What was not found, or may not be answered. */
-static void end_peek(const struct lookup *lookup, struct get *get)
-{
-    answer_peek(lookup->loop, get, is_answered(lookup) ? GUARD_MISS : GUARD_UNKNOWN);
-    if (get->many != NULL)
-        many_answered_here(get);
-}
-
 /* No hit: the guard's thread decides. */
 static void pass_on(struct lookup *lookup)
 {
@@ -178,7 +170,9 @@ static void pass_on(struct lookup *lookup)
             continue;
         lookup_leave(get);
         if (peeks(get)) {
-            end_peek(lookup, get);
+            answer_peek(lookup->loop, get, is_answered(lookup) ? GUARD_MISS : GUARD_UNKNOWN);
+            if (get->many != NULL)
+                many_answered_here(get);
             continue;
         }
         get->waiter.lookup_unanswered = lookup->unanswered;
@@ -252,14 +246,6 @@ static struct guard_result result_of(const struct envelope *envelope, int64_t pt
     };
 }
 
-/* Each goes on to a load of its own, without an acquire. */
-static void let_pass(struct lookup *lookup)
-{
-    struct get *get = NULL;
-    DL_FOREACH (lookup->gets, get)
-        get->waiter.passes = true;
-}
-
 /* For others of this process: near if it is fresh, and for an outage. */
 static void keep_found_near(const struct lookup *lookup, const struct found *found)
 {
@@ -283,7 +269,9 @@ static void answer_found(struct lookup *lookup, const struct found *found)
     if (lookup->gets == NULL)
         return; /* all have left */
     if (found->mark) {
-        let_pass(lookup);
+        struct get *get = NULL;
+        DL_FOREACH (lookup->gets, get)
+            get->waiter.passes = true; /* each goes on to a load of its own, without an acquire */
         return;
     }
     keep_found_near(lookup, found);
@@ -457,12 +445,6 @@ static void look_up(struct lookup *lookup)
         redis_look_up(lookup->loop->redis, &lookup->looked_up, lookup->name, lookup->name_bytes);
 }
 
-/* The connection reads in another way from now on: MISCONF, or a login that may GETEX no more. */
-static bool is_refused(enum redis_error_class class)
-{
-    return class == REDIS_ERROR_REFUSED || class == REDIS_ERROR_DENIED;
-}
-
 /* Only where something may be kept. */
 static void fly(struct lookup *lookup, bool flies)
 {
@@ -561,7 +543,9 @@ static void hear_error(struct lookup *lookup, const struct redisReply *reply)
     lookup->told = class == REDIS_ERROR_OTHER; /* WRONGTYPE, say: what stands there is no entry */
     if (class == REDIS_ERROR_FENCED || class == REDIS_ERROR_READONLY)
         lookup_hears_no_master(lookup->loop->guard);
-    if (!lookup->again && lookup->gets != NULL && is_refused(class) && all_have_time(lookup, 1)) {
+    /* The connection reads in another way from now on: MISCONF, or a login that may GETEX no more. */
+    const bool refused = class == REDIS_ERROR_REFUSED || class == REDIS_ERROR_DENIED;
+    if (!lookup->again && lookup->gets != NULL && refused && all_have_time(lookup, 1)) {
         lookup->again = true;
         look_up(lookup);
     }

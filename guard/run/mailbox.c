@@ -42,14 +42,6 @@ void mailbox_post_get(struct guard *guard, struct get *get)
     pthread_mutex_unlock(&guard->mutex);
 }
 
-/* Under the mutex. */
-static enum guard_status admit_invalidations(const struct guard *guard, size_t count)
-{
-    if (guard->closing_asked)
-        return GUARD_CLOSING;
-    return guard->invalidation_count + count <= GUARD_INVALIDATIONS_MAX ? GUARD_OK : GUARD_SHED;
-}
-
 enum guard_status mailbox_post_invalidations(struct guard *guard, struct invalidation *list)
 {
     const size_t count = list->change->left;
@@ -58,7 +50,11 @@ enum guard_status mailbox_post_invalidations(struct guard *guard, struct invalid
         near_invalidation_begins(guard->near, at->core.of_tag, at->core.key.encoded,
                                  at->core.key.encoded_bytes);
     pthread_mutex_lock(&guard->mutex);
-    enum guard_status status = admit_invalidations(guard, count);
+    enum guard_status status = GUARD_OK;
+    if (guard->closing_asked)
+        status = GUARD_CLOSING;
+    else if (guard->invalidation_count + count > GUARD_INVALIDATIONS_MAX)
+        status = GUARD_SHED;
     if (status == GUARD_OK) {
         guard->invalidation_count += (uint32_t)count;
         DL_CONCAT(guard->invalidations, list);

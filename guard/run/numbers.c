@@ -25,13 +25,6 @@ static void publish_kinds(struct guard *guard, uint64_t changed)
     }
 }
 
-static void publish_shadow(struct guard *guard)
-{
-    struct guard_stats fleet;
-    core_stats_of_none(guard->fleet, &fleet);
-    shadow_stats(&fleet, &guard->published);
-}
-
 void numbers_publish(struct guard *guard)
 {
     struct guard_stats *published = &guard->published;
@@ -40,8 +33,11 @@ void numbers_publish(struct guard *guard)
         changed |= core_take_changed(guard->fleet);
     pthread_mutex_lock(&guard->mutex);
     core_stats_of_none(guard->core, published);
-    if (guard->shadow != NULL)
-        publish_shadow(guard);
+    if (guard->shadow != NULL) {
+        struct guard_stats fleet;
+        core_stats_of_none(guard->fleet, &fleet);
+        shadow_stats(&fleet, published);
+    }
     published->redis_state = guard->own->redis_state;
     published->wake_state = guard->wake_state;
     publish_kinds(guard, changed);

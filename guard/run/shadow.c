@@ -132,11 +132,6 @@ static struct core_loaded loaded_of(const struct get *get, uint64_t now_us)
     return loaded;
 }
 
-static bool says_nothing(enum guard_status status)
-{
-    return status != GUARD_OK && status != GUARD_ABSENT && status != GUARD_FAILED;
-}
-
 void shadow_told(struct shadow *shadow, uint64_t now_us, struct get *get)
 {
     struct twin *twin = get->twin;
@@ -146,8 +141,9 @@ void shadow_told(struct shadow *shadow, uint64_t now_us, struct get *get)
     twin->loaded = loaded_of(get, now_us);
     twin->loaded.keep = twin->kept ? &twin->keep : NULL;
     twin->told = true;
-    twin->lost = says_nothing(get->waiter.result.status);
-    twin->leaves = twin->waits && get->waiter.result.status == GUARD_CANCELLED;
+    const enum guard_status status = get->waiter.result.status;
+    twin->lost = status != GUARD_OK && status != GUARD_ABSENT && status != GUARD_FAILED; /* of its load */
+    twin->leaves = twin->waits && status == GUARD_CANCELLED;
     shadow->leaving += twin->leaves;
     free_if_over(shadow, twin);
 }

@@ -300,20 +300,16 @@ static void tell_invalidated(struct guard *guard)
 
 /* ---- what others have handed over ---- */
 
-static void enter_refresh(struct guard *guard, struct refresh *refresh)
-{
-    core_refresh(guard->core, clock_now_us(), &refresh->core);
-    refresh->core.origin = NULL;
-    perform_all(guard);
-}
-
 static void enter_refreshes(struct guard *guard, struct refresh *list)
 {
     while (list != NULL) {
         struct refresh *refresh = list;
         list = refresh->next;
-        if (guard->phase == PHASE_RUNNING)
-            enter_refresh(guard, refresh);
+        if (guard->phase == PHASE_RUNNING) {
+            core_refresh(guard->core, clock_now_us(), &refresh->core);
+            refresh->core.origin = NULL;
+            perform_all(guard);
+        }
         refresh_free(refresh);
     }
 }

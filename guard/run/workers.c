@@ -134,13 +134,6 @@ struct workers *workers_open(const struct workers_config *config)
     return workers;
 }
 
-static bool make_thread(struct worker *worker)
-{
-    worker->over = false;
-    worker->made = thread_begin(&worker->thread, worker_run, worker) == 0;
-    return worker->made;
-}
-
 /* A place whose thread was never made, or is over. Under the mutex. */
 static struct worker *vacancy(struct workers *workers)
 {
@@ -172,7 +165,9 @@ static bool staff(struct workers *workers, uint32_t queued)
     struct worker *worker = vacancy(workers);
     if (worker == NULL)
         return true;
-    return make_thread(worker) || made_count(workers) > 0;
+    worker->over = false;
+    worker->made = thread_begin(&worker->thread, worker_run, worker) == 0;
+    return worker->made || made_count(workers) > 0;
 }
 
 /* Under the mutex. */
@@ -272,20 +267,15 @@ static bool end_all(struct workers *workers)
     return ended;
 }
 
-static void join_all(struct workers *workers)
-{
-    for (uint32_t i = 0; i < workers->config.count; i++)
-        if (workers->all[i].made)
-            pthread_join(workers->all[i].thread, NULL);
-}
-
 bool workers_close(struct workers **closing, bool idle)
 {
     struct workers *workers = *closing;
     if (workers == NULL)
         return true;
     bool ended = end_all(workers) && idle;
-    join_all(workers);
+    for (uint32_t i = 0; i < workers->config.count; i++)
+        if (workers->all[i].made)
+            pthread_join(workers->all[i].thread, NULL);
     if (!ended)
         return false;
     *closing = NULL;

@@ -124,13 +124,6 @@ static void put_checksum(const char *data, size_t data_bytes, char out[CHECKSUM_
         out[i] = "0123456789abcdef"[sum >> (60 - 4 * i) & 15];
 }
 
-static bool checksum_holds(const char *data, size_t data_bytes)
-{
-    char expected[CHECKSUM_BYTES];
-    put_checksum(data, data_bytes - CHECKSUM_BYTES, expected);
-    return memcmp(data + data_bytes - CHECKSUM_BYTES, expected, CHECKSUM_BYTES) == 0;
-}
-
 static char *put_line(char *at, const char *bytes, size_t count)
 {
     if (count > 0)
@@ -268,7 +261,9 @@ enum envelope_fault envelope_read(const char *data, size_t data_bytes, const cha
         return ENVELOPE_FOREIGN;
     if (!split(data, data_bytes, &envelope))
         return ENVELOPE_TRUNCATED;
-    if (!checksum_holds(data, data_bytes))
+    char checksum[CHECKSUM_BYTES];
+    put_checksum(data, data_bytes - CHECKSUM_BYTES, checksum);
+    if (memcmp(data + data_bytes - CHECKSUM_BYTES, checksum, CHECKSUM_BYTES) != 0)
         return ENVELOPE_DAMAGED;
     if (envelope.key_bytes != key_bytes || memcmp(envelope.key, key, key_bytes) != 0)
         return ENVELOPE_OTHER_KEY;

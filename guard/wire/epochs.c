@@ -95,19 +95,15 @@ static bool ask_for_all_at_once(struct epochs *epochs, struct redis *redis)
 
 /* ---- one command for each ---- */
 
-/* What stands there is no epoch, and of another type than one: as if there were none. */
-static bool is_about_the_key(const struct redisReply *reply)
-{
-    return reply->type != REDIS_REPLY_ERROR ||
-           redis_error_classify(reply->str, reply->len) == REDIS_ERROR_OTHER;
-}
-
 static void on_one_epoch(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     struct epochs_part *part = context;
     struct epochs *epochs = part->epochs;
     size_t index = (size_t)(part - epochs->parts);
-    epochs->known[index] = outcome == REDIS_REPLIED && is_about_the_key(reply);
+    /* What stands there is no epoch, and of another type than one: as if there were none. */
+    epochs->known[index] =
+        outcome == REDIS_REPLIED && (reply->type != REDIS_REPLY_ERROR ||
+                                     redis_error_classify(reply->str, reply->len) == REDIS_ERROR_OTHER);
     if (epochs->known[index])
         epochs->of[index] = epoch_of(reply);
     if (--epochs->awaited == 0)

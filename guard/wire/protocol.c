@@ -547,13 +547,6 @@ static int64_t number(const struct redisReply *reply, size_t n)
     return at != NULL ? at->integer : 0;
 }
 
-static enum core_refresher refresher_of(int64_t number)
-{
-    if (number == 1)
-        return REFRESH_OURS;
-    return number == -1 ? REFRESH_COOLING : REFRESH_OTHERS;
-}
-
 static void read_entry(const struct redisReply *entry, int64_t pttl_ms, const char *key, size_t key_bytes,
                        struct core_reply *out, struct value **value)
 {
@@ -614,7 +607,8 @@ static void read_found(char what, const char *key, size_t key_bytes, const struc
     if (entry == NULL || entry->len < TOKEN_UUID_BYTES)
         return;
     out->kind = what == 'H' ? REPLY_FRESH : REPLY_STALE;
-    out->refresher = refresher_of(number(reply, 3));
+    const int64_t refresher = number(reply, 3);
+    out->refresher = refresher == 1 ? REFRESH_OURS : refresher == -1 ? REFRESH_COOLING : REFRESH_OTHERS;
     out->pttl_ms = span(number(reply, 2));
     out->cool_ms = span(number(reply, 4));
     out->lease_tag = lease_tag_in(reply, 4);

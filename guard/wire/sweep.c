@@ -127,14 +127,6 @@ static bool send_del(struct redis *redis, const char *name, size_t name_bytes, r
     return redis_send(redis, 2, argv, argv_bytes, replied, context);
 }
 
-/* A hint: waiters also poll. */
-static void tell_others(const struct deletion *deletion)
-{
-    const char *argv[] = {"PUBLISH", deletion->channel, deletion->message};
-    const size_t argv_bytes[] = {7, strlen(deletion->channel), deletion->message_bytes};
-    redis_send(deletion->redis, 3, argv, argv_bytes, NULL, NULL);
-}
-
 static void end_deletion(struct deletion *deletion, enum redis_outcome outcome,
                          const struct redisReply *reply)
 {
@@ -154,7 +146,9 @@ static void on_value_deleted(void *context, enum redis_outcome outcome, const st
         end_deletion(deletion, outcome, reply);
         return;
     }
-    tell_others(deletion);
+    const char *argv[] = {"PUBLISH", deletion->channel, deletion->message};
+    const size_t argv_bytes[] = {7, strlen(deletion->channel), deletion->message_bytes};
+    redis_send(deletion->redis, 3, argv, argv_bytes, NULL, NULL); /* a hint: waiters also poll */
     const struct redisReply code = {.type = REDIS_REPLY_INTEGER,
                                     .integer = reply->integer + 2 * deletion->leases};
     end_deletion(deletion, REDIS_REPLIED, &code);
