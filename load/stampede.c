@@ -35,8 +35,8 @@ static char command_line[COMMAND_BYTES]; /* as the shell would have it again */
 static bool is_plain(const char *word)
 {
     return word[0] != '\0' &&
-           word[strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-                             "%+,-./:=@_")] == '\0';
+           word[strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789%+,-./:=@_")] ==
+               '\0';
 }
 
 static size_t append(size_t used, const char *text)

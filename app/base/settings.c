@@ -288,10 +288,9 @@ static const struct setting table[] = {
     NUMBER("MAX_LOADS", guard.max_loads, "8", 1, 1024, "loads", "loads at a time in this process"),
     NUMBER("LOAD_THREADS", guard.load_threads, "0", 0, 1024, "threads",
            "threads that run them, each with a database connection; 0: MAX_LOADS of them"),
-    NUMBER(
-        "LOAD_QUEUE", guard.load_queue, "1000", 0, 1000000, "loads",
-        "loads that may wait for their turn, and as many again for /products?ids=; beyond that requests are "
-        "shed (503)"),
+    NUMBER("LOAD_QUEUE", guard.load_queue, "1000", 0, 1000000, "loads",
+           "loads that may wait for their turn, and as many again for /products?ids=; beyond that requests "
+           "are shed (503)"),
     TEXT("MERGE_LOADS", on_off, merge_loads, "on",
          "products that have to wait for their load are loaded with one query, up to 100; off: each with its "
          "own"),
@@ -317,10 +316,9 @@ static const struct setting table[] = {
            "client connections at a time"),
     NUMBER("MAX_VALUE_BYTES", guard.max_value_bytes, "1048576", 1, 64 << 20, "bytes",
            "larger documents are answered but not cached"),
-    NUMBER(
-        "NEAR_BYTES", guard.near_bytes, "8388608", 0, UINT32_MAX, "bytes",
-        "values also kept in this process's memory, for NEAR_MS and OUTAGE_MS; 0: none, otherwise at least "
-        "65536"),
+    NUMBER("NEAR_BYTES", guard.near_bytes, "8388608", 0, UINT32_MAX, "bytes",
+           "values also kept in this process's memory, for NEAR_MS and OUTAGE_MS; 0: none, otherwise at "
+           "least 65536"),
     NUMBER("NEAR_MS", policy.near_ms, "0", 0, 60000, "ms",
            "such a value is answered without asking Redis for this long; a change by another process may be "
            "seen this late; 0: never"),
@@ -339,10 +337,9 @@ static const struct setting table[] = {
            "event loops that serve HTTP; 0: one per core"),
     NUMBER("SHELF_BYTES", shelf_bytes, "33554432", 0, UINT32_MAX, "bytes",
            "answers that each server loop keeps prepared; 0: none, otherwise at least 65536"),
-    NUMBER(
-        "DRAIN_MS", drain_ms, "5000", 0, HOUR_MS, "ms",
-        "on SIGTERM running requests get this long to finish, and kept-alive connections a fifth of it for "
-        "one more request"),
+    NUMBER("DRAIN_MS", drain_ms, "5000", 0, HOUR_MS, "ms",
+           "on SIGTERM running requests get this long to finish, and kept-alive connections a fifth of it "
+           "for one more request"),
     TEXT("CORES", on_off, cores, "off",
          "a crash may leave a core file, with values and passwords in it, within ulimit -c (LimitCORE=)"),
     NUMBER("LOAD_DELAY_MS", load_delay_ms, "0", 0, HOUR_MS, "ms",

@@ -144,8 +144,7 @@ static void check_schema(struct database *database)
     else
         findings_add(database->findings, VERDICT_WRONG, "schema",
                      "make db DATABASE_URL=... (or psql -f of the installed sql/schema.sql) as its owner "
-                     "brings it up to date and "
-                     "grants the rights",
+                     "brings it up to date and grants the rights",
                      "lacks %s", listed);
 }
 

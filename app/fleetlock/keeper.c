@@ -223,9 +223,8 @@ static void stopped(struct keeper *keeper, pid_t pid, int signal_number)
     keeper->asks = group;
     give_terminal(keeper);
     if (keeper->asks != 0)
-        dprintf(keeper->terminal,
-                "fleetlock: COMMAND asks for the terminal, which is another job's: it has the "
-                "lock, and waits for fg\n");
+        dprintf(keeper->terminal, "fleetlock: COMMAND asks for the terminal, which is another job's: it has "
+                                  "the lock, and waits for fg\n");
 }
 
 /* ---- what happens ---- */

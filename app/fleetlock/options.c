@@ -38,8 +38,7 @@ static const char help[] =
     "    --wait TIME       gives up after TIME; 0: asks once; without --wait it waits for ever\n"
     "    --lease TIME      a dead holder blocks the others for this long, 1s to 1h (10s)\n"
     "    --max-lease TIME  redlock: no lease of the namespace is longer (1m); a master that restarts gives "
-    "no vote "
-    "for this long\n"
+    "no vote for this long\n"
     "    --on-lost ACTION  what COMMAND gets when the lock is lost: term (the default), kill, another "
     "signal's name, or go-on\n"
     "    --grace TIME      between that signal and SIGKILL; 2s, but no more than a third of the lease\n"
@@ -170,9 +169,8 @@ static void take_urls_of_environment(struct options *options, bool *good)
     if (options->url_count > 0 || text == NULL)
         return;
     if (text[0] == '\0') {
-        mistake(good,
-                "FLEETLOCK_URL is empty, as a COMMAND finds it whose own fleetlock had a password in it; set "
-                "it again, or say --url");
+        mistake(good, "FLEETLOCK_URL is empty, as a COMMAND finds it whose own fleetlock had a password in "
+                      "it; set it again, or say --url");
         return;
     }
     options->urls_text = strdup(text);

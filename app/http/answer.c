@@ -29,10 +29,9 @@ static const struct answer_refusal PROBLEMS[PROBLEM_COUNT] = {
     [PROBLEM_BAD_QUERY] = {400, false, "bad-query", "Query not accepted",
                            "Ask without one; only two are taken: /categories/{id}?after={product id} and "
                            "/products?ids={id},{id},..."},
-    [PROBLEM_BAD_IDS] =
-        {400, false, "bad-ids", "Not a list of ids",
-         "Give ids= 1 to 100 ids, comma separated, each once; an id is 1 to 18 decimal digits "
-         "and does not start with 0."},
+    [PROBLEM_BAD_IDS] = {400, false, "bad-ids", "Not a list of ids",
+                         "Give ids= 1 to 100 ids, comma separated, each once; an id is 1 to 18 decimal "
+                         "digits and does not start with 0."},
     [PROBLEM_METHOD] = {405, false, "method", "Method not allowed", "Use one of those in the Allow header."},
     [PROBLEM_BODY] = {413, true, "body", "Request body not accepted", "Send this request without a body."},
     [PROBLEM_FRAMING] =

@@ -10,10 +10,10 @@
 
 /* RFC 9110, 5.5 and 5.6.2: where a byte may stand: in names and values, in values, nowhere. Beyond ASCII:
  * in values. */
-static const char PLACES[256] = "         v                      "
-                                "vnvnnnnnvvnnvnnvnnnnnnnnnnvvvvvv"  /* from the space */
-                                "vnnnnnnnnnnnnnnnnnnnnnnnnnnvvvnn"  /* from @ */
-                                "nnnnnnnnnnnnnnnnnnnnnnnnnnnvnvn "; /* from ` */
+static const char PLACES[256] =
+    "         v                      vnvnnnnnvvnnvnnvnnnnnnnnnnvvvvvv" /* from the space */
+    "vnnnnnnnnnnnnnnnnnnnnnnnnnnvvvnn"                                 /* from @ */
+    "nnnnnnnnnnnnnnnnnnnnnnnnnnnvnvn ";                                /* from ` */
 
 /* One of the eight bytes may be a control character, a tab included. */
 static bool has_control(const char *at)

@@ -177,14 +177,13 @@ static void send_past(int fd, const struct answer *answer)
     const struct timespec wall = clock_wall();
 
     strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&wall.tv_sec, &now));
-    const int bytes =
-        snprintf(text, sizeof(text),
-                 "HTTP/1.1 %u %s\r\nDate: %s\r\nConnection: close\r\nContent-Type: %s\r\n"
-                 "X-Content-Type-Options: nosniff\r\nCache-Control: %s\r\n%s%s%s"
-                 "Content-Length: %zu\r\n\r\n%.*s",
-                 answer->status, MHD_get_reason_phrase_for(answer->status), date, answer->content_type,
-                 answer->cache_control, has_id ? ANSWER_REQUEST_ID ": " : "", answer->request,
-                 has_id ? "\r\n" : "", answer->text_bytes, (int)answer->text_bytes, answer->text);
+    const int bytes = snprintf(
+        text, sizeof(text),
+        "HTTP/1.1 %u %s\r\nDate: %s\r\nConnection: close\r\nContent-Type: %s\r\n"
+        "X-Content-Type-Options: nosniff\r\nCache-Control: %s\r\n%s%s%sContent-Length: %zu\r\n\r\n%.*s",
+        answer->status, MHD_get_reason_phrase_for(answer->status), date, answer->content_type,
+        answer->cache_control, has_id ? ANSWER_REQUEST_ID ": " : "", answer->request, has_id ? "\r\n" : "",
+        answer->text_bytes, (int)answer->text_bytes, answer->text);
     (void)!send(fd, text, (size_t)bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
     shutdown(fd, SHUT_RDWR);
 }

@@ -122,10 +122,9 @@ static const struct answer_refusal REFUSALS[WRITE_OUTCOME_COUNT] = {
          "It or a category in its path is no longer as If-Match says; GET it, look, and try again."},
     [WRITE_SOLD_OUT] = {409, false, "sold-out", "Not enough in stock",
                         "Nothing was bought; ask for at most what stock says."},
-    [WRITE_KEY_REUSED] =
-        {422, false, "key-reused", "Idempotency-Key of another purchase",
-         "This key was used for another product or quantity; nothing was bought now. Use a new key for "
-         "each purchase."},
+    [WRITE_KEY_REUSED] = {422, false, "key-reused", "Idempotency-Key of another purchase",
+                          "This key was used for another product or quantity; nothing was bought now. Use a "
+                          "new key for each purchase."},
     [WRITE_BAD_BODY] = {400, false, "bad-body", "The body cannot be read", "Send a JSON object in UTF-8."},
     [WRITE_BAD_FIELDS] = {422, false, "bad-fields", "Fields are wrong",
                           "Nothing was changed; correct the fields that errors names."},

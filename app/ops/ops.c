@@ -49,11 +49,10 @@ static const struct ops_refusal UNKNOWN_PATH = {MHD_HTTP_NOT_FOUND, "No such pat
 static const struct ops_refusal NO_TOKEN = {MHD_HTTP_UNAUTHORIZED, "Token required",
                                             "Send Authorization: Bearer and the token of OPS_TOKEN_FILE.",
                                             MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer"};
-static const struct ops_refusal FOREIGN_SITE = {
-    MHD_HTTP_FORBIDDEN, "Foreign site",
-    "A page of another site asks, in the browser of somebody who may: Sec-Fetch-Site says so. "
-    "Open the address itself.",
-    NULL, NULL};
+static const struct ops_refusal FOREIGN_SITE = {MHD_HTTP_FORBIDDEN, "Foreign site",
+                                                "A page of another site asks, in the browser of somebody who "
+                                                "may: Sec-Fetch-Site says so. Open the address itself.",
+                                                NULL, NULL};
 static const struct ops_refusal NAMED_HOST = {MHD_HTTP_FORBIDDEN, "Host by name",
                                               "Without a token (OPS_TOKEN_FILE) it answers only what is "
                                               "asked of localhost or a numeric address: a page "

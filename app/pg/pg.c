@@ -344,12 +344,11 @@ static bool send_limits(struct query *query)
                                   number_print(config->lock_limit_ms, lock_limit),
                                   number_print(config->pays_ms, pays)};
 
-    snprintf(
-        statement, sizeof(statement),
-        "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.set_config('statement_timeout', $1::text, true),"
-        " %s%s",
-        config->writes ? writing : reading,
-        PQserverVersion(query->wait.conn) >= TRANSACTION_TIMEOUT_SINCE ? no_other : "");
+    snprintf(statement, sizeof(statement),
+             "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.set_config('statement_timeout', $1::text, "
+             "true), %s%s",
+             config->writes ? writing : reading,
+             PQserverVersion(query->wait.conn) >= TRANSACTION_TIMEOUT_SINCE ? no_other : "");
     return PQsendQueryParams(query->wait.conn, statement, config->writes ? 3 : 1, NULL, params, NULL, NULL,
                              0) == 1;
 }

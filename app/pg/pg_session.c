@@ -195,6 +195,7 @@ static void find_addresses(const char *conninfo, struct addresses *out)
 /* The conninfo may override what stands before dbname, not what stands after it. libpq skips NULL and "". */
 static PGconn *start(const struct pg_place *place, const struct address *address)
 {
+    const char *const role = place->standby_will_do ? NULL : "primary";
     const char *const names[] = {"fallback_application_name",
                                  "gssencmode",
                                  "keepalives_idle",
@@ -206,17 +207,9 @@ static PGconn *start(const struct pg_place *place, const struct address *address
                                  "hostaddr",
                                  "port",
                                  NULL};
-    const char *const values[] = {"catalogd",
-                                  "disable",
-                                  "30",
-                                  "10000",
-                                  place->conninfo,
-                                  "UTF8",
-                                  place->standby_will_do ? NULL : "primary",
-                                  address->host,
-                                  address->number,
-                                  address->port,
-                                  NULL};
+    const char *const values[] = {"catalogd",      "disable",     "30", "10000",
+                                  place->conninfo, "UTF8",        role, address->host,
+                                  address->number, address->port, NULL};
 
     return PQconnectStartParams(names, values, 1);
 }

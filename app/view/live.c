@@ -148,17 +148,16 @@ json_t *live_json(const struct live_sample *sample)
 {
     const struct guard_stats *guard = &sample->guard;
 
-    return json_pack("{s:i, s:I, s:I, s:b, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-                     "s:{s:b}, s:o}",
-                     "v", LIVE_VERSION, "at_ms", (json_int_t)sample->at_ms, "up_ms",
-                     (json_int_t)sample->up_ms, "draining", (int)sample->draining, "answers",
-                     group_json(guard, ANSWERS), "waiters", (json_int_t)guard->waiters, "flights",
-                     (json_int_t)guard->flights, "loads", group_json(guard, LOADS), "running",
-                     running_json(sample), "get_us", histogram_json(&guard->get_duration), "load_us",
-                     histogram_json(&guard->load_duration), "leases", group_json(guard, LEASES), "permits",
-                     group_json(guard, PERMITS), "shadow", group_json(guard, SHADOW), "near",
-                     group_json(guard, NEAR), "hot", hot_json(sample), "redis", redis_json(sample),
-                     "database", "ready", (int)sample->database_ready, "http", http_json(&sample->server));
+    return json_pack(
+        "{s:i, s:I, s:I, s:b, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:{s:b}, s:o}",
+        "v", LIVE_VERSION, "at_ms", (json_int_t)sample->at_ms, "up_ms", (json_int_t)sample->up_ms, "draining",
+        (int)sample->draining, "answers", group_json(guard, ANSWERS), "waiters", (json_int_t)guard->waiters,
+        "flights", (json_int_t)guard->flights, "loads", group_json(guard, LOADS), "running",
+        running_json(sample), "get_us", histogram_json(&guard->get_duration), "load_us",
+        histogram_json(&guard->load_duration), "leases", group_json(guard, LEASES), "permits",
+        group_json(guard, PERMITS), "shadow", group_json(guard, SHADOW), "near", group_json(guard, NEAR),
+        "hot", hot_json(sample), "redis", redis_json(sample), "database", "ready",
+        (int)sample->database_ready, "http", http_json(&sample->server));
 }
 
 json_t *live_first_json(const struct live_sample *sample, const struct live_about *about, uint32_t every_ms)

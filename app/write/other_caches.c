@@ -85,8 +85,7 @@ static void say_silent(struct other_caches *others, const struct rows *unpaid, s
         LOG_LEVEL_WARNING, "cache_silent",
         "cache=\"%s\" id=%s silent_ms=%s reason=\"it has missed three beats: no write waits for it, and none "
         "is visible until it is back or dropped\" hint=\"once you know that its Redis came back empty: "
-        "DELETE "
-        "FROM caches WHERE id = '%s'\"",
+        "DELETE FROM caches WHERE id = '%s'\"",
         rows_text(unpaid, row, 2), id, rows_text(unpaid, row, 3), id);
 }
 

@@ -78,8 +78,7 @@ bool home_is_found(void)
     if (!is_found)
         fprintf(stderr,
                 "stampede: %s is neither here, nor above %s, nor installed with it: go to the project's "
-                "folder and "
-                "try again\n",
+                "folder and try again\n",
                 marker, program);
     return is_found;
 }

@@ -141,11 +141,12 @@ static bool be_host(struct bench *bench, const void *of, void *outcome)
     char text[TEXT_BYTES];
     struct rusage before, after;
     const uint64_t began_kib = proc_status(getpid(), "VmRSS");
-    snprintf(text, sizeof text,
-             course->query_ms > 0 ? "SELECT row_to_json(p)::text FROM products AS p, pg_sleep(%u / 1000.0) "
-                                    "WHERE p.id = $1::bigint"
-                                  : "SELECT row_to_json(p)::text FROM products AS p WHERE p.id = $1::bigint",
-             (unsigned)course->query_ms);
+    snprintf(
+        text, sizeof text,
+        course->query_ms > 0
+            ? "SELECT row_to_json(p)::text FROM products AS p, pg_sleep(%u / 1000.0) WHERE p.id = $1::bigint"
+            : "SELECT row_to_json(p)::text FROM products AS p WHERE p.id = $1::bigint",
+        (unsigned)course->query_ms);
     if (!open_host(&host, bench, plan, text) || !ask_cold(&host, course, 1, course->first))
         return false;
     const uint64_t began_us = clock_us(), cpu_us = clock_cpu_us();

@@ -12,26 +12,24 @@ enum { PROCESS_BACK_MS = 6000, SERVER_BACK_MS = 8000 };
 #define WHEN(health) (1U << (health))
 
 #define PROCESS(letter, lower, number)                                                                       \
-    {.name = lower "-kill",                                                                                  \
-     .party = DEED_##letter,                                                                                 \
-     .when = WHEN(DEED_UP) | WHEN(DEED_PAUSED),                                                              \
+    {lower "-kill",                                                                                          \
+     DEED_##letter,                                                                                          \
+     WHEN(DEED_UP) | WHEN(DEED_PAUSED),                                                                      \
      .after = DEED_DEAD,                                                                                     \
      .back_ms = PROCESS_BACK_MS,                                                                             \
      .back = lower "-start",                                                                                 \
      .said = "Process " #letter " was killed (SIGKILL); it is started again in a moment.",                   \
      .action = {.party = SCENARIO_CATALOGD, .verb = SCENARIO_KILL, .process = (number)}},                    \
-        {.name = lower "-pause",                                                                             \
-         .party = DEED_##letter,                                                                             \
-         .when = WHEN(DEED_UP),                                                                              \
+        {lower "-pause",                                                                                     \
+         DEED_##letter,                                                                                      \
+         WHEN(DEED_UP),                                                                                      \
          .after = DEED_PAUSED,                                                                               \
          .back_ms = PROCESS_BACK_MS,                                                                         \
          .back = lower "-resume",                                                                            \
          .said = "Process " #letter                                                                          \
                  " was stopped in the middle of what it did (SIGSTOP), as a machine that stalls would be.",  \
          .action = {.party = SCENARIO_CATALOGD, .verb = SCENARIO_PAUSE, .process = (number)}},               \
-        {.name = lower "-resume",                                                                            \
-         .party = DEED_##letter,                                                                             \
-         .when = WHEN(DEED_PAUSED),                                                                          \
+        {lower "-resume", DEED_##letter, WHEN(DEED_PAUSED),                                                  \
          .said = "Process " #letter " goes on (SIGCONT).",                                                   \
          .action = {.party = SCENARIO_CATALOGD, .verb = SCENARIO_RESUME, .process = (number)}},              \
     {                                                                                                        \
@@ -46,80 +44,38 @@ enum { PROCESS_BACK_MS = 6000, SERVER_BACK_MS = 8000 };
 static const struct deed deeds[] = {
     PROCESS(A, "a", 1),
     PROCESS(B, "b", 2),
-    {.name = "redis-kill",
-     .party = DEED_REDIS,
-     .when = WHEN(DEED_UP) | WHEN(DEED_HUNG),
-     .after = DEED_DEAD,
-     .back_ms = SERVER_BACK_MS,
-     .back = "redis-start",
-     .said = "Redis was killed (SIGKILL), and everything in it is lost.",
+    {"redis-kill", DEED_REDIS, WHEN(DEED_UP) | WHEN(DEED_HUNG), .after = DEED_DEAD, .back_ms = SERVER_BACK_MS,
+     .back = "redis-start", .said = "Redis was killed (SIGKILL), and everything in it is lost.",
      .action = {.party = SCENARIO_REDIS, .verb = SCENARIO_KILL}},
-    {.name = "redis-hang",
-     .party = DEED_REDIS,
-     .when = WHEN(DEED_UP),
-     .after = DEED_HUNG,
-     .back_ms = SERVER_BACK_MS,
-     .back = "redis-heal",
-     .said = "Redis hangs: its connections stay open and nothing is answered.",
+    {"redis-hang", DEED_REDIS, WHEN(DEED_UP), .after = DEED_HUNG, .back_ms = SERVER_BACK_MS,
+     .back = "redis-heal", .said = "Redis hangs: its connections stay open and nothing is answered.",
      .action = {.party = SCENARIO_LINK_REDIS, .verb = SCENARIO_FAULT, .fault = PROXY_SILENT}},
-    {.name = "redis-heal",
-     .party = DEED_REDIS,
-     .when = WHEN(DEED_HUNG),
-     .said = "Redis answers again.",
+    {"redis-heal", DEED_REDIS, WHEN(DEED_HUNG), .said = "Redis answers again.",
      .action = {.party = SCENARIO_LINK_REDIS, .verb = SCENARIO_HEAL}},
-    {.name = "redis-start",
-     .party = DEED_REDIS,
-     .when = WHEN(DEED_DEAD),
-     .said = "Redis is back, and empty.",
+    {"redis-start", DEED_REDIS, WHEN(DEED_DEAD), .said = "Redis is back, and empty.",
      .action = {.party = SCENARIO_REDIS, .verb = SCENARIO_START}},
-    {.name = "redis-flush",
-     .party = DEED_REDIS,
-     .when = WHEN(DEED_UP),
-     .said = "Everything in Redis was deleted.",
+    {"redis-flush", DEED_REDIS, WHEN(DEED_UP), .said = "Everything in Redis was deleted.",
      .action = {.party = SCENARIO_REDIS, .verb = SCENARIO_FLUSH}},
-    {.name = "postgres-kill",
-     .party = DEED_POSTGRES,
-     .when = WHEN(DEED_UP) | WHEN(DEED_PAUSED),
-     .after = DEED_DEAD,
-     .back_ms = SERVER_BACK_MS,
-     .back = "postgres-start",
+    {"postgres-kill", DEED_POSTGRES, WHEN(DEED_UP) | WHEN(DEED_PAUSED), .after = DEED_DEAD,
+     .back_ms = SERVER_BACK_MS, .back = "postgres-start",
      .said = "PostgreSQL was killed (SIGKILL): queries fail until it is back.",
      .action = {.party = SCENARIO_POSTGRES, .verb = SCENARIO_KILL}},
-    {.name = "postgres-start",
-     .party = DEED_POSTGRES,
-     .when = WHEN(DEED_DEAD),
-     .said = "PostgreSQL is back, with its data.",
+    {"postgres-start", DEED_POSTGRES, WHEN(DEED_DEAD), .said = "PostgreSQL is back, with its data.",
      .action = {.party = SCENARIO_POSTGRES, .verb = SCENARIO_START}},
-    {.name = "postgres-pause",
-     .party = DEED_POSTGRES,
-     .when = WHEN(DEED_UP),
-     .after = DEED_PAUSED,
-     .back_ms = SERVER_BACK_MS,
-     .back = "postgres-resume",
-     .said = "PostgreSQL stands still (SIGSTOP): queries hang.",
+    {"postgres-pause", DEED_POSTGRES, WHEN(DEED_UP), .after = DEED_PAUSED, .back_ms = SERVER_BACK_MS,
+     .back = "postgres-resume", .said = "PostgreSQL stands still (SIGSTOP): queries hang.",
      .action = {.party = SCENARIO_POSTGRES, .verb = SCENARIO_PAUSE}},
-    {.name = "postgres-resume",
-     .party = DEED_POSTGRES,
-     .when = WHEN(DEED_PAUSED),
-     .said = "PostgreSQL goes on.",
+    {"postgres-resume", DEED_POSTGRES, WHEN(DEED_PAUSED), .said = "PostgreSQL goes on.",
      .action = {.party = SCENARIO_POSTGRES, .verb = SCENARIO_RESUME}},
-    {.name = "postgres-lock",
-     .party = DEED_POSTGRES,
-     .when = WHEN(DEED_UP),
-     .after = DEED_LOCKED,
+    {"postgres-lock", DEED_POSTGRES, WHEN(DEED_UP), .after = DEED_LOCKED,
      .said = "The table of products is locked for " LOCK_SECONDS
              " seconds, as a migration would: loads wait for it.",
      .action = {.verb = SCENARIO_SQL,
                 .argument =
                     "BEGIN; LOCK TABLE products IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(" LOCK_SECONDS
                     "); COMMIT"}},
-    {.name = "postgres-break",
-     .party = DEED_POSTGRES,
-     .when = WHEN(DEED_UP),
-     .after = DEED_BROKEN,
-     .back_ms = SERVER_BACK_MS,
-     .back = "postgres-repair",
-     .said = "Every query of products fails.",
+    {"postgres-break", DEED_POSTGRES, WHEN(DEED_UP), .after = DEED_BROKEN, .back_ms = SERVER_BACK_MS,
+     .back = "postgres-repair", .said = "Every query of products fails.",
      .action = {.verb = SCENARIO_SQL,
                 .argument =
                     "CREATE FUNCTION broken(bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$BEGIN "
@@ -127,13 +83,11 @@ static const struct deed deeds[] = {
                     "ALTER TABLE products RENAME TO products_whole; "
                     "CREATE VIEW products AS SELECT id, category_id, sku, name, description, price_cents, "
                     "stock, broken(edition) AS edition, updated_at, stamp FROM products_whole"}},
-    {.name = "postgres-repair",
-     .party = DEED_POSTGRES,
-     .when = WHEN(DEED_BROKEN),
-     .said = "Queries of products work again.",
-     .action = {.verb = SCENARIO_SQL,
-                .argument = "DROP VIEW products; ALTER TABLE products_whole RENAME TO products; "
-                            "DROP FUNCTION broken"}},
+    {"postgres-repair", DEED_POSTGRES, WHEN(DEED_BROKEN), .said = "Queries of products work again.",
+     .action =
+         {.verb = SCENARIO_SQL,
+          .argument =
+              "DROP VIEW products; ALTER TABLE products_whole RENAME TO products; DROP FUNCTION broken"}},
 };
 
 const char *deed_health_name(enum deed_health health)

@@ -164,8 +164,7 @@ void backlog_judge(const struct backlog *before, const struct work *work, const 
     snprintf(text, BACKLOG_TEXT_BYTES,
              "the listen queue of %.60s has %u place%s: it overflowed %" PRIu64
              " time%s%s. A connection that finds it full is tried again after 1 s and more; give listen() "
-             "more places "
-             "(net.core.somaxconn allows %u)",
+             "more places (net.core.somaxconn allows %u)",
              work->targets[target].name, (unsigned)before->places[target],
              before->places[target] == 1 ? "" : "s", now - before->overflows,
              now - before->overflows == 1 ? "" : "s", missing, read_somaxconn());

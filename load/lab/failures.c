@@ -253,8 +253,7 @@ const struct failure failures_cache[] = {
      GROUP_CACHE, FEW, run_late_release,
      .demand = {.needed_loads = 2, .our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS}},
     {"late-fill", "The holder is paused (SIGSTOP) past its lease, between its query and its fill",
-     "Another loads and fills; the row changes, is invalidated and loaded again; then the old holder "
-     "fills.",
+     "Another loads and fills; the row changes, is invalidated and loaded again; then the old holder fills.",
      GROUP_CACHE, FEW, run_late_fill,
      .demand = {.needed_loads = 3, .our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS}},
     {"changed", "The row changes and the key is invalidated while the query runs",

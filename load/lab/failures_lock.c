@@ -262,14 +262,14 @@ static bool run_crowd(struct trial *trial)
 
 const struct failure failures_lock[] = {
     {"hand-over", "Nothing goes wrong",
-     "6 processes want the lock 60 times each, or for 2 s, with nothing between; it goes from one to "
-     "the next.",
+     "6 processes want the lock 60 times each, or for 2 s, with nothing between; it goes from one to the "
+     "next.",
      GROUP_LOCK, HAND_OVERS, run_hand_over, .demand = {.our_hand_over_ms = OUR_HAND_OVER_MS}},
     {"dead-holder", "The holder is killed (SIGKILL)", "3 others wait.", GROUP_LOCK, 4, run_dead_holder,
      .demand = {.our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS}},
     {"late-write", "The holder is paused (SIGSTOP) past its lease, right before it writes",
-     "Another takes the lock, reads, writes, and gives it back; then the old holder writes what it "
-     "had read before.",
+     "Another takes the lock, reads, writes, and gives it back; then the old holder writes what it had read "
+     "before.",
      GROUP_LOCK, 2, run_late_write,
      .demand = {.our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS, .may_overlap = true}},
     {"in-line", "Nothing goes wrong: are they served in the order in which they came?",
@@ -282,8 +282,8 @@ const struct failure failures_lock[] = {
      "The holder gives the lock back, and one more waits behind the dead ones.", GROUP_FAIR, DEAD_HEADS + 2,
      run_dead_heads, .demand = {.our_wait_ms = OUR_PLACE_MS}},
     {"paused-waiter", "The first of the queue is paused (SIGSTOP) past its place",
-     "The holder gives the lock back, one more waits; once that one has it the paused one goes on, "
-     "and wants it still.",
+     "The holder gives the lock back, one more waits; once that one has it the paused one goes on, and wants "
+     "it still.",
      GROUP_FAIR, 3, run_paused_waiter, .demand = {.our_wait_ms = OUR_PLACE_MS}},
     {"long-hold", "The holder works for long: its lease and 6 s, the lease renewed",
      "One waits, and is well. Does it still have its place when the holder gives the lock back?", GROUP_FAIR,
@@ -298,13 +298,11 @@ const struct failure failures_lock[] = {
      "It still has the write lock; another writer waits.", GROUP_RW, 2, run_read_unlock,
      .demand = {.our_wait_ms = OUR_POLL_MS}},
     {"dead-permit", "One of two that have a permit is killed (SIGKILL)",
-     "There are two permits. A third one waits, and the second goes on. When does the dead one's "
-     "come back?",
+     "There are two permits. A third one waits, and the second goes on. When does the dead one's come back?",
      GROUP_PERMITS, 3, run_dead_permit, .limit = LAB_PERMITS,
      .demand = {.our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS}},
     {"thousand", "Nothing goes wrong: 1 000 wait for one name, 250 in each of 4 processes",
-     "What do they cost Redis while they wait, and for each hand-over once the holder gives the lock "
-     "back?",
+     "What do they cost Redis while they wait, and for each hand-over once the holder gives the lock back?",
      GROUP_CROWD, CROWD_PROCESSES + 1, run_crowd, .limit = LAB_ALL},
     {.name = NULL},
 };

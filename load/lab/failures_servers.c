@@ -178,16 +178,16 @@ const struct failure failures_servers[] = {
      "Meanwhile another takes it; it still has it when the replies arrive.", GROUP_REDLOCK, 2,
      run_slow_quorum, .demand = {.our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS}},
     {"clock-step", "The clock of one of the two masters that granted the lock steps ahead of its lease",
-     "The holder cannot reach the third one; others can. Another asks, reads, writes; then the "
-     "holder writes.",
+     "The holder cannot reach the third one; others can. Another asks, reads, writes; then the holder "
+     "writes.",
      GROUP_REDLOCK, 2, run_clock_step, .demand = {.may_overlap = true}},
     {"lost-memory", "One of the two masters that granted the lock is killed and comes back empty",
-     "The holder cannot reach the third one; others can. Another asks, reads, writes; then the "
-     "holder writes.",
+     "The holder cannot reach the third one; others can. Another asks, reads, writes; then the holder "
+     "writes.",
      GROUP_REDLOCK, 2, run_lost_memory, .limit = LAB_ALL},
     {"backend-killed", "The server ends the session that has the lock (pg_terminate_backend)",
-     "The holder's work goes on over its other connection. Another asks, reads, writes; then the "
-     "holder writes.",
+     "The holder's work goes on over its other connection. Another asks, reads, writes; then the holder "
+     "writes.",
      GROUP_ADVISORY, 2, run_backend_killed, .demand = {.may_overlap = true}},
     {"pooler", "Locks are taken through a pooler in transaction mode (PgBouncer)",
      "All its clients share the sessions of the server. While one has the lock another asks.", GROUP_ADVISORY,
@@ -196,8 +196,7 @@ const struct failure failures_servers[] = {
      "Its work goes on. Another asks, reads, writes; then the holder writes.", GROUP_ZOOKEEPER, 2,
      run_cut_off, .limit = LAB_ALL},
     {"create-lost", "ZooKeeper makes a waiter's node, and the reply is lost with the connection",
-     "Then the holder gives the lock back. A waiter that makes a second node waits behind its own "
-     "first one.",
+     "Then the holder gives the lock back. A waiter that makes a second node waits behind its own first one.",
      GROUP_ZOOKEEPER, 2, run_create_lost, .demand = {.our_wait_ms = OUR_POLL_MS}},
     {.name = NULL},
 };

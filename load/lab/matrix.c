@@ -294,8 +294,7 @@ static void explain_locks(double lease_s)
            "N scripts/s     what the crowd sent while it waited\n"
            "\n"
            "Leases last %.0f s. Late write: of a holder after another one had taken the lock. Told: a holder "
-           "heard "
-           "that it\n"
+           "heard that it\n"
            "no longer is. Stuck: from the failure, or the release, until the next one has it. Hand-over: "
            "from one\n"
            "process's release to another's having it.\n",

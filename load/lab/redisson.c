@@ -22,19 +22,12 @@ enum { RESUBSCRIBE_PAUSE_MS = 10, CROWD_LOOK_MS = 100, CROWD_LIMIT_MS = 30000 };
 static const char lock_script[] =
     "if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then"
     "  redis.call('HINCRBY', KEYS[1], ARGV[2], 1)"
-    "  redis.call('PEXPIRE', KEYS[1], ARGV[1])"
-    "  return nil "
-    "end "
-    "return redis.call('PTTL', KEYS[1])";
+    "  redis.call('PEXPIRE', KEYS[1], ARGV[1])  return nil end return redis.call('PTTL', KEYS[1])";
 
 static const char unlock_script[] = "if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then return nil end "
                                     "if redis.call('HINCRBY', KEYS[1], ARGV[2], -1) > 0 then"
-                                    "  redis.call('PEXPIRE', KEYS[1], ARGV[1])"
-                                    "  return 0 "
-                                    "end "
-                                    "redis.call('DEL', KEYS[1])"
-                                    "redis.call('PUBLISH', KEYS[2], 0) "
-                                    "return 1";
+                                    "  redis.call('PEXPIRE', KEYS[1], ARGV[1])  return 0 end "
+                                    "redis.call('DEL', KEYS[1])redis.call('PUBLISH', KEYS[2], 0) return 1";
 
 const char redisson_renew_script[] = "if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then return 0 end "
                                      "return redis.call('PEXPIRE', KEYS[1], ARGV[1])";

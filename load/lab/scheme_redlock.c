@@ -54,14 +54,11 @@ struct lab_state {
 };
 
 static const char acquire_script[] = "if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end "
-                                     "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) "
-                                     "return 1";
+                                     "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1";
 static const char extend_script[] = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end "
-                                    "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) "
-                                    "return 1";
-static const char release_script[] = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end "
-                                     "redis.pcall('DEL', KEYS[1]) "
-                                     "return 1";
+                                    "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1";
+static const char release_script[] =
+    "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end redis.pcall('DEL', KEYS[1]) return 1";
 
 /* ---- all masters at once ---- */
 

@@ -46,9 +46,7 @@ static void drop(struct lab_client *client)
 static void drop_mine(struct lab_client *client)
 {
     static const char script[] = "if redis.call('GET', KEYS[1]) == ARGV[1] then"
-                                 "  return redis.call('DEL', KEYS[1]) "
-                                 "end "
-                                 "return 0";
+                                 "  return redis.call('DEL', KEYS[1]) end return 0";
     lab_step(client, STEP_RELEASING);
     lab_integer(client, "EVAL %s 1 %s %s", script, client->lock_name, client->token);
 }
@@ -147,10 +145,7 @@ enum { SLEEP_MS = 100, DEPTH_MAX = LAB_REQUEST_LIMIT_MS / SLEEP_MS };
 static bool take_by_script(struct lab_client *client)
 {
     static const char script[] = "if redis.call('SETNX', KEYS[1], ARGV[1]) == 1 then"
-                                 "  redis.call('EXPIRE', KEYS[1], ARGV[2])"
-                                 "  return 1 "
-                                 "end "
-                                 "return 0";
+                                 "  redis.call('EXPIRE', KEYS[1], ARGV[2])  return 1 end return 0";
     lab_token(client);
     return lab_integer(client, "EVAL %s 1 %s %s %d", script, client->lock_name, client->token,
                        (int)client->lease_s) == 1;

@@ -74,49 +74,34 @@ enum { THREAD_WAIT_MS = 5000 };
     "  redis.call('LPOP', KEYS[2]) "                                                                         \
     "end "
 
-static const char fair_lock_script[] =
-    DROP_STALE("ARGV[4]") "local first = redis.call('LINDEX', KEYS[2], 0) "
-                          "if redis.call('EXISTS', KEYS[1]) == 0 and (not first or first == ARGV[2]) then"
-                          "  redis.call('LPOP', KEYS[2])"
-                          "  redis.call('ZREM', KEYS[3], ARGV[2])"
-                          "  for _, other in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do"
-                          "    redis.call('ZINCRBY', KEYS[3], -tonumber(ARGV[3]), other)"
-                          "  end"
-                          "  redis.call('HSET', KEYS[1], ARGV[2], 1)"
-                          "  redis.call('PEXPIRE', KEYS[1], ARGV[1])"
-                          "  return nil "
-                          "end "
-                          "if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then"
-                          "  redis.call('HINCRBY', KEYS[1], ARGV[2], 1)"
-                          "  redis.call('PEXPIRE', KEYS[1], ARGV[1])"
-                          "  return nil "
-                          "end "
-                          "local mine = redis.call('ZSCORE', KEYS[3], ARGV[2]) "
-                          "if mine then return mine - tonumber(ARGV[3]) - tonumber(ARGV[4]) end "
-                          "local last, ttl = redis.call('LINDEX', KEYS[2], -1) "
-                          "if last and last ~= ARGV[2] then"
-                          "  ttl = tonumber(redis.call('ZSCORE', KEYS[3], last)) - tonumber(ARGV[4]) "
-                          "else"
-                          "  ttl = redis.call('PTTL', KEYS[1]) "
-                          "end "
-                          "if redis.call('ZADD', KEYS[3], ttl + tonumber(ARGV[3]) + tonumber(ARGV[4]), "
-                          "ARGV[2]) == 1 then"
-                          "  redis.call('RPUSH', KEYS[2], ARGV[2]) "
-                          "end "
-                          "return ttl";
+static const char fair_lock_script[] = DROP_STALE(
+    "ARGV[4]") "local first = redis.call('LINDEX', KEYS[2], 0) "
+               "if redis.call('EXISTS', KEYS[1]) == 0 and (not first or first == ARGV[2]) then  "
+               "redis.call('LPOP', KEYS[2])"
+               "  redis.call('ZREM', KEYS[3], ARGV[2])"
+               "  for _, other in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do"
+               "    redis.call('ZINCRBY', KEYS[3], -tonumber(ARGV[3]), other)  end"
+               "  redis.call('HSET', KEYS[1], ARGV[2], 1)"
+               "  redis.call('PEXPIRE', KEYS[1], ARGV[1])  return nil end "
+               "if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then"
+               "  redis.call('HINCRBY', KEYS[1], ARGV[2], 1)"
+               "  redis.call('PEXPIRE', KEYS[1], ARGV[1])  return nil end "
+               "local mine = redis.call('ZSCORE', KEYS[3], ARGV[2]) "
+               "if mine then return mine - tonumber(ARGV[3]) - tonumber(ARGV[4]) end "
+               "local last, ttl = redis.call('LINDEX', KEYS[2], -1) if last and last ~= ARGV[2] then"
+               "  ttl = tonumber(redis.call('ZSCORE', KEYS[3], last)) - tonumber(ARGV[4]) else"
+               "  ttl = redis.call('PTTL', KEYS[1]) end "
+               "if redis.call('ZADD', KEYS[3], ttl + tonumber(ARGV[3]) + tonumber(ARGV[4]), ARGV[2]) == 1 "
+               "then"
+               "  redis.call('RPUSH', KEYS[2], ARGV[2]) end return ttl";
 
-static const char fair_unlock_script[] =
-    DROP_STALE("ARGV[3]") "if redis.call('EXISTS', KEYS[1]) == 1 then"
-                          "  if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then return nil end"
-                          "  if redis.call('HINCRBY', KEYS[1], ARGV[2], -1) > 0 then"
-                          "    redis.call('PEXPIRE', KEYS[1], ARGV[1])"
-                          "    return 0"
-                          "  end"
-                          "  redis.call('DEL', KEYS[1]) "
-                          "end "
-                          "local next = redis.call('LINDEX', KEYS[2], 0) "
-                          "if next then redis.call('PUBLISH', KEYS[4] .. ':' .. next, 0) end "
-                          "return 1";
+static const char fair_unlock_script[] = DROP_STALE(
+    "ARGV[3]") "if redis.call('EXISTS', KEYS[1]) == 1 then"
+               "  if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then return nil end"
+               "  if redis.call('HINCRBY', KEYS[1], ARGV[2], -1) > 0 then"
+               "    redis.call('PEXPIRE', KEYS[1], ARGV[1])    return 0  end  redis.call('DEL', KEYS[1]) end "
+               "local next = redis.call('LINDEX', KEYS[2], 0) "
+               "if next then redis.call('PUBLISH', KEYS[4] .. ':' .. next, 0) end return 1";
 
 static unsigned long long wall_ms(void)
 {
@@ -156,20 +141,15 @@ static bool begin_fair(struct lab_client *client)
  * for each time that a reader has locked, with the end of that: PREFIX:owner:rwlock_timeout:n.
  */
 static const char read_lock_script[] =
-    "local mode = redis.call('HGET', KEYS[1], 'mode') "
-    "if not mode then"
+    "local mode = redis.call('HGET', KEYS[1], 'mode') if not mode then"
     "  redis.call('HSET', KEYS[1], 'mode', 'read', ARGV[2], 1)"
     "  redis.call('SET', KEYS[2] .. ':1', 1, 'PX', ARGV[1])"
-    "  redis.call('PEXPIRE', KEYS[1], ARGV[1])"
-    "  return nil "
-    "end "
+    "  redis.call('PEXPIRE', KEYS[1], ARGV[1])  return nil end "
     "if mode == 'read' or (mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[3]) == 1) then"
     "  local n = redis.call('HINCRBY', KEYS[1], ARGV[2], 1)"
     "  redis.call('SET', KEYS[2] .. ':' .. n, 1, 'PX', ARGV[1])"
-    "  redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), ARGV[1]))"
-    "  return nil "
-    "end "
-    "return redis.call('PTTL', KEYS[1])";
+    "  redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), ARGV[1]))  return nil end return "
+    "redis.call('PTTL', KEYS[1])";
 
 /* The longest of the reads that are left becomes the hash's TTL. */
 static const char read_unlock_script[] =
@@ -179,19 +159,13 @@ static const char read_unlock_script[] =
     "local n = redis.call('HINCRBY', KEYS[1], ARGV[1], -1) "
     "if n == 0 then redis.call('HDEL', KEYS[1], ARGV[1]) end "
     "redis.call('DEL', KEYS[3] .. ':' .. (n + 1)) "
-    "if redis.call('HLEN', KEYS[1]) > 1 then"
-    "  local most = -3"
+    "if redis.call('HLEN', KEYS[1]) > 1 then  local most = -3"
     "  for _, owner in ipairs(redis.call('HKEYS', KEYS[1])) do"
-    "    local count = tonumber(redis.call('HGET', KEYS[1], owner))"
-    "    for i = count or 0, 1, -1 do"
-    "      most = math.max(most, redis.call('PTTL', KEYS[4] .. ':' .. owner .. ':rwlock_timeout:' .. i))"
-    "    end"
-    "  end"
+    "    local count = tonumber(redis.call('HGET', KEYS[1], owner))    for i = count or 0, 1, -1 do"
+    "      most = math.max(most, redis.call('PTTL', KEYS[4] .. ':' .. owner .. ':rwlock_timeout:' .. i))    "
+    "end  end"
     "  if most > 0 then redis.call('PEXPIRE', KEYS[1], most) return 0 end"
-    "  if mode == 'write' then return 0 end "
-    "end "
-    "redis.call('DEL', KEYS[1]) "
-    "redis.call('PUBLISH', KEYS[2], 0) "
+    "  if mode == 'write' then return 0 end end redis.call('DEL', KEYS[1]) redis.call('PUBLISH', KEYS[2], 0) "
     "return 1";
 
 /* Lengthens everybody's reads, whoever they are. */
@@ -200,44 +174,29 @@ static const char read_renew_script[] =
     "redis.call('PEXPIRE', KEYS[1], ARGV[1]) "
     "if redis.call('HLEN', KEYS[1]) > 1 then"
     "  for _, owner in ipairs(redis.call('HKEYS', KEYS[1])) do"
-    "    local count = tonumber(redis.call('HGET', KEYS[1], owner))"
-    "    for i = count or 0, 1, -1 do"
-    "      redis.call('PEXPIRE', KEYS[2] .. ':' .. owner .. ':rwlock_timeout:' .. i, ARGV[1])"
-    "    end"
-    "  end "
-    "end "
-    "return 1";
+    "    local count = tonumber(redis.call('HGET', KEYS[1], owner))    for i = count or 0, 1, -1 do"
+    "      redis.call('PEXPIRE', KEYS[2] .. ':' .. owner .. ':rwlock_timeout:' .. i, ARGV[1])    end  end "
+    "end return 1";
 
 static const char write_lock_script[] =
-    "local mode = redis.call('HGET', KEYS[1], 'mode') "
-    "if not mode then"
+    "local mode = redis.call('HGET', KEYS[1], 'mode') if not mode then"
     "  redis.call('HSET', KEYS[1], 'mode', 'write', ARGV[2], 1)"
-    "  redis.call('PEXPIRE', KEYS[1], ARGV[1])"
-    "  return nil "
-    "end "
+    "  redis.call('PEXPIRE', KEYS[1], ARGV[1])  return nil end "
     "if mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then"
     "  redis.call('HINCRBY', KEYS[1], ARGV[2], 1)"
-    "  redis.call('PEXPIRE', KEYS[1], redis.call('PTTL', KEYS[1]) + ARGV[1])"
-    "  return nil "
-    "end "
-    "return redis.call('PTTL', KEYS[1])";
+    "  redis.call('PEXPIRE', KEYS[1], redis.call('PTTL', KEYS[1]) + ARGV[1])  return nil end return "
+    "redis.call('PTTL', KEYS[1])";
 
 static const char write_unlock_script[] =
     "local mode = redis.call('HGET', KEYS[1], 'mode') "
     "if not mode then redis.call('PUBLISH', KEYS[2], 1) return 1 end "
     "if mode ~= 'write' or redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then return nil end "
     "if redis.call('HINCRBY', KEYS[1], ARGV[2], -1) > 0 then"
-    "  redis.call('PEXPIRE', KEYS[1], ARGV[1])"
-    "  return 0 "
-    "end "
+    "  redis.call('PEXPIRE', KEYS[1], ARGV[1])  return 0 end "
     "redis.call('HDEL', KEYS[1], ARGV[2]) "
-    "if redis.call('HLEN', KEYS[1]) == 1 then"
-    "  redis.call('DEL', KEYS[1])"
-    "  redis.call('PUBLISH', KEYS[2], 1) "
-    "else"
-    "  redis.call('HSET', KEYS[1], 'mode', 'read') "
-    "end "
-    "return 1";
+    "if redis.call('HLEN', KEYS[1]) == 1 then  redis.call('DEL', KEYS[1])"
+    "  redis.call('PUBLISH', KEYS[2], 1) else"
+    "  redis.call('HSET', KEYS[1], 'mode', 'read') end return 1";
 
 static long long try_read(struct lab_client *client)
 {
@@ -319,15 +278,12 @@ static const char set_permits_script[] =
     "if not value then redis.call('SET', KEYS[1], ARGV[1]) redis.call('PUBLISH', KEYS[2], ARGV[1]) end "
     "return value and 0 or 1";
 
-static const char permit_script[] = "local value = redis.call('GET', KEYS[1]) "
-                                    "if value and tonumber(value) >= 1 then"
-                                    "  redis.call('DECRBY', KEYS[1], 1)"
-                                    "  return 1 "
-                                    "end "
-                                    "return 0";
+static const char permit_script[] =
+    "local value = redis.call('GET', KEYS[1]) "
+    "if value and tonumber(value) >= 1 then  redis.call('DECRBY', KEYS[1], 1)  return 1 end return 0";
 
-static const char release_script[] = "redis.call('PUBLISH', KEYS[2], redis.call('INCRBY', KEYS[1], 1))"
-                                     "return 1";
+static const char release_script[] =
+    "redis.call('PUBLISH', KEYS[2], redis.call('INCRBY', KEYS[1], 1))return 1";
 
 static long long try_permit(struct lab_client *client)
 {

@@ -129,10 +129,10 @@ bool source_prepare(struct pg_conn *connection)
 
 bool source_insert(struct pg_conn *connection, const char *key)
 {
-    return run(connection, NULL,
-               "INSERT INTO lab VALUES ('%s', 1)"
-               " ON CONFLICT (key) DO UPDATE SET version = 1, writes = 0, fence = 0",
-               key);
+    return run(
+        connection, NULL,
+        "INSERT INTO lab VALUES ('%s', 1) ON CONFLICT (key) DO UPDATE SET version = 1, writes = 0, fence = 0",
+        key);
 }
 
 bool source_change(struct pg_conn *connection, const char *key)

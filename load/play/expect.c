@@ -15,6 +15,8 @@ enum unit { COUNT, SHARE, DURATION }; /* SHARE: a number or a percentage */
 enum { WINDOW = 1 << 8, PARTS = 1 << 9 }; /* beside enum expect_needs */
 enum { OF_REQUESTS = PARTS | WINDOW, OF_KEYS = EXPECT_NEEDS_LOADS | EXPECT_NEEDS_KEYS };
 
+#define FIGURE(name, help) .shown = {name, NULL, help}
+
 /* What a figure is called, what it means and what can be asked of it. */
 static const struct trait {
     struct words_help shown;
@@ -22,69 +24,51 @@ static const struct trait {
     enum unit unit;
     unsigned traits;
 } traits[] = {
-    {{"requests", NULL, "all of them"}, EXPECT_REQUESTS, COUNT, OF_REQUESTS},
-    {{"answered per second", NULL, "over the whole run; only with a rate"}, EXPECT_RATE, COUNT, 0},
-    {{"failed", NULL,
-      "no answer although the client stayed, or a 5xx. Not known where no answer was a 2xx or 304 but some "
-      "a redirect or a 4xx, unless that is expected too"},
-     EXPECT_FAILED,
-     SHARE,
-     OF_REQUESTS},
-    {{"status N", NULL, "answers with this status; 5xx: with any of that class"},
-     EXPECT_STATUS,
-     SHARE,
-     OF_REQUESTS},
-    {{"cache NAME", NULL,
-      "answers whose Cache-Status says none, hit, stale, miss, collapsed, bypass or other"},
-     EXPECT_CACHE,
-     SHARE,
-     OF_REQUESTS},
-    {{"answered", NULL,
-      "a complete response, whatever its status. The other outcomes: refused, unconnected, reset, "
-      "timeout, rubbish, left, unsent, cut"},
-     EXPECT_OUTCOME,
-     SHARE,
-     OF_REQUESTS},
-    {{"p99", NULL,
-      "latency of the answered, from the instant they were due: any percentile, such as p50 or p99.99, "
-      "by nearest rank. Not known if there are so few answers that it is the slowest: p99 takes 100"},
-     EXPECT_PERCENTILE,
-     DURATION,
-     OF_REQUESTS},
-    {{"max", NULL, "the slowest answer; min: the quickest"}, EXPECT_PERCENTILE, DURATION, OF_REQUESTS},
-    {{"recovery", NULL,
-      "from the end of the last fault until p99 is what it was before the first, under the same rate; "
-      "load/README.md "
-      "says how it is judged"},
-     EXPECT_RECOVERY,
-     DURATION,
-     0},
-    {{"loads", NULL, "statements that began"}, EXPECT_LOADS, COUNT, WINDOW | EXPECT_NEEDS_LOADS},
-    {{"loads at once", NULL,
-      "the most that ran at the same time, of those that began in the run; needs log_duration = on, "
-      "which a stack then has"},
-     EXPECT_LOADS_AT_ONCE,
-     COUNT,
-     OF_KEYS | EXPECT_NEEDS_ENDS},
-    {{"loads per expiry", NULL, "what a guard keeps at 1; load/README.md says what an expiry is"},
-     EXPECT_LOADS_PER_EXPIRY,
-     COUNT,
-     OF_KEYS},
-    {{"most loads per expiry", NULL, "of any expiry: the mean hides one stampede among many quiet keys"},
-     EXPECT_MOST_PER_EXPIRY,
-     COUNT,
-     OF_KEYS},
-    {{"loads per key", NULL, "the most that any key had"}, EXPECT_LOADS_PER_KEY, COUNT, OF_KEYS | WINDOW},
-    {{"loaded keys", NULL, "how many different ones"}, EXPECT_LOADED_KEYS, COUNT, OF_KEYS | WINDOW},
-    {{"expiries", NULL, "of all keys"}, EXPECT_EXPIRIES, COUNT, OF_KEYS},
-    {{"redis commands", NULL, "including those run by scripts"},
-     EXPECT_REDIS_COMMANDS,
-     COUNT,
-     EXPECT_NEEDS_REDIS},
-    {{"stale answers", NULL, "older than a write that was over before the request was sent"},
-     EXPECT_STALE,
-     SHARE,
-     0},
+    {FIGURE("requests", "all of them"), .figure = EXPECT_REQUESTS, .unit = COUNT, .traits = OF_REQUESTS},
+    {FIGURE("answered per second", "over the whole run; only with a rate"), .figure = EXPECT_RATE,
+     .unit = COUNT, .traits = 0},
+    {FIGURE("failed", "no answer although the client stayed, or a 5xx. Not known where no answer was a 2xx "
+                      "or 304 but some "
+                      "a redirect or a 4xx, unless that is expected too"),
+     .figure = EXPECT_FAILED, .unit = SHARE, .traits = OF_REQUESTS},
+    {FIGURE("status N", "answers with this status; 5xx: with any of that class"), .figure = EXPECT_STATUS,
+     .unit = SHARE, .traits = OF_REQUESTS},
+    {FIGURE("cache NAME",
+            "answers whose Cache-Status says none, hit, stale, miss, collapsed, bypass or other"),
+     .figure = EXPECT_CACHE, .unit = SHARE, .traits = OF_REQUESTS},
+    {FIGURE("answered",
+            "a complete response, whatever its status. The other outcomes: refused, unconnected, reset, "
+            "timeout, rubbish, left, unsent, cut"),
+     .figure = EXPECT_OUTCOME, .unit = SHARE, .traits = OF_REQUESTS},
+    {FIGURE("p99",
+            "latency of the answered, from the instant they were due: any percentile, such as p50 or p99.99, "
+            "by nearest rank. Not known if there are so few answers that it is the slowest: p99 takes 100"),
+     .figure = EXPECT_PERCENTILE, .unit = DURATION, .traits = OF_REQUESTS},
+    {FIGURE("max", "the slowest answer; min: the quickest"), .figure = EXPECT_PERCENTILE, .unit = DURATION,
+     .traits = OF_REQUESTS},
+    {FIGURE("recovery",
+            "from the end of the last fault until p99 is what it was before the first, under the same rate; "
+            "load/README.md says how it is judged"),
+     .figure = EXPECT_RECOVERY, .unit = DURATION, .traits = 0},
+    {FIGURE("loads", "statements that began"), .figure = EXPECT_LOADS, .unit = COUNT,
+     .traits = WINDOW | EXPECT_NEEDS_LOADS},
+    {FIGURE("loads at once", "the most that ran at the same time, of those that began in the run; needs "
+                             "log_duration = on, which a "
+                             "stack then has"),
+     .figure = EXPECT_LOADS_AT_ONCE, .unit = COUNT, .traits = OF_KEYS},
+    {FIGURE("loads per expiry", "what a guard keeps at 1; load/README.md says what an expiry is"),
+     .figure = EXPECT_LOADS_PER_EXPIRY, .unit = COUNT, .traits = OF_KEYS},
+    {FIGURE("most loads per expiry", "of any expiry: the mean hides one stampede among many quiet keys"),
+     .figure = EXPECT_MOST_PER_EXPIRY, .unit = COUNT, .traits = OF_KEYS},
+    {FIGURE("loads per key", "the most that any key had"), .figure = EXPECT_LOADS_PER_KEY, .unit = COUNT,
+     .traits = OF_KEYS | WINDOW},
+    {FIGURE("loaded keys", "how many different ones"), .figure = EXPECT_LOADED_KEYS, .unit = COUNT,
+     .traits = OF_KEYS | WINDOW},
+    {FIGURE("expiries", "of all keys"), .figure = EXPECT_EXPIRIES, .unit = COUNT, .traits = OF_KEYS},
+    {FIGURE("redis commands", "including those run by scripts"), .figure = EXPECT_REDIS_COMMANDS,
+     .unit = COUNT, .traits = EXPECT_NEEDS_REDIS},
+    {FIGURE("stale answers", "older than a write that was over before the request was sent"),
+     .figure = EXPECT_STALE, .unit = SHARE, .traits = 0},
 };
 
 enum { TRAITS = sizeof traits / sizeof *traits };

@@ -81,9 +81,8 @@ const struct words_help *expect_word(size_t index);
 enum expect_needs {
     EXPECT_NEEDS_LOADS = 1 << 0, /* something counts them */
     EXPECT_NEEDS_KEYS = 1 << 1,  /* the log, which knows keys or instants */
-    EXPECT_NEEDS_ENDS = 1 << 2,  /* when loads ended */
-    EXPECT_NEEDS_REDIS = 1 << 3,
-    EXPECT_NEEDS_ALL = (1 << 4) - 1
+    EXPECT_NEEDS_REDIS = 1 << 2,
+    EXPECT_NEEDS_ALL = (1 << 3) - 1
 };
 
 unsigned expect_needs(const struct expect *expect);

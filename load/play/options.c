@@ -184,16 +184,15 @@ static const struct command {
     [OPTIONS_RUN] = {NULL, FLAGS(run_flags), 0, 0,
                      " is neither an option nor a command: scenario, report, compare, demo, serve, proxy",
                      NULL, NULL},
-    [OPTIONS_SCENARIO] = {"scenario", FLAGS(scenario_flags), 1, SIZE_MAX,
-                          "write: stampede scenario FILE...; ours are in load/scenarios/",
-                          "stampede scenario FILE... [OPTIONS]\n\nA FILE may be the plain name of one in "
-                          "load/scenarios/.\n\n",
-                          "  stampede scenario cold-burst leader-killed --out reports\n"
-                          "  stampede scenario my.scenario --set TARGET=127.0.0.1:9000 --junit reports\n"},
+    [OPTIONS_SCENARIO] =
+        {"scenario", FLAGS(scenario_flags), 1, SIZE_MAX,
+         "write: stampede scenario FILE...; ours are in load/scenarios/",
+         "stampede scenario FILE... [OPTIONS]\n\nA FILE may be the plain name of one in load/scenarios/.\n\n",
+         "  stampede scenario cold-burst leader-killed --out reports\n"
+         "  stampede scenario my.scenario --set TARGET=127.0.0.1:9000 --junit reports\n"},
     [OPTIONS_REPORT] = {"report", FLAGS(report_flags), 1, 1, "write: stampede report FILE.json [OPTIONS]",
                         "stampede report FILE.json [OPTIONS]\n\nShows the table, or writes what is asked "
-                        "for. Exit status 1: "
-                        "something in it did not hold.\n\n",
+                        "for. Exit status 1: something in it did not hold.\n\n",
                         "  stampede report now.json\n"
                         "  stampede report now.json -o now.html --junit now.xml\n"},
     [OPTIONS_COMPARE] =
@@ -207,15 +206,14 @@ static const struct command {
                       "stampede demo [OPTIONS]\n\n",
                       "  stampede demo\n"
                       "  stampede demo --requests 200 --delay 50 --table\n"},
-    [OPTIONS_SERVE] =
-        {"serve", FLAGS(serve_flags), 0, 0, "only options are expected here",
-         "stampede serve [OPTIONS]\n\nThe playground: two catalogd over private Redis and PostgreSQL, and a "
-         "page "
-         "to send crowds and break things with.\nIts address is printed; it answers on this machine only. "
-         "Every "
-         "setting of catalogd but the addresses\nmay be in the environment.\n\n",
-         "  stampede serve\n"
-         "  FRESH_MS=5000 stampede serve --scale 1000\n"},
+    [OPTIONS_SERVE] = {"serve", FLAGS(serve_flags), 0, 0, "only options are expected here",
+                       "stampede serve [OPTIONS]\n\nThe playground: two catalogd over private Redis and "
+                       "PostgreSQL, and a page "
+                       "to send crowds and break things with.\nIts address is printed; it answers on this "
+                       "machine only. Every "
+                       "setting of catalogd but the addresses\nmay be in the environment.\n\n",
+                       "  stampede serve\n"
+                       "  FRESH_MS=5000 stampede serve --scale 1000\n"},
     [OPTIONS_PROXY] =
         {"proxy", FLAGS(proxy_flags), 2, 2,
          "write: stampede proxy postgres|mysql|http LISTEN=ORIGIN --log FILE",
@@ -301,13 +299,13 @@ static const char figures[] = "\nWhat can be expected. A VALUE is a time for lat
                               "(99.5%) of the requests for requests,\n"
                               "and otherwise a number:\n\n";
 
-static const char parts[] = "\nPART, for requests and latencies: status N, url N (as numbered in the file, "
-                            "from 1).\n"
-                            "OPERATOR: < <= = >= >. A window counts from the start; a request belongs to "
-                            "where it was due, a load to where\n"
-                            "it began. Expiries, Redis commands, stale answers and answered per second are "
-                            "of the whole run, without a window.\n"
-                            "What was not measured does not hold.\n";
+static const char parts[] =
+    "\nPART, for requests and latencies: status N, url N (as numbered in the file, from 1).\n"
+    "OPERATOR: < <= = >= >. A window counts from the start; a request belongs to "
+    "where it was due, a load to where\n"
+    "it began. Expiries, Redis commands, stale answers and answered per second are "
+    "of the whole run, without a window.\n"
+    "What was not measured does not hold.\n";
 
 /* "  --limit TIME", and what it means beside it; below it where there is no room. */
 static void print_entry(const char *dashes, const struct words_help *shown, const char *help, FILE *out)
@@ -391,9 +389,8 @@ static void finish_run(struct reading *reading)
     if (reading->mistakes == 0)
         scenario_check(scenario, complain_of_whole, reading);
     if (reading->mistakes > 0)
-        fprintf(stderr,
-                "stampede: see --help; `stampede scenario`, `demo`, `serve`, `proxy`, `report` and `compare` "
-                "are commands of their own\n");
+        fprintf(stderr, "stampede: see --help; `stampede scenario`, `demo`, `serve`, `proxy`, `report` and "
+                        "`compare` are commands of their own\n");
 }
 
 /* ---- argv ---- */

@@ -252,10 +252,10 @@ static void describe(const struct reading *reading, const struct work_script *sc
 static bool refuse_empty(const struct reading *reading, char *why)
 {
     if (reading->unreadable > 0)
-        snprintf(why, WORK_WHY_BYTES,
-                 "%.60s: line %zu is neither of the combined format nor JSON with time, method and path: "
-                 "\"%s\"",
-                 reading->replay->path, reading->first_unreadable, reading->quoted);
+        snprintf(
+            why, WORK_WHY_BYTES,
+            "%.60s: line %zu is neither of the combined format nor JSON with time, method and path: \"%s\"",
+            reading->replay->path, reading->first_unreadable, reading->quoted);
     else
         snprintf(why, WORK_WHY_BYTES, "%.60s: none of its %zu lines is a request that is wanted (%s)",
                  reading->replay->path, reading->line_count,

@@ -161,13 +161,13 @@ static const struct action_row action_rows[] = {
      read_server,
      .party = SCENARIO_LEADER},
     {{"link", "redis|postgres FAULT",
-      "breaks the proxy: delay TIME, drop, reset, silent, dribble TIME, cut, freeze-requests, "
-      "freeze-replies or late TIME; heal"},
+      "breaks the proxy: delay TIME, drop, reset, silent, dribble TIME, cut, freeze-requests, freeze-replies "
+      "or late TIME; heal"},
      .read = read_link},
     {{"sql", "\"STATEMENT\"", "runs it on the database"}, read_argument, .verb = SCENARIO_SQL},
     {{"run", "\"COMMAND\"",
-      "runs a shell command, which must exit with 0 within 30 s. Its environment has TARGET, REDIS_URL "
-      "and DATABASE_URL"},
+      "runs a shell command, which must exit with 0 within 30 s. Its environment has TARGET, REDIS_URL and "
+      "DATABASE_URL"},
      read_argument,
      .verb = SCENARIO_RUN},
     {{"post", "/PATH", "POST to the stack's operations listener, to a URL, or to the first target"},

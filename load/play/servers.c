@@ -75,22 +75,13 @@ static bool start_proxy(struct servers *servers)
             proxy_add(servers->proxy, servers->postgres.port, &servers->postgres_route));
 }
 
-/* Before anything is loaded: open sessions would hear of it later. */
-static bool log_ends(const struct servers *servers)
-{
-    const struct scenario *scenario = servers->scenario;
-    bool wanted = false;
-    for (size_t i = 0; i < scenario->expect_count; i++)
-        wanted = wanted || (expect_needs(&scenario->expects[i]) & EXPECT_NEEDS_ENDS) != 0;
-    return !wanted || stack_postgres_log_ends(&servers->postgres, true);
-}
-
 static bool start_postgres(struct servers *servers)
 {
     char text[80];
     progress_step("private PostgreSQL");
-    bool started = stack_postgres_start(&servers->postgres, database_connections(servers->scenario)) &&
-                   log_ends(servers);
+    bool started =
+        stack_postgres_start(&servers->postgres, database_connections(servers->scenario)) &&
+        stack_postgres_log_ends(&servers->postgres, true); /* open sessions would hear of it later */
     if (!progress_done(started))
         return false;
     snprintf(text, sizeof text, "%u products", (unsigned)servers->scenario->product_count);

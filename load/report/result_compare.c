@@ -311,10 +311,10 @@ static void begin_result(struct comparison *comparison)
     if (why != NULL)
         fprintf(comparison->out, "  %s\n", why);
     else if (is_single)
-        fprintf(comparison->out,
-                "  Fewer than %d rounds do not show how much they vary: only twice the latency is "
-                "a change.\n",
-                NOISE_BLOCKS_LEAST);
+        fprintf(
+            comparison->out,
+            "  Fewer than %d rounds do not show how much they vary: only twice the latency is a change.\n",
+            NOISE_BLOCKS_LEAST);
 }
 
 static void print_name(FILE *out, const char *before, const struct result *result, const char *after)

@@ -500,9 +500,8 @@ bool expiries_make(const struct result_source *source, struct result *out)
     out->peak_running = view->at_once;
     copy_commands(view, out);
     if (view->loads == NULL && out->has_loads)
-        out->keys_unknown =
-            "this way of counting knows neither keys nor instants: only the statement log does, or expect "
-            "loads";
+        out->keys_unknown = "this way of counting knows neither keys nor instants: only the statement log "
+                            "does, or expect loads";
     else if (view->loads != NULL && !group_loads(source, out))
         return false;
     describe(source, out);

@@ -165,6 +165,12 @@ bool rival_first_line(const char *command, char *line, size_t line_bytes)
     return good;
 }
 
+/* Not in every PATH. */
+static const char *program(const char *installed)
+{
+    return access(installed, X_OK) == 0 ? installed : strrchr(installed, '/') + 1;
+}
+
 /* ---- nginx ---- */
 
 /* The folder is the prefix: all paths below it. */
@@ -188,8 +194,7 @@ static const char nginx_configuration[] =
     "    fastcgi_temp_path temp;\n"
     "    uwsgi_temp_path temp;\n"
     "    scgi_temp_path temp;\n"
-    "    proxy_cache_path cache levels=1:2 keys_zone=bench:10m inactive=10m "
-    "use_temp_path=off;\n"
+    "    proxy_cache_path cache levels=1:2 keys_zone=bench:10m inactive=10m use_temp_path=off;\n"
     "    upstream origin { server 127.0.0.1:%u; keepalive 64; }\n"
     "    server {\n"
     "        listen 127.0.0.1:{port} backlog=4096;\n"
@@ -202,8 +207,7 @@ static const char nginx_configuration[] =
     "            proxy_cache_valid 200 %us;\n"
     "            proxy_ignore_headers Cache-Control Expires;\n"
     "            proxy_cache_lock on;\n"
-    "%s"
-    "        }\n"
+    "%s        }\n"
     "    }\n"
     "}\n";
 
@@ -212,15 +216,8 @@ static const char nginx_stale[] = "            proxy_cache_use_stale updating;\n
 
 bool nginx_start_as(struct rival *nginx, const char *configuration, bool (*is_up)(void *nginx))
 {
-    static const char installed[] = "/usr/sbin/nginx"; /* not in every PATH */
-    const char *const arguments[] = {access(installed, X_OK) == 0 ? installed : "nginx",
-                                     "-p",
-                                     "{folder}",
-                                     "-e",
-                                     "errors",
-                                     "-c",
-                                     "nginx",
-                                     NULL};
+    const char *const arguments[] = {
+        program("/usr/sbin/nginx"), "-p", "{folder}", "-e", "errors", "-c", "nginx", NULL};
     const struct rival_plan plan = {.name = "nginx",
                                     .arguments = arguments,
                                     .file_text = configuration,
@@ -250,9 +247,8 @@ static const char varnish_configuration[] = "vcl 4.1;\n"
 
 bool varnish_start(struct rival *varnish, const struct varnish_options *options)
 {
-    static const char installed[] = "/usr/sbin/varnishd"; /* not in every PATH */
     char text[RIVAL_FILE_BYTES];
-    const char *const arguments[] = {access(installed, X_OK) == 0 ? installed : "varnishd",
+    const char *const arguments[] = {program("/usr/sbin/varnishd"),
                                      "-F",
                                      "-j",
                                      "none",

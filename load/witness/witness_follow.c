@@ -283,9 +283,8 @@ static void note_ends(const struct witness_follow *follow, bool is_loud, struct 
     if (log->timed_count == 0)
         return;
     if (log->shortest_us >= ALL_US && !is_loud)
-        note_missing(view,
-                     "no statement in the log took less than a millisecond: loads may be missing, unless "
-                     "log_min_duration_statement is 0");
+        note_missing(view, "no statement in the log took less than a millisecond: loads may be missing, "
+                           "unless log_min_duration_statement is 0");
     if (has_more_running(log, follow->running, follow->end_us))
         note_missing(view, "loads still ran when the run ended, and the log has those that are over");
 }
@@ -305,9 +304,8 @@ static void note_doubts(const struct witness_follow *follow, const struct witnes
     note_ends(follow, is_loud, view);
     if (log->keyless_count > 0)
         witness_note(view,
-                     "%" PRIu64
-                     " loads have parameters that the log does not show: log_error_verbosity = 'default' and "
-                     "log_parameter_max_length = -1",
+                     "%" PRIu64 " loads have parameters that the log does not show: log_error_verbosity = "
+                     "'default' and log_parameter_max_length = -1",
                      log->keyless_count);
     if (log->load_count > 0 && !witness_log_is_readable(log, follow->path, why))
         note_missing(view, "log_line_prefix was changed during the run: loads may be missing");

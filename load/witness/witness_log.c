@@ -521,8 +521,7 @@ bool witness_log_is_readable(const struct witness_log *log, const char *path,
     if (log->last_kind == WITNESS_LINE_UNDATED) {
         snprintf(why, WITNESS_WHY_BYTES,
                  "%.60s: its lines begin with \"%.60s\": set log_line_prefix = '%%m [%%p] ' and reload; it "
-                 "needs %%m or "
-                 "%%n, and %%p",
+                 "needs %%m or %%n, and %%p",
                  path, log->last_bad);
         return false;
     }

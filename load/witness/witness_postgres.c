@@ -56,15 +56,15 @@ static const char loud[] =
                  " WHEN current_setting('log_min_duration_statement') = '0' THEN 'all'"
                  " ELSE current_setting('log_statement') END,"
                  " CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_settings WHERE reset_val ="
-                 " CASE name WHEN 'log_statement' THEN 'all' WHEN 'log_min_duration_statement' THEN '0' END)"
-                 " THEN 'all' END";
+                 " CASE name WHEN 'log_statement' THEN 'all' WHEN 'log_min_duration_statement' THEN '0' END) "
+                 "THEN 'all' END";
 
 static const char visible[] = WITNESS_OURS " */ SELECT pg_has_role('pg_read_all_stats', 'USAGE')";
 
-static const char running[] = WITNESS_OURS
-    " */ SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE state = 'active' AND backend_type = 'client "
-    "backend'"
-    " AND strpos(query, $1) > 0 AND strpos(query, '" WITNESS_OURS "') = 0";
+static const char running[] =
+    WITNESS_OURS " */ SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE state = 'active' AND "
+                 "backend_type = 'client backend'"
+                 " AND strpos(query, $1) > 0 AND strpos(query, '" WITNESS_OURS "') = 0";
 
 static const char extension[] =
     WITNESS_OURS " */ SELECT quote_ident(nspname), to_regclass(quote_ident(nspname) || "

@@ -242,13 +242,13 @@ TEST(a_database_of_an_older_schema_is_refused_until_it_is_brought_up_to_date, P8
     assert_true(fleet_sql(NULL, 0, "CREATE DATABASE older"));
     snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u/older", (unsigned)fleet.postgres.port);
     assert_true(stack_postgres_load(url, 100));
-    assert_true(stack_postgres_query(url,
-                                     "ALTER TABLE products RENAME edition TO version; "
-                                     "ALTER TABLE products RENAME CONSTRAINT products_edition_positive TO "
-                                     "products_version_positive; "
-                                     "ALTER TABLE products DROP stamp; ALTER TABLE categories DROP stamp; "
-                                     "ALTER TABLE invalidations RENAME target TO key",
-                                     NULL, 0));
+    assert_true(stack_postgres_query(
+        url,
+        "ALTER TABLE products RENAME edition TO version; "
+        "ALTER TABLE products RENAME CONSTRAINT products_edition_positive TO products_version_positive; "
+        "ALTER TABLE products DROP stamp; ALTER TABLE categories DROP stamp; "
+        "ALTER TABLE invalidations RENAME target TO key",
+        NULL, 0));
     snprintf(setting, sizeof setting, "DATABASE_URL=%s", url);
     assert_true(fleet_add((const char *[]){setting, "FAILURE_MS=50", NULL}));
     wait_readyz("\"database\":\"down\"");

@@ -108,8 +108,8 @@ static void wait_until_it_has_run(uint32_t run_ms)
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     for (char runs[8] = "f"; runs[0] != 't';) {
         assert_true(fleet_sql(runs, sizeof runs,
-                              "SELECT bool_or(clock_timestamp() - query_start > interval '%" PRIu32 " ms') "
-                              "FROM pg_stat_activity WHERE state = 'active' "
+                              "SELECT bool_or(clock_timestamp() - query_start > interval '%" PRIu32
+                              " ms') FROM pg_stat_activity WHERE state = 'active' "
                               "AND strpos(query, '/' || '* load product *') > 0",
                               run_ms));
         assert_true(clock_us() < end_us);

@@ -164,8 +164,8 @@ static uint32_t sessions(void)
 {
     char count[16];
     assert_true(fleet_sql(count, sizeof count,
-                          "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
-                          " AND pid <> pg_backend_pid()"));
+                          "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND "
+                          "pid <> pg_backend_pid()"));
     return (uint32_t)strtoul(count, NULL, 10);
 }
 

@@ -231,11 +231,11 @@ TEST(rows_that_another_session_holds_are_asked_for_now_and_then)
 
 TEST(old_purchases_are_forgotten_however_many_they_are)
 {
-    assert_true(fleet_sql(NULL, 0,
-                          "INSERT INTO purchases (key, product_id, quantity, stock, version, made_at) "
-                          "SELECT 'old' || n, 1, 1, 1, 1, now() - interval '2 days' "
-                          "FROM generate_series(1, %d) AS n",
-                          MANY));
+    assert_true(
+        fleet_sql(NULL, 0,
+                  "INSERT INTO purchases (key, product_id, quantity, stock, version, made_at) "
+                  "SELECT 'old' || n, 1, 1, 1, 1, now() - interval '2 days' FROM generate_series(1, %d) AS n",
+                  MANY));
     assert_true(fleet_start(1, writes_settings(NULL)));
     assert_true(writes_wait_number(0, "SELECT count(*) FROM purchases WHERE key LIKE 'old%'"));
 }

@@ -72,8 +72,7 @@ static void choose(const char *selector, const char *value)
     char expression[256];
     snprintf(expression, sizeof expression,
              "{ const box = document.querySelector('%s'); box.value = '%s'; box.dispatchEvent(new "
-             "Event('change', {bubbles: true})); "
-             "box.blur(); true }",
+             "Event('change', {bubbles: true})); box.blur(); true }",
              selector, value);
     json_decref(browser_value(browser, expression));
 }
@@ -107,22 +106,15 @@ TEST(a_steady_rate_is_drawn_as_what_it_is_and_no_line_across_idle_time)
     expect("minutes !== null");
     expect("(() => {"
            "  const base = structuredClone(state), forget = () => {"
-           "    minutes = null; ticks = []; lives[0] = new Life(); lives[1] = new Life(); };"
-           "  forget();"
-           "  for (let tick = 0; tick < 60; tick++) {"
-           "    state = structuredClone(base);"
-           "    state.at_ms += 200 * tick;"
+           "    minutes = null; ticks = []; lives[0] = new Life(); lives[1] = new Life(); };  forget();"
+           "  for (let tick = 0; tick < 60; tick++) {    state = structuredClone(base);    state.at_ms += "
+           "200 * tick;"
            "    state.processes.forEach(({ sample }, i) => {"
            "      const samples = Math.floor((200 * tick - 60 * i) / 250);"
            "      sample.at_ms = base.at_ms + 250 * samples + 60 * i;"
-           "      sample.answers.cache += 25 * samples;"
-           "    });"
-           "    rememberAll();"
-           "  }"
-           "  window.rates = minutes.both.points.slice(10).map(({ rates }) => sumOf(rates));"
-           "  forget();"
-           "  return window.rates.length >= 40 && window.rates.every(rate => Math.round(rate) === 200);"
-           "})()");
+           "      sample.answers.cache += 25 * samples;    });    rememberAll();  }"
+           "  window.rates = minutes.both.points.slice(10).map(({ rates }) => sumOf(rates));  forget();"
+           "  return window.rates.length >= 40 && window.rates.every(rate => Math.round(rate) === 200);})()");
     expect("/^M[^ML]+ [^ML]+L[^ML]+M[^ML]+$/.test(plots.drawn[3].curves([1000, 2000, null, 3000].map((p50, "
            "i) => "
            "({ at: 1000 * i, p50, p99: null })))[0].getAttribute('d'))");
@@ -212,8 +204,8 @@ TEST(each_button_does_what_the_sentence_after_it_says)
            "(event.target.closest('button') ?? document.body)), true), true)");
     for (size_t i = 0; i < sizeof BUTTONS / sizeof *BUTTONS; i++) {
         snprintf(expression, sizeof expression,
-                 "(button => !button.hidden && button.getAttribute('aria-disabled') !== 'true')"
-                 "(document.querySelector('%s'))",
+                 "(button => !button.hidden && button.getAttribute('aria-disabled') !== "
+                 "'true')(document.querySelector('%s'))",
                  BUTTONS[i].button);
         expect(expression);
         expect(IS_IDLE); /* what a crowd still under way has to say would come in between */

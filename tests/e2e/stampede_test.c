@@ -310,8 +310,8 @@ static void break_products(void)
 static void mend_products(void)
 {
     assert_true(fleet_sql(NULL, 0,
-                          "BEGIN; DROP VIEW products; ALTER TABLE products_whole RENAME TO products; "
-                          "DROP FUNCTION broken; COMMIT"));
+                          "BEGIN; DROP VIEW products; ALTER TABLE products_whole RENAME TO products; DROP "
+                          "FUNCTION broken; COMMIT"));
 }
 
 static bool mend_and_end(void)

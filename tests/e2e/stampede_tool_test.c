@@ -310,9 +310,8 @@ TEST(a_log_is_asked_again)
                        "--expect", "status 200 = 100%"),
                   HELD);
     expect_said("A replay of access.log");
-    expect_said(
-        "access.log at 10 times its speed: 3 of 4 lines, 2 different requests; left out: 1 neither GET "
-        "nor HEAD");
+    expect_said("access.log at 10 times its speed: 3 of 4 lines, 2 different requests; left out: 1 neither "
+                "GET nor HEAD");
     expect_said("3 requests as in a log, over 0.251 s, 1 target");
     assert_int_equal(atomic_load(&server.seen->keys[7]), 2);
     assert_int_equal(atomic_load(&server.seen->keys[8]), 0);

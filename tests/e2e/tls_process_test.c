@@ -107,11 +107,10 @@ TEST(the_service_reads_and_caches_over_tls, P129)
                              "SELECT count(*) FILTER (WHERE ssl) FROM pg_stat_ssl JOIN pg_stat_activity "
                              "USING (pid) WHERE application_name LIKE 'catalogd%'",
                              secure, sizeof secure));
-    assert_true(stack_postgres_query(
-        postgres.socket_url,
-        "SELECT count(*) FILTER (WHERE NOT ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE "
-        "application_name LIKE 'catalogd%'",
-        plain, sizeof plain));
+    assert_true(stack_postgres_query(postgres.socket_url,
+                                     "SELECT count(*) FILTER (WHERE NOT ssl) FROM pg_stat_ssl JOIN "
+                                     "pg_stat_activity USING (pid) WHERE application_name LIKE 'catalogd%'",
+                                     plain, sizeof plain));
     assert_string_not_equal(secure, "0");
     assert_string_equal(plain, "0");
     assert_true(stack_catalogd_stop(&catalogd));

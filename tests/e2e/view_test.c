@@ -236,8 +236,8 @@ TEST(another_page_in_the_browser_reads_nothing_and_presses_nothing, P174)
     assert_true(browser_go(browser, url));
     expect("fetch('http://127.0.0.1:%u/live').then(() => false, () => true)", ops_port);
     expect("fetch('http://127.0.0.1:%u/hot').then(() => false, () => true)", ops_port);
-    expect("fetch('http://127.0.0.1:%u/clear?namespace=fleet', { method: 'POST', mode: 'no-cors' })"
-           ".then(() => true, () => false)",
+    expect("fetch('http://127.0.0.1:%u/clear?namespace=fleet', { method: 'POST', mode: 'no-cors' }).then(() "
+           "=> true, () => false)",
            ops_port);
     assert_true(probe_has(product, PROBE_VALUE));
     WAIT_UNTIL(browser_wait(browser, "true") && counts_blocked(&blocked) == 2);

@@ -165,12 +165,13 @@ TEST(a_purchase_that_nobody_saw_the_end_of_is_visible_when_its_repetition_says_s
     snprintf(product_path, sizeof product_path, "/products/%" PRIu32, id);
     assert_int_equal(fleet_ask_status(0, path), 200);
     assert_int_equal(fleet_ask_status(0, product_path), 200);
-    assert_true(fleet_sql(NULL, 0,
-                          "BEGIN; SET LOCAL catalogd.pays_ms = 10000; "
-                          "UPDATE products SET stock = 7989 WHERE id = %" PRIu32 "; "
-                          "INSERT INTO purchases (key, product_id, quantity, stock, version) "
-                          "VALUES ('orphan', %" PRIu32 ", 11, 7989, 2); COMMIT",
-                          id, id));
+    assert_true(fleet_sql(
+        NULL, 0,
+        "BEGIN; SET LOCAL catalogd.pays_ms = 10000; "
+        "UPDATE products SET stock = 7989 WHERE id = %" PRIu32
+        "; INSERT INTO purchases (key, product_id, quantity, stock, version) VALUES ('orphan', %" PRIu32
+        ", 11, 7989, 2); COMMIT",
+        id, id));
     struct write_asked asked = {.method = "POST",
                                 .path = purchase_path(id),
                                 .headers = "Idempotency-Key: orphan\r\n",

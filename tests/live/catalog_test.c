@@ -139,10 +139,10 @@ TEST(the_pages_of_a_category_are_followed_to_the_end)
     char key[64], count[64];
     json_int_t seen = 0;
     open_service(&service, "postgres", defaults);
-    assert_true(stack_postgres_query(url_of("postgres"),
-                                     "SELECT 'category:' || category_id FROM products GROUP BY category_id"
-                                     " ORDER BY count(*) DESC LIMIT 1",
-                                     key, sizeof key));
+    assert_true(stack_postgres_query(
+        url_of("postgres"),
+        "SELECT 'category:' || category_id FROM products GROUP BY category_id ORDER BY count(*) DESC LIMIT 1",
+        key, sizeof key));
     assert_true(stack_postgres_query(
         url_of("postgres"),
         "SELECT max(n) FROM (SELECT count(*) AS n FROM products GROUP BY category_id) AS s", count,

@@ -338,8 +338,7 @@ TEST(foreign_text_stays_text)
           "smuggle();\n",
           probe);
     assert_null(strstr(page, "<script>alarm"));
-    assert_null(strstr(page, "<b"
-                             " id"));
+    assert_null(strstr(page, "<b id"));
     assert_null(strstr(page, "\xe2\x80\xae"));
     assert_null(strstr(page, "\xe2\x80\xa8"));
     show_in_frames(page, false, probe);
@@ -386,8 +385,7 @@ static void expect_timeline(FILE *probe, size_t plot, const struct result *resul
             "is('failed', (drawn(%zu, '.cross') ? points(%zu, '.cross').length : 0), %zu);\n"
             "is('expiries', drawn(%zu, '.expiry'), %zu);\n"
             "is('events', ['.fault', '.bar', '.instant:not(.short)', '.instant.note.short', "
-            "'.number'].map(kind => drawn(%zu, kind)), "
-            "[1, 1, 2, 1, 3]);\n"
+            "'.number'].map(kind => drawn(%zu, kind)), [1, 1, 2, 1, 3]);\n"
             "is('list', all('.events li', figure(%zu)).map(one => one.textContent), ['4.00 s \\u2013 6.00 "
             "sredis kill', "
             "'7.00 sleader pause', '8.20 sproduct 7 gets a new price']);\n",
@@ -508,8 +506,7 @@ TEST(a_span_is_shown_alone_and_then_the_whole_again)
 {
     static const char probing[] =
         "const whole = what => { for (const n of [0, 1, 2]) { nearSpan(what, n, 0, 10e6); is(what, "
-        "isZoomed(n), "
-        "false); } };\n"
+        "isZoomed(n), false); } };\n"
         "whole('first');\n"
         "drag(0, 4e6, 6e6);\n"
         "for (const n of [0, 1, 2]) { nearSpan('dragged', n, 4e6, 6e6); is('dragged', isZoomed(n), true); }\n"
@@ -584,9 +581,8 @@ TEST(the_first_screen_says_what_a_reader_came_for)
     snprintf(report.results[0]->caveat, RESULT_CAVEAT_BYTES, "the log continues elsewhere");
     char *page = write_page(&report);
     FILE *probe = begin_probe();
-    fputs("is('headline', all('.lead')[0].textContent, '1000 requests: off asked the database at least "
-          "1000 times, "
-          "local 2 times, fleet once.');\n"
+    fputs("is('headline', all('.lead')[0].textContent, '1000 requests: off asked the database at least 1000 "
+          "times, local 2 times, fleet once.');\n"
           "is('caveats', all('.caveat').map(one => one.textContent.split(':').slice(0, 2).join()), "
           "['off, queries', 'off, the generator was the bottleneck, believe no latency']);\n"
           "is('bars', all('.picture .number').map(one => one.textContent), ['\u2265 1000', '2', '1']);\n"
@@ -647,8 +643,7 @@ TEST(a_figure_that_is_not_known_is_said_to_be_so)
     FILE *probe = begin_probe();
     fputs("is('card', all('.card .soft').map(one => one.textContent), ['loads per expiry: not known']);\n"
           "is('caveat', all('.caveat').map(one => one.textContent), ['Loads per expiry: not known: nobody "
-          "knows the "
-          "keys']);\n"
+          "knows the keys']);\n"
           "is('rows', all('.figures th').some(one => one.textContent === 'loads per expiry'), false);\n"
           "is('no p99', drawn(0, '.line.thin'), 0);\n"
           "point(0, 1e6);\nis('too few', values(0)[2], 'too few');\n",

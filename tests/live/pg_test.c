@@ -135,8 +135,8 @@ static void assert_running_soon(const char *text, unsigned wanted, uint32_t limi
     uint64_t end_us = clock_after_ms(limit_ms);
     snprintf(expected, sizeof expected, "%u", wanted);
     snprintf(query, sizeof query,
-             "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%%%s%%'"
-             " AND pid <> pg_backend_pid()",
+             "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%%%s%%' AND pid "
+             "<> pg_backend_pid()",
              text);
     while (strcmp(value, expected) != 0 && clock_us() < end_us) {
         assert_true(stack_postgres_query(postgres.url, query, value, sizeof value));

@@ -242,9 +242,10 @@ TEST(an_older_schema_is_brought_up_to_date_and_keeps_its_rows, P80)
     assert_string_equal(value_of(conn, "SELECT string_agg(target, ' ' ORDER BY id) FROM invalidations "
                                        "WHERE target NOT LIKE 'tag:category:%'"),
                         "tag:listing:3 product:7 catalog");
-    assert_int_equal(number_of(conn, "SELECT count(DISTINCT target) FROM invalidations WHERE target LIKE "
-                                     "'tag:category:%'"),
-                     20);
+    assert_int_equal(
+        number_of(conn,
+                  "SELECT count(DISTINCT target) FROM invalidations WHERE target LIKE 'tag:category:%'"),
+        20);
     execute(conn, "DELETE FROM invalidations");
     assert_string_equal(psql("older", "-f sql/schema.sql"), ""); /* nothing is left to do */
     assert_int_equal(number_of(conn, "SELECT count(*) FROM invalidations"), 0);
@@ -353,11 +354,10 @@ TEST(a_stamp_never_comes_again, P78)
     for (int times = 0; times < 3; times++) {
         execute(shop, "SELECT setseed(0.5)");
         execute(shop, "DELETE FROM products WHERE id = 5");
-        execute(
-            shop,
-            "INSERT INTO products (id, category_id, sku, name, description, price_cents, stock, edition, "
-            "stamp) SELECT id, category_id, sku, name, description, 4711, stock, edition, stamp FROM kept "
-            "WHERE edition = 1");
+        execute(shop,
+                "INSERT INTO products (id, category_id, sku, name, description, price_cents, stock, edition, "
+                "stamp) SELECT id, category_id, sku, name, description, 4711, stock, edition, stamp FROM "
+                "kept WHERE edition = 1");
         assert_int_equal(number_of(shop, "SELECT edition FROM products WHERE id = 5"), 1);
         assert_int_equal(
             number_of(shop, "SELECT count(*) FROM products AS p JOIN kept ON kept.stamp = p.stamp"), 0);

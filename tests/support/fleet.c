@@ -328,10 +328,10 @@ static uint32_t loads_running(const char *marker)
 {
     char value[32] = "";
     unsigned running = 0;
-    fleet_sql(value, sizeof value,
-              "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' "
-              "AND strpos(query, '/' || '%s') > 0",
-              marker + 1);
+    fleet_sql(
+        value, sizeof value,
+        "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND strpos(query, '/' || '%s') > 0",
+        marker + 1);
     sscanf(value, "%u", &running);
     return running;
 }

@@ -258,8 +258,7 @@ void sample_rate_report(struct report *report)
     *report = (struct report){
         .title = "Hot keys expire while Redis is killed",
         .about = "Two thousand requests a second for four products that live for one second each; Redis is "
-                 "killed at "
-                 "4 s and back at 6 s.",
+                 "killed at 4 s and back at 6 s.",
         .command = "build/stampede run load/scenarios/hot-expiry --html hot.html",
         .machine = "2 cores, Linux 6.18.44 x86_64; Redis 7.0.15, PostgreSQL 15.20",
     };

@@ -265,8 +265,7 @@ TEST(settings_that_contradict_each_other_are_refused, P92)
         {"LISTEN=unix:/a", "OPS_LISTEN=unix:/a", "OPS_LISTEN (environment)"},
         {"OPS_LISTEN=0.0.0.0:9", "DRAIN_MS=1",
          "OPS_LISTEN (environment): \"0.0.0.0:9\" is wrong; must be off, unix:PATH or on 127.0.0.0/8, [::1] "
-         "or "
-         "localhost unless OPS_TOKEN_FILE names a token; OPS_TOKEN_FILE is nothing\n"},
+         "or localhost unless OPS_TOKEN_FILE names a token; OPS_TOKEN_FILE is nothing\n"},
         {"OPS_LISTEN=[::]:9", "OPS_TOKEN_FILE=", "OPS_LISTEN (environment)"},
         {"OPS_LISTEN=10.0.0.1:9", "DRAIN_MS=1", "OPS_LISTEN (environment)"},
         {"OPS_LISTEN=128.0.0.1:9", "DRAIN_MS=1", "OPS_LISTEN (environment)"},

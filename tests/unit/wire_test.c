@@ -217,8 +217,7 @@ TEST(results_of_mysql_end_with_their_last_packet)
                                       S(3, OK("\2")),
                                       C(10, "\x9\0\0\0\3SELECT 7"),
                                       S(11, "\1\0\0\1\1"
-                                            "\3\0\0\2def"
-                                            "\2\0\0\3\1"
+                                            "\3\0\0\2def\2\0\0\3\1"
                                             "7"),
                                       S(15, OK_END("\4"))};
     EXPECT(WIRE_MYSQL, old, "SELECT 7||10-15;UPDATE||20-23;BAD||30-31;");
@@ -230,8 +229,7 @@ TEST(executions_of_mysql_have_the_text_that_was_prepared_and_their_values)
     static const struct said session[] = {
         S(1, GREETING), C(2, LOGIN_NEW), S(3, OK("\2")), C(10, "\x9\0\0\0\x16SELECT ?"),
         S(11, "\xc\0\0\1\0\5\0\0\0\1\0\1\0\0\0\0"
-              "\3\0\0\2def"
-              "\3\0\0\3def"),
+              "\3\0\0\2def\3\0\0\3def"),
         /* with types and, the second time, without */
         C(20, "\x12\0\0\0\x17\5\0\0\0\0\1\0\0\0\0\1\3\0\7\0\0\0"), S(22, OK("\1")),
         C(30, "\x10\0\0\0\x17\5\0\0\0\0\1\0\0\0\0\0\7\0\0\0"), S(33, OK("\1")),
@@ -252,8 +250,7 @@ TEST(what_a_client_of_mariadb_knows_is_not_described_again)
                                                 "\3\0\0\2\0\0\7" OK_END("\3")),
                                           C(30, "\x9\0\0\0\3SELECT 8"),
                                           S(31, "\2\0\0\1\1\1"
-                                                "\3\0\0\2def"
-                                                "\2\0\0\3\1"
+                                                "\3\0\0\2def\2\0\0\3\1"
                                                 "8" OK_END("\4"))};
     static const struct said no_rows[] = {S(1, GREETING),
                                           C(2, LOGIN_OLD),
@@ -315,8 +312,7 @@ TEST(attributes_of_queries_are_read_over_or_said)
                                             C(20, "\x15\0\0\0\x17\5\0\0\0\x8\1\0\0\0\2\0\1\3\0\1n\7\0\0\0")};
     static const struct said old_server[] = {S(1, "\x18\0\0\0\xa"
                                                   "10\0"
-                                                  "1234"
-                                                  "12345678\0\xff\xff\0\0\0\xff\1"),
+                                                  "123412345678\0\xff\xff\0\0\0\xff\1"),
                                              C(2, LOGIN_ATTRIBUTES), S(3, OK("\2")),
                                              C(10, "\x9\0\0\0\3SELECT 7"), S(11, OK("\1"))};
     EXPECT(WIRE_MYSQL, none, "SELECT 7||10-11;SELECT ?|$1 = '0007000000'|20-22;");
