@@ -78,8 +78,8 @@ app/pg           app/common app/base
 app/catalog      app/common app/base app/pg guard/guard.h
 app/write        app/common app/base app/pg app/catalog guard/guard.h
 app/http         app/common app/base app/pg app/catalog app/write guard/guard.h guard/adapters
-app/view         app/common app/base app/pg app/catalog app/write app/http guard/guard.h
-app/ops          app/common app/base app/pg app/catalog app/write app/http app/view guard/guard.h
+app/view         app/common app/base app/pg app/catalog app/write app/http guard/guard.h guard/adapters
+app/ops          app/common app/base app/pg app/catalog app/write app/http app/view guard/guard.h guard/adapters
 app/check        app/common app/base app/pg app/catalog app/write app/http app/ops guard/guard.h
 app              app/common app/base app/pg app/catalog app/write app/http app/view app/ops app/check guard/guard.h
 load/base        app/common

@@ -9,6 +9,7 @@
 #include "app/base/log.h"
 #include "app/http/reply.h"
 #include "app/ops/ops_reply.h"
+#include "guard/adapters/prometheus.h"
 
 #include <dirent.h>
 #include <jansson.h>
@@ -63,8 +64,8 @@ bool look_readyz(const struct ops_parts *parts, struct MHD_Connection *connectio
     return ops_send(connection, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
                     json_pack("{s:b, s:b, s:s, s:s, s:s, s:I, s:b}", "ready", (int)ready, "draining",
                               (int)draining, "database", database ? "up" : "down", "redis",
-                              metrics_redis_state_name(stats.redis_state), "wake",
-                              metrics_redis_state_name(stats.wake_state), "reigns",
+                              guard_redis_state_name(stats.redis_state), "wake",
+                              guard_redis_state_name(stats.wake_state), "reigns",
                               (json_int_t)stats.redis_reigns, "degraded", (int)degraded));
 }
 
@@ -176,8 +177,8 @@ void look_sample(void *context, struct live_sample *out)
     out->up_ms = clock_ms() - parts->started_ms;
     out->draining = atomic_load(parts->draining);
     out->database_ready = parts->of.catalog != NULL && catalog_ready(parts->of.catalog);
-    out->redis_state = metrics_redis_state_name(out->guard.redis_state);
-    out->wake_state = metrics_redis_state_name(out->guard.wake_state);
+    out->redis_state = guard_redis_state_name(out->guard.redis_state);
+    out->wake_state = guard_redis_state_name(out->guard.wake_state);
     if (parts->of.running != NULL)
         out->running_count = running_list(parts->of.running, out->running, LIVE_RUNNING_MAX);
     out->hot_count = guard_hot(parts->of.guard, GUARD_HOT_COLLAPSED, out->hot, LIVE_HOT_MAX);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * metrics.c - the guard's numbers, as the guard itself lists them, then the service's own: one row per number.
+ * metrics.c - the guard's numbers (guard/adapters/prometheus.h), then the service's own: one row per number.
  */
 #include "app/ops/paths.h"
 
 #include "app/base/settings.h"
-#include "app/view/live.h"
+#include "guard/adapters/prometheus.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -90,74 +90,6 @@ static const struct row WRITES[] = {
             server.writes.unstored),
 };
 
-/*
- * The guard's numbers that have another name here, or are one family together, as a list with the label's values
- * (stat_list_next()). A number that is not named here is a family by its own name; so new ones need no line.
- */
-static const struct family {
-    const char *name, *label;
-    const char *help; /* NULL: the number's own */
-    const char *numbers;
-} FAMILIES[] = {
-    {"gets", "outcome", "Requests to the guard, each counted once, by how it was answered.",
-     "hit near:near_hit kept stale absent_hit failed_hit loaded collapsed_process collapsed_fleet failed "
-     "shed "
-     "timeout:timed_out cancelled closed missed"},
-    {"loads_started", NULL, NULL, "load_started"},
-    {"queries", NULL, NULL, "load_queries"},
-    {"loads", "result", "Loads of this process, by how they ended.",
-     "ok:load_ok absent:load_absent unchanged:load_unchanged failed:load_failed cancelled:load_cancelled"},
-    {"loads_uncached", NULL, NULL, "load_uncached"},
-    {"loads_duplicate", NULL, NULL, "load_duplicate"},
-    {"loads_nested", NULL, NULL, "load_nested"},
-    {"refreshes", "reason", "Background and early refreshes begun, by reason.",
-     "stale:refresh_started early:refresh_early"},
-    {"refreshes_failed", NULL, NULL, "refresh_failed"},
-    {"refreshes_yielded", NULL, NULL, "refresh_yielded"},
-    {"stale_late", "reason", "Stale answers after a wait for a fresh one, by what ended the wait.",
-     "soft_limit:stale_soft error:stale_rescued"},
-    {"leases", "event", "Leases, by what happened to them.",
-     "acquired:lease_acquired busy:lease_busy renewed:lease_renewed lost:lease_lost released:lease_released"},
-    {"fills", "result", "Fills, by Redis's answer.",
-     "stored:fill_stored late:fill_late refused:fill_refused unknown:fill_unknown too_big:fill_too_big"},
-    {"wakes", "by", "Wake-up messages heard, polls by waiting flights, resynchronisations.",
-     "message:wake_messages poll:wake_polls resync:wake_resyncs"},
-    {"invalidations", "result", "Invalidations, by whether Redis confirmed them.",
-     "done:invalidated unknown:invalidate_unknown"},
-    {"replays", "result", "Confirmed invalidations sent again to another master, and those too many to be.",
-     "done:replayed dropped:replay_dropped"},
-    {"entries_rejected", NULL, NULL, "entry_rejected"},
-    {"entries_outdated", NULL, NULL, "entry_outdated"},
-    {"permits", "result", "Requests for fleet-wide load permits, by Redis's answer.",
-     "granted:permit_granted refused:permit_refused"},
-    {"permits_lost", NULL, NULL, "permit_lost"},
-    {"permits_spared", NULL, NULL, "permit_spared"},
-    {"near_lookups", "result", "Near cache lookups, by result.", "hit:near_hit miss:near_miss"},
-    {"near_removed", "reason", "Entries that left the near cache early, by reason.",
-     "evicted:near_evicted invalidated:near_dropped unheard:near_cleared"},
-    {"turn_age", NULL, NULL, "beat_age_ms"},
-};
-enum { FAMILY_COUNT = sizeof(FAMILIES) / sizeof(FAMILIES[0]) };
-
-/* One gauge for each state, see write_redis_states(). */
-static const char STATES[] = "redis_state wake_state";
-
-static const uint64_t BOUNDS_US[] = GUARD_HISTOGRAM_BOUNDS_US;
-_Static_assert(sizeof(BOUNDS_US) / sizeof(BOUNDS_US[0]) == GUARD_HISTOGRAM_BUCKETS - 1,
-               "the last one has none");
-
-static const char *const REDIS_STATES[] = {[GUARD_REDIS_DOWN] = "down",
-                                           [GUARD_REDIS_DENIED] = "denied",
-                                           [GUARD_REDIS_UP] = "up",
-                                           [GUARD_REDIS_REPLICA] = "replica",
-                                           [GUARD_REDIS_FENCED] = "fenced"};
-enum { REDIS_STATE_COUNT = sizeof(REDIS_STATES) / sizeof(REDIS_STATES[0]) };
-
-const char *metrics_redis_state_name(enum guard_redis_state state)
-{
-    return REDIS_STATES[state];
-}
-
 static uint64_t value_of(const struct metrics *metrics, const struct row *row)
 {
     const char *at = (const char *)metrics + row->offset;
@@ -204,160 +136,16 @@ static void write_rows(const struct metrics *metrics, const struct row *rows, si
         write_row(metrics, &rows[i], out);
 }
 
-/* ---- the guard's ---- */
-
-/* Where a number is written. */
-struct sample {
-    FILE *out;
-    const char *prefix, *family;
-    char labels[3 * STAT_NAME_BYTES]; /* without braces; "": none */
-};
-
-static void write_sample(const struct sample *sample, const char *suffix, const char *bound)
-{
-    const bool both = sample->labels[0] != '\0' && bound[0] != '\0';
-    const bool any = sample->labels[0] != '\0' || bound[0] != '\0';
-
-    fprintf(sample->out, "%s%s%s%s%s%s%s%s ", sample->prefix, sample->family, suffix, any ? "{" : "",
-            sample->labels, both ? "," : "", bound, any ? "}" : "");
-}
-
-static void write_histogram(const struct sample *sample, const struct guard_histogram *histogram)
-{
-    uint64_t total = 0;
-
-    for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++) {
-        char bound[STAT_NAME_BYTES] = "le=\"+Inf\"";
-
-        total += histogram->count[i];
-        if (i < GUARD_HISTOGRAM_BUCKETS - 1)
-            snprintf(bound, sizeof(bound), "le=\"%" PRIu64 ".%06" PRIu64 "\"", BOUNDS_US[i] / 1000000,
-                     BOUNDS_US[i] % 1000000);
-        write_sample(sample, "_seconds_bucket", bound);
-        fprintf(sample->out, "%" PRIu64 "\n", total);
-    }
-    write_sample(sample, "_seconds_sum", "");
-    write_seconds(histogram->sum_us, sample->out);
-    fputc('\n', sample->out);
-    write_sample(sample, "_seconds_count", "");
-    fprintf(sample->out, "%" PRIu64 "\n", total);
-}
-
-static bool is_ms(size_t number)
-{
-    return strcmp(guard_stat_info(number)->unit, "ms") == 0;
-}
-
-static const char *suffix_of(size_t number)
-{
-    static const char *const SUFFIXES[] = {
-        [GUARD_STAT_COUNTER] = "_total", [GUARD_STAT_HISTOGRAM] = "_seconds"};
-    const char *suffix = is_ms(number) ? "_seconds" : SUFFIXES[guard_stat_info(number)->type];
-
-    return suffix != NULL ? suffix : "";
-}
-
-static void write_number(const struct sample *sample, const struct guard_stats *stats, size_t number)
-{
-    const struct guard_histogram *histogram = guard_stat_histogram(stats, number);
-
-    if (histogram != NULL) {
-        write_histogram(sample, histogram);
-        return;
-    }
-    write_sample(sample, suffix_of(number), "");
-    if (is_ms(number))
-        write_seconds(guard_stat_value(stats, number) * 1000, sample->out);
-    else
-        fprintf(sample->out, "%" PRIu64, guard_stat_value(stats, number));
-    fputc('\n', sample->out);
-}
-
-static void set_labels(struct sample *sample, const struct metrics_kind *kind, const char *label,
-                       const char *value)
-{
-    char *text = sample->labels;
-    int bytes = 0;
-
-    text[0] = '\0';
-    if (kind != NULL)
-        bytes = snprintf(text, sizeof(sample->labels), "kind=\"%s\"", kind->name);
-    if (label != NULL)
-        snprintf(text + bytes, sizeof(sample->labels) - (size_t)bytes, "%s%s=\"%s\"", bytes > 0 ? "," : "",
-                 label, value);
-}
-
-/* Of one kind, or (NULL) the whole. */
-static void write_numbers(struct sample *sample, const struct family *family, const struct guard_stats *stats,
-                          const struct metrics_kind *kind)
-{
-    char value[STAT_NAME_BYTES];
-    size_t number = 0;
-
-    for (const char *list = family->numbers; stat_list_next(&list, &number, value);) {
-        if (kind != NULL && !guard_stat_info(number)->per_kind)
-            continue;
-        set_labels(sample, kind, family->label, value);
-        write_number(sample, stats, number);
-    }
-}
-
-static void write_family_head(const struct sample *sample, const struct family *family, size_t number)
-{
-    static const char *const TYPES[] = {
-        [GUARD_STAT_COUNTER] = "counter", [GUARD_STAT_GAUGE] = "gauge", [GUARD_STAT_HISTOGRAM] = "histogram"};
-    const struct guard_stat_info *info = guard_stat_info(number);
-    char name[2 * STAT_NAME_BYTES];
-
-    snprintf(name, sizeof(name), "%s%s", sample->prefix, sample->family);
-    write_head(name, info->type == GUARD_STAT_HISTOGRAM ? "_seconds" : suffix_of(number), TYPES[info->type],
-               family->help != NULL ? family->help : info->help, sample->out);
-}
-
-/* Of each kind in a family of its own, so that a sum over the other one counts nothing twice. */
-static void write_family(const struct metrics *metrics, const struct family *family, FILE *out)
-{
-    struct sample sample = {.out = out, .prefix = "guard_", .family = family->name};
-    char value[STAT_NAME_BYTES];
-    const char *list = family->numbers;
-    size_t last = 0, number = 0;
-
-    while (stat_list_next(&list, &number, value))
-        last = number;
-    write_family_head(&sample, family, last);
-    write_numbers(&sample, family, &metrics->guard, NULL);
-    if (!guard_stat_info(last)->per_kind || metrics->kind_count == 0)
-        return;
-    sample.prefix = "guard_kind_";
-    write_family_head(&sample, family, last);
-    for (size_t i = 0; i < metrics->kind_count; i++)
-        write_numbers(&sample, family, &metrics->kinds[i].stats, &metrics->kinds[i]);
-}
-
-static bool is_in(const char *list, size_t wanted)
-{
-    char value[STAT_NAME_BYTES];
-    size_t number = 0;
-
-    while (stat_list_next(&list, &number, value))
-        if (number == wanted)
-            return true;
-    return false;
-}
-
 static void write_guard(const struct metrics *metrics, FILE *out)
 {
-    for (size_t i = 0; i < FAMILY_COUNT; i++)
-        write_family(metrics, &FAMILIES[i], out);
-    for (size_t number = 0; guard_stat_info(number) != NULL; number++) {
-        const char *name = guard_stat_info(number)->name;
-        size_t family = 0;
+    struct guard_sample kinds[GUARD_KINDS_MAX];
+    char labels[GUARD_KINDS_MAX][48];
 
-        while (family < FAMILY_COUNT && !is_in(FAMILIES[family].numbers, number))
-            family++;
-        if (family == FAMILY_COUNT && !is_in(STATES, number))
-            write_family(metrics, &(struct family){name, NULL, NULL, name}, out);
+    for (size_t i = 0; i < metrics->kind_count; i++) {
+        snprintf(labels[i], sizeof(labels[i]), "kind=\"%s\"", metrics->kinds[i].name);
+        kinds[i] = (struct guard_sample){labels[i], &metrics->kinds[i].stats};
     }
+    guard_prometheus(out, &(struct guard_sample){"", &metrics->guard}, 1, kinds, metrics->kind_count);
 }
 
 /* ---- the service's ---- */
@@ -373,19 +161,6 @@ static void write_answers(const struct server_stats *server, FILE *out)
     }
 }
 
-static void write_redis_states(const struct guard_stats *guard, FILE *out)
-{
-    const enum guard_redis_state states[] = {guard->redis_state, guard->wake_state};
-    static const char *const connections[] = {"commands", "wake"};
-
-    write_head("guard_redis_state", "", "gauge", "1 for the state each connection to Redis is in.", out);
-    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
-        for (unsigned state = 0; state < REDIS_STATE_COUNT; state++)
-            fprintf(out, "guard_redis_state{connection=\"%s\",state=\"%s\"} %d\n", connections[i],
-                    REDIS_STATES[state], states[i] == state);
-    }
-}
-
 static void write_outcomes(const struct writer_stats *writes, FILE *out)
 {
     write_head("catalogd_writes", "_total", "counter", "Writes, by outcome.", out);
@@ -397,7 +172,6 @@ static void write_outcomes(const struct writer_stats *writes, FILE *out)
 void metrics_write(const struct metrics *metrics, FILE *out)
 {
     write_guard(metrics, out);
-    write_redis_states(&metrics->guard, out);
     WRITE_ROWS(metrics, COUNTERS, out);
     write_answers(&metrics->server, out);
     if (metrics->server.writes_on) {

@@ -96,8 +96,6 @@ struct metrics {
 };
 
 void metrics_write(const struct metrics *metrics, FILE *out);
-/* "up", "down", ... */
-const char *metrics_redis_state_name(enum guard_redis_state state);
 
 /* ---- change.c ---- */
 

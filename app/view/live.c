@@ -3,12 +3,13 @@
 #include "app/view/live.h"
 
 #include "app/base/settings.h"
+#include "guard/adapters/prometheus.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The guard's numbers by their names here (stat_list_next()). */
+/* The guard's numbers by their names here (guard_numbers_next()). */
 static const char ANSWERS[] =
     "near:near_hit cache:hit kept stale absent:absent_hit failed_before:failed_hit load:loaded "
     "flight:collapsed_process "
@@ -27,28 +28,13 @@ static const char REDIS[] =
 
 static const uint64_t BOUNDS_US[] = GUARD_HISTOGRAM_BOUNDS_US;
 
-bool stat_list_next(const char **list, size_t *number, char name[STAT_NAME_BYTES])
-{
-    char word[2 * STAT_NAME_BYTES];
-    const size_t bytes = strcspn(*list += strspn(*list, " "), " ");
-
-    snprintf(word, sizeof(word), "%.*s", (int)bytes, *list);
-    *list += bytes;
-    const char *colon = strchr(word, ':'), *field = colon != NULL ? colon + 1 : word;
-    snprintf(name, STAT_NAME_BYTES, "%.*s", (int)strcspn(word, ":"), word);
-    *number = 0;
-    while (guard_stat_info(*number) != NULL && strcmp(guard_stat_info(*number)->name, field) != 0)
-        ++*number;
-    return guard_stat_info(*number) != NULL;
-}
-
 static json_t *group_json(const struct guard_stats *stats, const char *list)
 {
     json_t *group = json_object();
-    char name[STAT_NAME_BYTES];
+    char name[GUARD_NUMBER_BYTES];
     size_t number = 0;
 
-    while (stat_list_next(&list, &number, name))
+    while (guard_numbers_next(&list, &number, name))
         json_object_set_new(group, name, json_integer((json_int_t)guard_stat_value(stats, number)));
     return group;
 }

@@ -78,16 +78,4 @@ struct live_sample {
 json_t *live_first_json(const struct live_sample *sample, const struct live_about *about, uint32_t every_ms);
 json_t *live_json(const struct live_sample *sample);
 
-/* ---- numbers of the guard in one text ---- */
-
-/*
- * As tables of names here and in metrics.c have them (guard_stat_info()): "hit near:near_hit" is the number `hit`, and
- * `near_hit` under the name "near". Pure, any thread.
- */
-enum { STAT_NAME_BYTES = 48 };
-
-/* The next of the list, which it moves on, and what it is called. False: there are no more, or the guard has no such
- * number. */
-bool stat_list_next(const char **list, size_t *number, char name[STAT_NAME_BYTES]);
-
 #endif

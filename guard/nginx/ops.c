@@ -7,16 +7,10 @@
  */
 #include "module.h"
 
-#include <inttypes.h>
+#include "adapters/prometheus.h"
 
-enum {
-    SLOTS = 64,
-    PUBLISH_MS = 1000,
-    SLOT_LIFE_MS = 10000,
-    ZONE_BYTES = 262144,
-    KEY_BYTES = 4096,
-    PURGES = 3
-};
+enum { SLOTS = 256, PUBLISH_MS = 1000, SLOT_LIFE_MS = 10000, ZONE_BYTES = 1048576, KEY_BYTES = 4096 };
+_Static_assert(SLOTS * sizeof(struct guard_stats) < ZONE_BYTES / 2, "the zone has room for nginx's own");
 
 static ngx_int_t send_text(ngx_http_request_t *r, ngx_uint_t status, const char *type, ngx_buf_t *text)
 {
@@ -210,54 +204,19 @@ void numbers_end(void)
         ngx_del_timer(&publishing);
 }
 
-static const char *suffix_of(const struct guard_stat_info *info)
+static void write_page(FILE *out)
 {
-    return strcmp(info->unit, "ms") == 0        ? "_seconds"
-           : info->type == GUARD_STAT_COUNTER   ? "_total"
-           : info->type == GUARD_STAT_HISTOGRAM ? "_seconds"
-                                                : "";
-}
-
-static void write_histogram(FILE *out, const char *name, size_t of, const struct guard_histogram *histogram)
-{
-    static const uint64_t bounds_us[] = GUARD_HISTOGRAM_BOUNDS_US;
-    uint64_t total = 0;
-    for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++) {
-        total += histogram->count[i];
-        fprintf(out, "guard_%s_seconds_bucket{worker=\"%zu\",le=\"", name, of);
-        if (i < GUARD_HISTOGRAM_BUCKETS - 1)
-            fprintf(out, "%" PRIu64 ".%06" PRIu64 "\"} %" PRIu64 "\n", bounds_us[i] / 1000000,
-                    bounds_us[i] % 1000000, total);
-        else
-            fprintf(out, "+Inf\"} %" PRIu64 "\n", total);
-    }
-    fprintf(out, "guard_%s_seconds_sum{worker=\"%zu\"} %" PRIu64 ".%06" PRIu64 "\n", name, of,
-            histogram->sum_us / 1000000, histogram->sum_us % 1000000);
-    fprintf(out, "guard_%s_seconds_count{worker=\"%zu\"} %" PRIu64 "\n", name, of, total);
-}
-
-static void write_number(FILE *out, size_t number)
-{
-    static const char *const types[] = {
-        [GUARD_STAT_COUNTER] = "counter", [GUARD_STAT_GAUGE] = "gauge", [GUARD_STAT_HISTOGRAM] = "histogram"};
-    const struct guard_stat_info *info = guard_stat_info(number);
-    const bool is_ms = strcmp(info->unit, "ms") == 0;
-    fprintf(out, "# HELP guard_%s%s %s\n# TYPE guard_%s%s %s\n", info->name, suffix_of(info), info->help,
-            info->name, suffix_of(info), types[info->type]);
-    for (size_t i = 0; i < SLOTS; i++) {
-        const struct guard_stats *stats = &slots[i].stats;
+    struct guard_sample samples[SLOTS];
+    char labels[SLOTS][24];
+    size_t count = 0;
+    for (unsigned i = 0; i < SLOTS; i++) {
         if (slots[i].written_ms == 0 || ngx_current_msec - slots[i].written_ms + 1 > SLOT_LIFE_MS)
             continue;
-        const struct guard_histogram *histogram = guard_stat_histogram(stats, number);
-        const uint64_t value = guard_stat_value(stats, number);
-        if (histogram != NULL)
-            write_histogram(out, info->name, i, histogram);
-        else if (is_ms)
-            fprintf(out, "guard_%s_seconds{worker=\"%zu\"} %" PRIu64 ".%03" PRIu64 "\n", info->name, i,
-                    value / 1000, value % 1000);
-        else
-            fprintf(out, "guard_%s%s{worker=\"%zu\"} %" PRIu64 "\n", info->name, suffix_of(info), i, value);
+        snprintf(labels[count], sizeof labels[count], "worker=\"%u\"", i);
+        samples[count] = (struct guard_sample){labels[count], &slots[i].stats};
+        count++;
     }
+    guard_prometheus(out, samples, count, NULL, 0);
 }
 
 static void drop_page(void *page)
@@ -275,8 +234,8 @@ ngx_int_t metrics_handler(ngx_http_request_t *r)
     ngx_pool_cleanup_t *cleanup = ngx_pool_cleanup_add(r->pool, 0);
     ngx_buf_t *text = ngx_calloc_buf(r->pool);
     FILE *out = open_memstream(&page, &bytes);
-    for (size_t number = 0; out != NULL && guard_stat_info(number) != NULL; number++)
-        write_number(out, number);
+    if (out != NULL)
+        write_page(out);
     bool is_good = out != NULL && fclose(out) == 0 && cleanup != NULL && text != NULL;
     if (!is_good) {
         free(page);

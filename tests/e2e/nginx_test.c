@@ -755,11 +755,18 @@ TEST(numbers_are_those_of_all_workers)
     WAIT_UNTIL(strstr(get(0, "/metrics"), "guard_waiters{worker=\"0\"} ") != NULL &&
                strstr(got.body, "guard_waiters{worker=\"1\"} ") != NULL);
     assert_true(says("Content-Type", "text/plain; version=0.0.4"));
-    assert_non_null(strstr(got.body, "# TYPE guard_waiters gauge\n"));
-    assert_non_null(strstr(got.body, "_bucket{worker=\"0\",le=\"+Inf\"} "));
+    static const char *const lines[] = {
+        /* named as catalogd names them */
+        "# TYPE guard_waiters gauge\n", "\nguard_gets_total{worker=\"1\",outcome=\"near\"} ",
+        "\nguard_get_duration_seconds_bucket{worker=\"0\",le=\"+Inf\"} ",
+        "\nguard_turn_age_seconds{worker=\"0\"} ",
+        "\nguard_redis_state{worker=\"0\",connection=\"wake\",state=\"up\"} 1\n"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (strstr(got.body, lines[i]) == NULL)
+            fail_msg("\"%s\" is not in: %s", lines[i], got.body);
 }
 
-TEST(a_purge_by_key_or_tag_is_seen_by_both)
+TEST(a_purge_by_key_or_tag_is_seen_by_both, P39, P73)
 {
     static const char *const purges[] = {"/purge?key=%2Ftagged%2Fred%2Fkey%2F6", "/purge?key=&tag=red"};
     for (size_t i = 0; i < INSTANCES; i++)
@@ -774,7 +781,7 @@ TEST(a_purge_by_key_or_tag_is_seen_by_both)
     expect(0, "/purge", 400, NULL);
 }
 
-TEST(a_purge_in_the_middle_of_a_load_is_not_undone_by_it, P3)
+TEST(a_purge_in_the_middle_of_a_load_is_not_undone_by_it, P39, P74)
 {
     static const char *const purges[] = {"/purge?key=%2Fslow%2Fpurged0", "/purge?key=&tag=blue"};
     for (size_t i = 0; i < 2; i++) {
@@ -887,7 +894,7 @@ TEST(a_redis_that_hangs_or_is_gone_leaves_one_load_for_each_worker_and_a_purge_t
     WAIT_UNTIL((get(0, "/key/8"), get(1, "/key/8"), says("Cache-Status", "hit")));
 }
 
-TEST(a_stale_page_is_answered_at_once_and_renewed_in_the_background)
+TEST(a_stale_page_is_answered_at_once_and_renewed_in_the_background, P46)
 {
     static const char path[] = "/said/max-age=1,stale-while-revalidate=600/key/14";
     expect(0, path, 200, NULL);
