@@ -574,6 +574,45 @@ TEST(a_session_that_is_old_is_replaced, P175)
     WAIT_UNTIL(strcmp(asked(PID, NULL).cell, before.cell) != 0);
 }
 
+/* The name of the database leads to a standby for a while, or for good. */
+TEST(a_standby_takes_no_session_unless_it_will_do, P175)
+{
+    struct stack_postgres standby;
+    assert_true(stack_postgres_start_standby(&standby, &postgres));
+    struct pg_config config = usual(standby.url);
+    open_pool(config);
+    const struct asking refused = asked(ECHO, "x");
+    config.standby_will_do = true;
+    open_pool(config);
+    assert_answers();
+    assert_true(stack_postgres_promote(&standby));
+    assert_reached(standby.url);
+    pg_pool_close(&pool);
+    stack_postgres_stop(&standby);
+    assert_int_equal(refused.outcome, PG_UNAVAILABLE);
+    assert_non_null(strstr(refused.fault.text, "in hot standby mode"));
+}
+
+/* A primary that was fenced and lives on: the first writer finds out for all. */
+TEST(a_session_that_is_found_read_only_ends_all_others, P175)
+{
+    struct pg_config config = usual(postgres.url);
+    const struct asking before = asked(PID, NULL);
+    struct pg_pool *const readers = pool;
+    pool = NULL;
+    config.writes = true;
+    set_for_all("SET default_transaction_read_only = on");
+    open_pool(config);
+    const struct asking write = asked(WRITE, NULL);
+    pg_pool_close(&pool);
+    pool = readers;
+    assert_true(stack_postgres_query(
+        postgres.url, "BEGIN READ WRITE; ALTER DATABASE postgres RESET default_transaction_read_only; COMMIT",
+        NULL, 0));
+    assert_string_equal(write.fault.sqlstate, "25006");
+    WAIT_UNTIL(strcmp(asked(PID, NULL).cell, before.cell) != 0);
+}
+
 TEST(a_wrong_login_is_rejected_and_its_password_is_in_no_message)
 {
     ask_for_passwords();
