@@ -30,15 +30,16 @@ set -eu
 # package  what proves it: a command, or a file (patterns allowed)  for a library, its module in pkg-config and the
 #                                                                   oldest version that the tests are run with
 # A package with a ? is not in every release: it is installed where apt knows it.
-library_needs='
+# A section may begin with others.
+needs='
+library:
 gcc               gcc
 libc6-dev         /usr/include/stdlib.h
 pkgconf           pkg-config
 libhiredis-dev    /usr/include/hiredis/hiredis.h        hiredis 0.14
 uthash-dev        /usr/include/uthash.h
 libxxhash-dev     /usr/include/xxhash.h                 libxxhash 0.8
-'
-build_needs=$library_needs'
+build: library
 libuv1-dev        /usr/include/uv.h                     libuv 1.44
 libmicrohttpd-dev /usr/include/microhttpd.h             libmicrohttpd 0.9.75
 libjansson-dev    /usr/include/jansson.h                jansson 2.14
@@ -50,49 +51,38 @@ libcmocka-dev     /usr/include/cmocka.h                 cmocka 1.1.5
 libsystemd-dev    /usr/include/systemd/sd-daemon.h      libsystemd 252
 redis-server      redis-server
 postgresql        /usr/lib/postgresql/*/bin/initdb
-'
-client_needs='
+client:
 postgresql-client psql
-'
-lint_needs='
+lint:
 clang-format clang-format
 clang-tidy   clang-tidy
 cppcheck     cppcheck
-'
-fuzz_needs='
+fuzz:
 clang           clang
 libclang-rt-dev /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a
-'
-valgrind_needs='
+valgrind:
 valgrind valgrind
-'
-gate_needs='
+gate:
 valgrind valgrind
 strace   strace
-'
-model_needs='
+model:
 gcc  gcc
 tcc  tcc
 spin spin
-'
-zookeeper_needs='
+zookeeper:
 libzookeeper-java    /usr/share/java/zookeeper.jar
 default-jre-headless java
-'
-pgbouncer_needs='
+pgbouncer:
 pgbouncer pgbouncer
-'
-mariadb_needs='
+mariadb:
 mariadb-server? mariadbd
 libmariadb3?    /usr/lib/*/libmariadb.so.3
 python3         /usr/bin/python3
-'
-bench_needs='
+bench:
 nginx   nginx
 varnish varnishd
 wrk     wrk
-'
-hosts_needs='
+hosts:
 libevent-dev    /usr/include/event2/event.h
 libev-dev       /usr/include/ev.h
 libglib2.0-dev  /usr/include/glib-2.0/glib.h
@@ -104,53 +94,42 @@ cmake           cmake
 apache2-bin     apache2
 apache2-dev     /usr/include/apache2/httpd.h
 libcurl4-openssl-dev /usr/include/*/curl/curl.h
-'
-nginx_needs='
+nginx:
 nginx      nginx
 nginx-dev? /usr/share/nginx/src/configure
-'
-units_needs='
+units:
 systemd systemd-analyze
-'
-man_needs='
+man:
 help2man  help2man
 cmark-gfm cmark-gfm
-'
-package_test_needs='
+package-test: man
 mandoc          mandoc
 man-db          man
 bash-completion /usr/share/bash-completion/bash_completion
 bsdextrautils   col
 cmake           cmake
 g++             g++
-'
-packaging_needs='
+packaging: build man
 build-essential /var/lib/dpkg/info/build-essential.list
 debhelper       dh
 dpkg-dev        dpkg-buildpackage
 lintian         lintian
 mmdebstrap      mmdebstrap
 nginx-dev       dh_nginx
-'
-docs_needs='
+docs:
 cmark-gfm cmark-gfm
-'
-world_needs='
+world:
 git        git
 mmdebstrap mmdebstrap
 uidmap     newuidmap
-'
-page_test_needs='
+page-test:
 chromium chromium
-'
-formats_needs='
+formats:
 python3   /usr/bin/python3
 cmark-gfm cmark-gfm
-'
-alerts_needs='
+alerts:
 prometheus promtool
-'
-peers_needs='
+peers:
 wrk                   wrk
 nginx                 nginx
 varnish               varnishd
@@ -160,6 +139,7 @@ python3               /usr/bin/python3
 python3-redis         /usr/lib/python3/dist-packages/redis/__init__.py
 python3-waitress      /usr/lib/python3/dist-packages/waitress/__init__.py
 python3-dogpile.cache /usr/lib/python3/dist-packages/dogpile/cache/__init__.py
+lab: pgbouncer zookeeper
 '
 
 # is_met COMMAND-OR-PATTERN
@@ -170,39 +150,40 @@ is_met() {
     esac
 }
 
+# Those of a section, behind those of the sections that it names.
+section() {
+    echo "$needs" | awk -v wanted="$1" '
+    function put(name,    i, n, others) {
+        n = split(with[name], others, " ")
+        for (i = 1; i <= n; i++)
+            put(others[i])
+        printf "%s", rows[name]
+    }
+    /^[a-z-]+:/ {
+        name = $1
+        sub(/:/, "", name)
+        names = names ", " name
+        $1 = ""
+        with[name] = $0
+        next
+    }
+    { rows[name] = rows[name] $0 "\n" }
+    END {
+        if (!(wanted in with)) {
+            print "deps.sh: unknown: " wanted " (" substr(names, 3) ")" >"/dev/stderr"
+            exit 2
+        }
+        put(wanted)
+    }'
+}
+
 needs_of() {
-    case $1 in
-    build) echo "$build_needs" ;;
-    library) echo "$library_needs" ;;
-    client) echo "$client_needs" ;;
-    lint) echo "$lint_needs" ;;
-    fuzz) echo "$fuzz_needs" ;;
-    valgrind) echo "$valgrind_needs" ;;
-    gate) echo "$gate_needs" ;;
-    model) echo "$model_needs" ;;
-    pgbouncer) echo "$pgbouncer_needs" ;;
-    zookeeper) echo "$zookeeper_needs" ;;
-    mariadb) echo "$mariadb_needs" ;;
-    bench) echo "$bench_needs" ;;
-    units) echo "$units_needs" ;;
-    hosts) echo "$hosts_needs" ;;
-    nginx) echo "$nginx_needs" ;;
-    world) echo "$world_needs" ;;
-    docs) echo "$docs_needs" ;;
-    man) echo "$man_needs" ;;
-    package-test) echo "$man_needs$package_test_needs" ;;
-    packaging) echo "$build_needs$man_needs$packaging_needs" ;;
-    page-test) echo "$page_test_needs" ;;
-    formats) echo "$formats_needs" ;;
-    alerts) echo "$alerts_needs" ;;
-    lab) echo "$pgbouncer_needs$zookeeper_needs" ;;
-    peers)
+    if [ "$1" = peers ]; then
         shift
-        for package in "${@:-.*}"; do echo "$peers_needs" | grep "^$package  *[^ ]"; done
+        for package in "${@:-.*}"; do section peers | grep "^$package  *[^ ]"; done
         return
-        ;;
-    *) echo "deps.sh: unknown: $1 (build, library, client, lint, fuzz, valgrind, gate, model, zookeeper, pgbouncer, mariadb, bench, lab, hosts, nginx, units, world, docs, man, package-test, packaging, page-test, formats, alerts, peers)" >&2; exit 2 ;;
-    esac
+    fi
+    section "$1" || exit 2
     # With the sanitizers, which the compiler of another release does not bring along.
     case ${2:-gcc} in
     *clang | *clang-[0-9]*)
