@@ -33,7 +33,6 @@ enum {
 struct witness_redis {
     struct redis_url url; /* its host is an address */
     bool is_shared;
-    uint64_t begin_us;
     redisContext *context; /* owned; NULL: no connection */
     uint32_t outstanding;  /* INFOs whose reply nobody has waited for to the end */
     uint64_t asked_us;
@@ -397,7 +396,6 @@ bool witness_redis_begin(struct witness_redis *redis, char why[static WITNESS_WH
 {
     redis->run_id[0] = '\0';
     redis->restart_count = redis->move_count = redis->reset_count = 0;
-    redis->begin_us = clock_us();
     bool good = take_reading_here(redis);
     redis->infos = redis->auths = redis->looks = redis->looked = redis->selects = 0;
     redis->kept_count = 0;
@@ -413,37 +411,6 @@ bool witness_redis_begin(struct witness_redis *redis, char why[static WITNESS_WH
 void witness_redis_end(struct witness_redis *redis)
 {
     ticker_end(&redis->ticker);
-}
-
-/* After the last reading, so that no count has these two commands. */
-static bool read_clients(struct witness_redis *redis, struct witness_clients *clients)
-{
-    const char *words_of_id[] = {"CLIENT", "ID"}, *words_of_list[] = {"CLIENT", "LIST"};
-    uint64_t now_us = clock_us(), end_us = now_us + (uint64_t)READ_LIMIT_MS * 1000;
-    if (redis->context == NULL || redis->outstanding > 0)
-        return false;
-    redisReply *id = ask(redis, 2, words_of_id, end_us);
-    redisReply *list = id != NULL ? ask(redis, 2, words_of_list, end_us) : NULL;
-    bool good = list != NULL && id->type == REDIS_REPLY_INTEGER && list->type == REDIS_REPLY_STRING;
-    if (good)
-        witness_clients_read(clients, list->str, (uint64_t)id->integer,
-                             (now_us - redis->begin_us) / 1000000 + 1);
-    freeReplyObject(id);
-    freeReplyObject(list);
-    return good;
-}
-
-static void note_clients(struct witness_redis *redis, struct witness_view *view)
-{
-    struct witness_clients clients;
-    char text[256];
-    if (!redis->is_shared)
-        return;
-    if (!read_clients(redis, &clients))
-        witness_note(view, "Redis commands are those of all its clients, and who these were is not known");
-    else if (clients.kind_count > 1)
-        witness_note(view, "Redis commands are those of all its clients: %s",
-                     witness_clients_text(&clients, text, sizeof text));
 }
 
 void witness_redis_finish(struct witness_redis *redis, struct witness_view *view)
@@ -470,7 +437,8 @@ void witness_redis_finish(struct witness_redis *redis, struct witness_view *view
         witness_note(view, "the address of Redis moved to another server: some of its commands are missing");
     if (redis->reset_count > 0)
         witness_note(view, "somebody reset Redis's counters: some commands are missing");
-    note_clients(redis, view);
+    if (redis->is_shared)
+        witness_note(view, "Redis commands are those of all its clients");
 }
 
 void witness_redis_close(struct witness_redis **slot)
