@@ -36,7 +36,7 @@
 #                     (half an hour, 6 GB of memory)
 #   make bench        the measurements the README quotes; T="hits waiters": only these. T=gate: what a request costs in
 #                     instructions, allocations, calls and commands, against load/bench/gate.txt; RENEW=1 writes it anew
-#   make peers        the known caches on the same work, side by side (6 minutes): T="nginx catalogd burst"
+#   make peers        the known caches on the same work, side by side (8 minutes): T="nginx module burst"
 #   make lab          the locks of the literature and what breaks each (7 minutes): T="redisson guard changed", T=queue
 #   make docs         guide, cookbook and reference as HTML: build/docs/index.html
 #   make promises     what is promised, and by which tests it is held
@@ -361,7 +361,7 @@ nginx-where-it-is: $(GUARD_LIB)
 nginx-headers nginx-where-it-is:
 	@sh load/deps.sh nginx
 	@! $(HAS_NGINX) || $(MAKE) --no-print-directory $(if $(filter %-headers,$@),$(NGINX_HEADERS),$(NGINX_MODULE))
-$(BUILD)/tests/e2e/nginx_test: | nginx-where-it-is
+$(BUILD)/tests/e2e/nginx_test $(BUILD)/tests/e2e/peers_test: | nginx-where-it-is
 
 # The programs that tests run: most the service, some the others.
 $(filter-out $(foreach level,unit sim fuzz fail,$(BUILD)/tests/$(level)/%),$(TEST_PROGRAMS)): | $(CATALOGD)
@@ -564,7 +564,8 @@ bench: all $(BUILD)/bench
 # What cannot be installed is reported as not run.
 peers: all
 	@sh load/peers/install.sh build/peers_node $(T)
-	@CATALOGD=$(BUILD)/catalogd PEERS_NODE=build/peers_node $(PEERS) $(T)
+	@$(MAKE) --no-print-directory nginx-where-it-is
+	@CATALOGD=$(BUILD)/catalogd PEERS_NODE=build/peers_node NGINX_MODULE=$(NGINX_MODULE) $(PEERS) $(T)
 
 # Exits with 1 where ours does not keep what it promises.
 lab: all $(CHAOS_SHIM)

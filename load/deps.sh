@@ -132,6 +132,7 @@ prometheus promtool
 peers:
 wrk                   wrk
 nginx                 nginx
+nginx-dev             /usr/share/nginx/src/configure
 varnish               varnishd
 nodejs                node
 npm                   npm

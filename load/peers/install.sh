@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # install.sh FOLDER [WORD...] - what these peers and contests need, without any word all of them: Debian's packages, and
 # npm's into the folder. One that cannot be had does not stop the others; build/peers reports the peer that lacks it as
-# not run. Of a word that is neither a peer nor a contest nothing is installed: build/peers refuses it. Always exits with
-# 0 but for a folder that cannot be made.
+# not run. Where a word is no peer, contest or option nothing is installed: build/peers refuses it. Always exits with 0
+# but for a folder that cannot be made.
 set -u
 
 here=$(dirname "$0")
@@ -15,6 +15,7 @@ shift
 packages() {
     python='python3 python3-waitress'
     case $1 in
+    module) echo nginx nginx-dev ;;
     nginx | varnish) echo "$1" ;;
     bentocache | dedupe) echo nodejs npm ;;
     dogpile) echo "$python" python3-redis python3-dogpile.cache ;;
@@ -25,12 +26,13 @@ packages() {
 
 # Where no word is a peer all peers run; and so with contests.
 words=$*
-peers='nginx varnish bentocache dedupe dogpile guide'
+peers='module nginx varnish bentocache dedupe dogpile guide'
 contests=hits
 for word in $words; do
     case $word in
-    catalogd | nginx | varnish | bentocache | dedupe | dogpile | guide) peers= ;;
-    burst | rolling | hits) contests= ;;
+    catalogd | module | nginx | varnish | bentocache | dedupe | dogpile | guide) peers= ;;
+    burst | rolling | hits | faults) contests= ;;
+    --* | [0-9]*) ;;
     *) exit 0 ;; # build/peers says so
     esac
 done

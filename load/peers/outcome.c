@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LABEL_COLUMNS = 24, PEER_COLUMNS = 13, LINE_COLUMNS = 118, CELL_BYTES = 48, SENTENCE_BYTES = 512 };
+enum { LABEL_COLUMNS = 29, PEER_COLUMNS = 11, LINE_COLUMNS = 118, CELL_BYTES = 48, SENTENCE_BYTES = 512 };
 
 static const struct {
     const char *name; /* of its row */
@@ -23,12 +23,22 @@ static const struct {
     [FIGURE_P99] = {"p99", "ms", 2, true},
     [FIGURE_P999] = {"p99.9", "ms", 2, false},
     [FIGURE_MAX] = {"slowest answer", "ms", 2, true},
+    [FIGURE_SPAN] = {"last after first answer", "ms", 1, true},
     [FIGURE_RATE] = {"answers per second", "1/s", 0, false},
     [FIGURE_CPU] = {"CPU per request", "us", 1, false},
     [FIGURE_REDIS] = {"    of it in Redis", "us", 1, false},
     [FIGURE_FULL_RATE] = {"wrk, one instance", "1/s", 0, true},
     [FIGURE_FULL_CPU] = {"CPU per request", "us", 1, false},
     [FIGURE_FULL_REDIS] = {"    of it in Redis", "us", 1, false},
+    [FIGURE_KILLED_CALLS] = {"worker killed: origin calls", "", 0, true},
+    [FIGURE_KILLED_GOOD] = {"    answered, 200", "%", 1, false},
+    [FIGURE_KILLED_MAX] = {"    slowest answer", "ms", 1, true},
+    [FIGURE_EXPIRED_GOOD] = {"origin dead, expired: 200", "%", 1, false},
+    [FIGURE_EXPIRED_MAX] = {"    slowest answer", "ms", 1, false},
+    [FIGURE_DEAD_CALLS] = {"origin dead, cold: its calls", "", 0, true},
+    [FIGURE_DEAD_MAX] = {"    slowest answer", "ms", 1, true},
+    [FIGURE_PURGE_OLD] = {"purge: old answers after it", "", 0, true},
+    [FIGURE_PURGE_CALLS] = {"    origin calls", "", 0, true},
 };
 
 static bool has_run(const struct score *score)
@@ -38,27 +48,30 @@ static bool has_run(const struct score *score)
 
 /* ---- one table ---- */
 
-/* A label, and a cell for each peer. */
+/* A label, and a cell for each peer that the contest is for. */
 struct line {
     const char *cells[PEERS_MAX + 1];
     char texts[PEERS_MAX][CELL_BYTES];
+    size_t count;
 };
 
-static void print_line(const struct outcome *outcome, const struct line *line)
+static void print_line(const struct line *line)
 {
     struct table_column columns[PEERS_MAX + 1] = {{0, LABEL_COLUMNS, TABLE_LEFT, false}};
-    for (size_t i = 0; i < outcome->peer_count; i++)
-        columns[1 + i] = (struct table_column){0, PEER_COLUMNS, TABLE_RIGHT, false};
-    table_row(stdout, columns, 1 + outcome->peer_count, line->cells);
+    for (size_t i = 1; i < line->count; i++)
+        columns[i] = (struct table_column){0, PEER_COLUMNS, TABLE_RIGHT, false};
+    table_row(stdout, columns, line->count, line->cells);
 }
 
 static void print_head(const struct outcome *outcome, size_t contest)
 {
-    struct line line = {.cells = {""}};
-    for (size_t i = 0; i < outcome->peer_count; i++)
-        line.cells[1 + i] = outcome->peers[i]->name;
+    struct line line = {.cells = {""}, .count = 1};
+    for (size_t i = 0; i < outcome->peer_count; i++) {
+        if (contest_is_for(outcome->contests[contest], outcome->peers[i]))
+            line.cells[line.count++] = outcome->peers[i]->name;
+    }
     printf("\n%s\n", outcome->contests[contest]->title);
-    print_line(outcome, &line);
+    print_line(&line);
 }
 
 /* Short enough for two of them in one column: 1.23, 12.3, 123, 12k. */
@@ -91,13 +104,14 @@ static void print_figure(const struct outcome *outcome, size_t contest, enum fig
                          void format(const struct samples *samples, unsigned decimals, char text[CELL_BYTES]))
 {
     const unsigned decimals = texts[figure].decimals;
-    struct line line = {.cells = {label}};
+    struct line line = {.cells = {label}, .count = 1};
     for (size_t i = 0; i < outcome->peer_count; i++) {
-        const struct samples *samples = &outcome->scores[contest][i].figures[figure];
-        line.cells[1 + i] = line.texts[i];
-        format(samples, decimals, line.texts[i]);
+        if (!contest_is_for(outcome->contests[contest], outcome->peers[i]))
+            continue;
+        format(&outcome->scores[contest][i].figures[figure], decimals, line.texts[i]);
+        line.cells[line.count++] = line.texts[i];
     }
-    print_line(outcome, &line);
+    print_line(&line);
 }
 
 /* The medians; below those of a decisive figure the smallest and the largest sample. */

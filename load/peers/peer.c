@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* peer.c - what all peers have in common, ours, nginx and Varnish; see peers.h. */
+/* peer.c - what all peers have in common, ours, nginx with and without our module, Varnish; see peers.h. */
 #include "load/peers/peers.h"
 #include "load/stack/rival.h"
 #include "load/stack/service.h"
@@ -42,7 +42,7 @@ void peer_stop(struct peer *peer)
 
 /* ---- ours ---- */
 
-/* Two processes over one Redis, mode fleet, one server loop each. No random shortening of the TTL, for no other has
+/* Two processes over one Redis, mode fleet, two server loops each. No random shortening of the TTL, for no other has
  * one. The query's delay is in its own load. */
 
 static bool look(struct peer *peer)
@@ -55,7 +55,7 @@ static bool start(struct peer *peer, size_t index, const struct stage *stage, co
 {
     char delay[48], fresh[48], stale[48];
     const char *const settings[] = {
-        delay, fresh, stale, "JITTER_PERCENT=0", "GUARD_MODE=fleet", "NAMESPACE=peers", "SERVER_LOOPS=1",
+        delay, fresh, stale, "JITTER_PERCENT=0", "GUARD_MODE=fleet", "NAMESPACE=peers", "SERVER_LOOPS=2",
         NULL};
     snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", QUERY_MS);
     snprintf(fresh, sizeof fresh, "FRESH_MS=%" PRIu32, terms->ttl_ms);
@@ -66,7 +66,7 @@ static bool start(struct peer *peer, size_t index, const struct stage *stage, co
 
 struct peer peer_catalogd = {
     .name = "catalogd",
-    .what = "ours: two processes, one Redis, GUARD_MODE=fleet, one server loop each",
+    .what = "ours: two processes, one Redis, GUARD_MODE=fleet, two server loops each",
     .uses_redis = true,
     .look = look,
     .start = start,
@@ -77,13 +77,17 @@ struct peer peer_catalogd = {
 /*
  * Two of each before the origin, each instance with its own cache.
  *
- * nginx, on disk and with one worker, as nginx.org/en/docs/http/ngx_http_proxy_module.html has it: proxy_cache_lock
- * lets one request at a time fill a new entry, proxy_cache_use_stale updating serves the expired one meanwhile, and
- * with proxy_cache_background_update nobody waits for the renewal. Locks are those of one nginx: two have two. Its
- * times are whole seconds: what is valid for 1 s expires 1 to 2 s later.
+ * nginx with two workers, on disk, as nginx.org/en/docs/http/ngx_http_proxy_module.html has it: proxy_cache_lock lets
+ * one request at a time fill a new entry, proxy_cache_use_stale updating serves the expired one meanwhile, and with
+ * proxy_cache_background_update nobody waits for the renewal. Locks are those of one nginx: two have two. Its times are
+ * whole seconds: what is valid for 1 s expires 1 to 2 s later.
+ *
+ * The same nginx with our module in place of proxy_cache, as guard/nginx/README.md has it; two over one Redis.
  *
  * Varnish, in memory, as rival.h sets it up.
  */
+
+static char module_path[RIVAL_TEXT_BYTES];
 
 static bool nginx_look(struct peer *peer)
 {
@@ -97,10 +101,19 @@ static bool nginx_look(struct peer *peer)
 
 static bool nginx_begin(struct peer *peer, size_t index, const struct stage *stage, const struct terms *terms)
 {
-    const struct nginx_options options = {.origin_port = stage->origin.port,
+    const struct nginx_options options = {.origin_port = stage->origin_port,
                                           .valid_s = terms->ttl_ms / 1000,
-                                          .serves_stale = terms->stale_ms > 0};
+                                          .stale_s = terms->stale_ms / 1000,
+                                          .workers = 2,
+                                          .module_path = peer->uses_redis ? module_path : NULL,
+                                          .redis_port = stage->redis.port};
     return nginx_start(&peer->rivals[index], &options) || peer_fail(peer, "nginx did not start");
+}
+
+static bool module_look(struct peer *peer)
+{
+    return nginx_look(peer) &&
+           (nginx_module(module_path) || peer_fail(peer, "not built: make nginx (Debian: nginx-dev)"));
 }
 
 static bool varnish_look(struct peer *peer)
@@ -118,15 +131,26 @@ static bool varnish_begin(struct peer *peer, size_t index, const struct stage *s
                           const struct terms *terms)
 {
     const struct varnish_options options = {
-        .origin_port = stage->origin.port, .ttl_ms = terms->ttl_ms, .grace_ms = terms->stale_ms};
+        .origin_port = stage->origin_port, .ttl_ms = terms->ttl_ms, .grace_ms = terms->stale_ms};
     return varnish_start(&peer->rivals[index], &options) || peer_fail(peer, "varnishd did not start");
 }
+
+struct peer peer_module = {
+    .name = "module",
+    .what = "ours in two nginx, one Redis, a near cache, two workers each",
+    .uses_redis = true,
+    .has_workers = true,
+    .purge_path = "/purge?key=",
+    .look = module_look,
+    .start = nginx_begin,
+};
 
 struct peer peer_nginx = {
     .name = "nginx",
     .what =
-        "two nginx, proxy_cache_lock on, use_stale updating, background_update, one worker each; times are "
+        "two nginx, proxy_cache_lock on, use_stale updating, background_update, two workers each; times are "
         "whole seconds, so that a TTL of 1 s lasts 1 to 2",
+    .has_workers = true,
     .look = nginx_look,
     .start = nginx_begin,
 };

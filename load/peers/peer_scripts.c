@@ -37,7 +37,7 @@ static bool start(struct peer *peer, size_t index, const char *program, const ch
     const char *const settings[] = {"PORT={port}", name, origin, redis, ttl, stale, NULL};
     const struct rival_plan plan = {.name = peer->name, .arguments = arguments, .settings = settings};
     snprintf(name, sizeof name, "PEER=%s", peer->name);
-    snprintf(origin, sizeof origin, "ORIGIN=http://127.0.0.1:%u", (unsigned)stage->origin.port);
+    snprintf(origin, sizeof origin, "ORIGIN=http://127.0.0.1:%u", (unsigned)stage->origin_port);
     snprintf(redis, sizeof redis, "REDIS_PORT=%u", (unsigned)stage->redis.port);
     snprintf(ttl, sizeof ttl, "TTL_S=%" PRIu32, terms->ttl_ms / 1000);
     snprintf(stale, sizeof stale, "STALE_S=%" PRIu32, terms->stale_ms / 1000);

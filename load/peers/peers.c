@@ -24,9 +24,10 @@
 
 enum { FILES_NEEDED = 4096, REPETITIONS = 3, REPETITIONS_MAX = 16, ROLLING_S = 10, SECONDS_MAX = 600 };
 
-static struct peer *const all_peers[] = {&peer_catalogd, &peer_nginx,   &peer_varnish, &peer_bentocache,
-                                         &peer_dedupe,   &peer_dogpile, &peer_guide};
-static const struct contest *const all_contests[] = {&contest_burst, &contest_rolling, &contest_hits};
+static struct peer *const all_peers[] = {&peer_catalogd,   &peer_module, &peer_nginx,   &peer_varnish,
+                                         &peer_bentocache, &peer_dedupe, &peer_dogpile, &peer_guide};
+static const struct contest *const all_contests[] = {&contest_burst, &contest_rolling, &contest_hits,
+                                                     &contest_faults};
 enum {
     ALL_PEERS = sizeof all_peers / sizeof *all_peers,
     ALL_CONTESTS = sizeof all_contests / sizeof *all_contests,
@@ -127,13 +128,18 @@ static bool runs(const struct peer *peer)
     return peer->why_not[0] == '\0';
 }
 
+static bool takes_part(const struct contest *contest, const struct peer *peer)
+{
+    return runs(peer) && contest_is_for(contest, peer);
+}
+
 /* A peer that fails is out from now on; what it did before stays in the report. */
 static void start_all(const struct contest *contest)
 {
     printf("  %s: starting", contest->name);
     for (size_t i = 0; i < outcome.peer_count; i++) {
         struct peer *peer = outcome.peers[i];
-        if (!runs(peer))
+        if (!takes_part(contest, peer))
             continue;
         show(peer->name);
         if (!peer_start(peer, &stage, &contest->terms))
@@ -151,7 +157,7 @@ static void repeat(size_t contest, uint32_t repetition, uint32_t repetitions)
     printf("  %s, repetition %" PRIu32 " of %" PRIu32 ":", about->name, repetition, repetitions);
     for (size_t i = 0; i < outcome.peer_count; i++) {
         struct peer *peer = outcome.peers[i];
-        if (!runs(peer))
+        if (!takes_part(about, peer))
             continue;
         show(peer->name);
         if (!about->run(&stage, peer, &outcome.scores[contest][i]))

@@ -10,10 +10,11 @@
  * PostgreSQL itself. Same documents, same TTL, same time to serve stale, see peers.c.
  *
  *     peers.c         the choice, main()
- *     peer.c          what all have in common, ours, nginx and Varnish
+ *     peer.c          what all have in common, ours, nginx with and without our module, Varnish
  *     peer_scripts.c  the others; both: how each is set up, and which page of its documentation says so
  *     stage.c         the servers that all peers share, meters, counting
  *     contests.c      what they are asked for, and what is measured of it
+ *     faults.c        the same when something breaks
  *     outcome.c       the tables
  *
  * Threads: all from one, see proc.h. Errors: false, and the reason on stderr or in peer->why_not.
@@ -24,16 +25,18 @@
 #include "load/herd/burst.h"
 #include "load/herd/record.h"
 #include "load/report/table.h"
+#include "load/stack/proxy.h"
 #include "load/stack/rival.h"
 #include "load/stack/stack.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { PEER_INSTANCES = 2, PEER_TEXT_BYTES = 192, PEERS_MAX = 7, CONTESTS_MAX = 3 };
-enum { QUERY_MS = 100 }; /* what PostgreSQL takes for each load */
+enum { PEER_INSTANCES = 2, PEER_TEXT_BYTES = 192, PEERS_MAX = 8, CONTESTS_MAX = 4 };
+enum { QUERY_MS = 200 }; /* what PostgreSQL takes for each load */
 
 /* ---- figures ---- */
 
@@ -48,12 +51,22 @@ enum figure {
     FIGURE_P99,
     FIGURE_P999,
     FIGURE_MAX,
+    FIGURE_SPAN,      /* from the first answer, which comes when the load ends, to the last one */
     FIGURE_RATE,      /* answers a second */
     FIGURE_CPU,       /* of the peer's processes and of Redis, microseconds for each request */
     FIGURE_REDIS,     /* how much of it is Redis's; only of peers that use it */
     FIGURE_FULL_RATE, /* as many as go: answers a second of one instance, and what each costs */
     FIGURE_FULL_CPU,
     FIGURE_FULL_REDIS,
+    FIGURE_KILLED_CALLS, /* origin calls when the worker that loads is killed in mid-load ... */
+    FIGURE_KILLED_GOOD,  /* ... and answers as in FIGURE_GOOD and FIGURE_MAX */
+    FIGURE_KILLED_MAX,
+    FIGURE_EXPIRED_GOOD, /* the origin is dead: of an expired document */
+    FIGURE_EXPIRED_MAX,
+    FIGURE_DEAD_CALLS, /* the same: of one that is in no cache, connections that the dead origin has reset */
+    FIGURE_DEAD_MAX,
+    FIGURE_PURGE_OLD, /* answers to requests made after a purge was confirmed, with the body from before it */
+    FIGURE_PURGE_CALLS,
     FIGURE_COUNT
 };
 
@@ -75,6 +88,9 @@ struct stage {
     struct stack_redis redis;
     struct stack_postgres postgres;
     struct stack_catalogd origin;
+    struct proxy *road;    /* to the origin: of all but ours, which asks PostgreSQL itself */
+    uint16_t origin_port;  /* its end on this side */
+    atomic_int loader;     /* the worker (X-Worker) that was the first to ask the origin since this was 0 */
     uint32_t next_product; /* nobody has asked for it yet */
     uint32_t rolling_s;    /* how long the contest "rolling" takes */
 };
@@ -93,6 +109,8 @@ struct peer {
     const char *name; /* of its column, and on the command line */
     const char *what; /* one line */
     bool uses_redis;
+    bool has_workers;       /* several processes in each instance, of which one can be killed */
+    const char *purge_path; /* before the path of what is to be dropped everywhere; NULL: it has none */
     /* Is it installed? Fills in `version`, or `why_not`. */
     bool (*look)(struct peer *peer);
     /* One instance, answering, with nothing cached: one of `rivals`, or of `processes`. */
@@ -107,8 +125,8 @@ struct peer {
     char why_not[PEER_TEXT_BYTES]; /* "": it runs */
 };
 
-extern struct peer peer_catalogd, peer_nginx, peer_varnish, peer_bentocache, peer_dedupe, peer_dogpile,
-    peer_guide;
+extern struct peer peer_catalogd, peer_module, peer_nginx, peer_varnish, peer_bentocache, peer_dedupe,
+    peer_dogpile, peer_guide;
 
 /* All instances; peer_stop() follows in any case. */
 bool peer_start(struct peer *peer, const struct stage *stage, const struct terms *terms);
@@ -125,13 +143,21 @@ struct contest {
     struct terms terms;
     const enum figure *figures; /* its rows; ends with FIGURE_COUNT */
     bool needs_wrk;
+    bool needs_workers; /* only of peers that have them */
     /* Once for each peer, before anything counts. */
     bool (*prepare)(struct stage *stage, struct peer *peer);
     /* One repetition; a sample of each of its figures goes into the score. */
     bool (*run)(struct stage *stage, struct peer *peer, struct score *score);
 };
 
-extern const struct contest contest_burst, contest_rolling, contest_hits;
+extern const struct contest contest_burst, contest_rolling, contest_hits, contest_faults;
+
+/* Peers that the contest is not for have no column in its table. */
+bool contest_is_for(const struct contest *contest, const struct peer *peer);
+
+/* A herd over all instances, connected; `event` happens while it waits, and may be NULL. False: peer->why_not. */
+enum { HERD = 500 };
+bool herd_gather(struct peer *peer, const char *path, const struct burst_event *event, struct burst **burst);
 
 /* "/products/{id}" of a row that nobody has asked for yet. */
 void stage_cold_path(struct stage *stage, char path[static BURST_PATH_BYTES]);

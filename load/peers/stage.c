@@ -2,6 +2,7 @@
 /* stage.c - what the contests share: the servers all peers have in common, the meters, the counting. */
 #include "load/base/clock.h"
 #include "load/base/http.h"
+#include "load/base/net.h"
 #include "load/base/rank.h"
 #include "load/peers/peers.h"
 #include "load/stack/service.h"
@@ -33,16 +34,52 @@ static bool start_origin(struct stage *stage)
     return service_start(&stage->origin, &stage->redis, &stage->postgres, settings);
 }
 
+/* ---- the road to it ---- */
+
+static void *road_open(void *stage)
+{
+    return stage;
+}
+
+static void road_hear(void *connection, bool is_client, const char *bytes, size_t count, uint64_t now_us)
+{
+    static const char name[] = "X-Worker: ";
+    struct stage *stage = connection;
+    const char *worker = is_client ? memmem(bytes, count, name, strlen(name)) : NULL;
+    int nobody = 0;
+    (void)now_us;
+    if (worker != NULL) /* "\r\n" follows */
+        atomic_compare_exchange_strong(&stage->loader, &nobody, atoi(worker + strlen(name)));
+}
+
+static void road_close(void *connection, uint64_t now_us)
+{
+    (void)connection;
+    (void)now_us;
+}
+
+static bool build_road(struct stage *stage)
+{
+    const struct proxy_ear ear = {road_open, road_hear, road_close, stage};
+    struct net_address here, there;
+    stage->origin_port = net_free_port();
+    return net_address_init(&here, "127.0.0.1", stage->origin_port) &&
+           net_address_init(&there, "127.0.0.1", stage->origin.port) && proxy_open(1, &stage->road) &&
+           proxy_add_at(stage->road, &here, &there, &ear);
+}
+
 bool stage_open(struct stage *stage)
 {
     stage->next_product = 1;
     return stack_redis_start(&stage->redis, NULL) &&
            stack_postgres_start(&stage->postgres, DATABASE_CONNECTIONS) &&
-           stack_postgres_load(stage->postgres.url, PRODUCT_COUNT) && start_origin(stage);
+           stack_postgres_load(stage->postgres.url, PRODUCT_COUNT) && start_origin(stage) &&
+           build_road(stage);
 }
 
 void stage_close(struct stage *stage)
 {
+    proxy_close(&stage->road);
     stack_catalogd_stop(&stage->origin);
     stack_postgres_stop(&stage->postgres);
     stack_redis_stop(&stage->redis);

@@ -174,45 +174,69 @@ static const char *program(const char *installed)
 /* ---- nginx ---- */
 
 /* The folder is the prefix: all paths below it. */
-static const char nginx_configuration[] =
-    "daemon off;\n"
-    "worker_processes 1;\n"
-    "worker_rlimit_nofile 16384;\n"
-    "pid nginx.pid;\n"
-    "error_log errors warn;\n"
-    "events { worker_connections 8192; }\n"
-    "http {\n"
-    "    access_log off;\n"
-    "    sendfile on;\n"
-    "    tcp_nopush on;\n"
-    "    keepalive_requests 1000000000;\n"
-    "    keepalive_timeout 300s;\n"
-    "    open_file_cache max=1000 inactive=300s;\n"
-    "    open_file_cache_valid 300s;\n"
-    "    client_body_temp_path body;\n"
-    "    proxy_temp_path temp;\n"
-    "    fastcgi_temp_path temp;\n"
-    "    uwsgi_temp_path temp;\n"
-    "    scgi_temp_path temp;\n"
-    "    proxy_cache_path cache levels=1:2 keys_zone=bench:10m inactive=10m use_temp_path=off;\n"
-    "    upstream origin { server 127.0.0.1:%u; keepalive 64; }\n"
-    "    server {\n"
-    "        listen 127.0.0.1:{port} backlog=4096;\n"
-    "        location / {\n"
-    "            proxy_pass http://origin;\n"
-    "            proxy_http_version 1.1;\n"
-    "            proxy_set_header Connection \"\";\n"
-    "            proxy_cache bench;\n"
-    "            proxy_cache_key $uri;\n"
-    "            proxy_cache_valid 200 %us;\n"
-    "            proxy_ignore_headers Cache-Control Expires;\n"
-    "            proxy_cache_lock on;\n"
-    "%s        }\n"
-    "    }\n"
-    "}\n";
+static const char nginx_configuration[] = "%sdaemon off;\n"
+                                          "worker_processes %u;\n"
+                                          "worker_rlimit_nofile 16384;\n"
+                                          "pid nginx.pid;\n"
+                                          "error_log errors warn;\n"
+                                          "events { worker_connections 8192; }\n"
+                                          "http {\n"
+                                          "    access_log off;\n"
+                                          "    sendfile on;\n"
+                                          "    tcp_nopush on;\n"
+                                          "    keepalive_requests 1000000000;\n"
+                                          "    keepalive_timeout 300s;\n"
+                                          "    open_file_cache max=1000 inactive=300s;\n"
+                                          "    open_file_cache_valid 300s;\n"
+                                          "    client_body_temp_path body;\n"
+                                          "    proxy_temp_path temp;\n"
+                                          "    fastcgi_temp_path temp;\n"
+                                          "    uwsgi_temp_path temp;\n"
+                                          "    scgi_temp_path temp;\n"
+                                          "    upstream origin { server 127.0.0.1:%u; keepalive 64; }\n"
+                                          "    server {\n"
+                                          "        listen 127.0.0.1:{port} backlog=4096;\n"
+                                          "        location / {\n"
+                                          "            proxy_pass http://origin;\n"
+                                          "            proxy_http_version 1.1;\n"
+                                          "            proxy_set_header Connection \"\";\n"
+                                          "            proxy_set_header X-Worker $pid;\n"
+                                          "%s"
+                                          "}\n";
 
-static const char nginx_stale[] = "            proxy_cache_use_stale updating;\n"
-                                  "            proxy_cache_background_update on;\n";
+static const char nginx_cache[] = "            proxy_cache bench;\n"
+                                  "            proxy_cache_key $uri;\n"
+                                  "            proxy_cache_valid 200 %us;\n"
+                                  "            proxy_ignore_headers Cache-Control Expires;\n"
+                                  "            proxy_cache_lock on;\n"
+                                  "%s"
+                                  "        }\n"
+                                  "    }\n"
+                                  "    proxy_cache_path cache levels=1:2 keys_zone=bench:10m inactive=10m "
+                                  "use_temp_path=off;\n";
+
+static const char nginx_stale[] =
+    "            proxy_cache_use_stale updating error timeout http_500 http_502 http_503 http_504;\n"
+    "            proxy_cache_background_update on;\n";
+
+static const char nginx_stampede[] =
+    "            stampede $uri; stampede_fresh %us; stampede_stale %us;\n"
+    "            proxy_hide_header Cache-Control; proxy_hide_header Expires;\n"
+    "        }\n"
+    "        location = /purge { stampede_purge $arg_key $arg_tag; }\n"
+    "    }\n"
+    "    stampede_redis redis://127.0.0.1:%u/0; stampede_near 16m;\n";
+
+bool nginx_module(char path[static RIVAL_TEXT_BYTES])
+{
+    const char *built = getenv("NGINX_MODULE");
+    char folder[PROC_PATH_BYTES], command[2 * RIVAL_TEXT_BYTES], output[RIVAL_TEXT_BYTES];
+    if (built == NULL || access(built, R_OK) != 0 || !proc_folder("module", proc_plain_user(), folder))
+        return false;
+    snprintf(path, RIVAL_TEXT_BYTES, "%s/module.so", folder);
+    snprintf(command, sizeof command, "cp '%.500s' %s", built, path);
+    return proc_output(command, output, sizeof output);
+}
 
 bool nginx_start_as(struct rival *nginx, const char *configuration, bool (*is_up)(void *nginx))
 {
@@ -228,9 +252,17 @@ bool nginx_start_as(struct rival *nginx, const char *configuration, bool (*is_up
 
 bool nginx_start(struct rival *nginx, const struct nginx_options *options)
 {
-    char text[RIVAL_FILE_BYTES];
-    snprintf(text, sizeof text, nginx_configuration, (unsigned)options->origin_port,
-             (unsigned)options->valid_s, options->serves_stale ? nginx_stale : "");
+    char text[RIVAL_FILE_BYTES], caching[RIVAL_FILE_BYTES / 2], load_module[RIVAL_TEXT_BYTES + 16] = "";
+    if (options->module_path != NULL) {
+        snprintf(load_module, sizeof load_module, "load_module %s;\n", options->module_path);
+        snprintf(caching, sizeof caching, nginx_stampede, (unsigned)options->valid_s,
+                 (unsigned)options->stale_s, (unsigned)options->redis_port);
+    } else {
+        snprintf(caching, sizeof caching, nginx_cache, (unsigned)options->valid_s,
+                 options->stale_s > 0 ? nginx_stale : "");
+    }
+    snprintf(text, sizeof text, nginx_configuration, load_module,
+             options->workers > 0 ? (unsigned)options->workers : 1, (unsigned)options->origin_port, caching);
     return nginx_start_as(nginx, text, NULL);
 }
 

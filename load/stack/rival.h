@@ -58,18 +58,26 @@ bool rival_first_line(const char *command, char *line, size_t line_bytes);
 /* ---- nginx ---- */
 
 /*
- * A proxy_cache before one server: what most people would put there. One worker, proxy_cache_lock on, kept-alive
- * connections on both sides, nothing logged, everything in a temporary folder that goes with this program (proc.h).
- * What came with 200 is cached as long as the options say, whatever its Cache-Control says.
+ * A cache before one server: proxy_cache, which is what most people would put there, with proxy_cache_lock on; or with
+ * a Redis our module in its place, with a near cache, and purges at /purge?key=. Kept-alive connections on both sides,
+ * nothing logged, everything in a temporary folder that goes with this program (proc.h). What came with 200 is cached as
+ * long as the options say, whatever its Cache-Control says. The server is told X-Worker, the pid of the worker that asks.
  */
 
 struct nginx_options {
     uint16_t origin_port;
-    uint32_t valid_s;  /* what came with 200 is cached so long */
-    bool serves_stale; /* an expired document is served while one request renews it in the background */
+    uint32_t valid_s; /* what came with 200 is cached so long */
+    uint32_t
+        stale_s; /* so long after that it is served while one request renews it in the background; 0: not */
+    uint32_t workers; /* 0: one */
+    const char
+        *module_path;    /* ours, as nginx_module() has it; NULL: proxy_cache, of which the stale lasts on */
+    uint16_t redis_port; /* of the module */
 };
 
-/* Returns when it answers; its pid is the master's, the worker is its child. rival_stop() stops it. */
+/* A copy of $NGINX_MODULE that whoever nginx runs as can read. False: it is not built. */
+bool nginx_module(char path[static RIVAL_TEXT_BYTES]);
+/* Returns when it answers; its pid is the master's, the workers are its children. rival_stop() stops it. */
 bool nginx_start(struct rival *nginx, const struct nginx_options *options);
 /* Another configuration, in which {port} and {folder} stand for its own; `is_up` as in a plan. */
 bool nginx_start_as(struct rival *nginx, const char *configuration, bool (*is_up)(void *nginx));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * peers_test.c - the program that compares caches, run for real with what needs no further installation: catalogd,
- * and a cache whose packages are not there. It measures for real with LONG=1.
+ * and a cache whose packages are not there; and our module in nginx, when something breaks. It measures with LONG=1.
  */
 #include "load/base/proc.h"
 #include "tests/support/files.h"
@@ -101,6 +101,23 @@ TEST(a_cache_that_is_not_installed_is_reported_and_the_others_are_measured)
     run_clear(&run);
 }
 
+TEST(our_module_loads_once_more_when_its_worker_is_killed_and_purges_everywhere)
+{
+    static const char faults[] = "\nFaults: ";
+    static struct run run;
+    test_needs_long();
+    run_peers(&run, (const char *const[]){"module", "faults", "--repetitions", "1", NULL});
+    if (strstr(run.output, "not built: make nginx") != NULL)
+        test_skip("the module is not built: nginx-dev is not there");
+    expect_status(&run, 0);
+    assert_true(figure_of(&run, faults, "\nworker killed: origin calls") == 2);
+    assert_true(figure_of(&run, faults, "\norigin dead, expired: 200, %") == 100);
+    assert_true(figure_of(&run, faults, "\norigin dead, cold: its calls") == 1);
+    assert_true(figure_of(&run, "\npurge: old answers after it", "\n    origin calls") == 1);
+    expect_text(&run, "status 502 x 500, reset x ");
+    run_clear(&run);
+}
+
 /* ---- wrong calls ---- */
 
 TEST(a_name_that_is_none_is_refused_with_those_that_are)
@@ -109,7 +126,7 @@ TEST(a_name_that_is_none_is_refused_with_those_that_are)
     run_peers(&run, (const char *const[]){"squid", NULL});
     expect_status(&run, 2);
     expect_text(&run, "squid is none of these");
-    expect_text(&run, "catalogd nginx varnish bentocache dedupe dogpile guide");
-    expect_text(&run, "burst rolling hits");
+    expect_text(&run, "catalogd module nginx varnish bentocache dedupe dogpile guide");
+    expect_text(&run, "burst rolling hits faults");
     run_clear(&run);
 }
