@@ -10,11 +10,11 @@
 #include "host.h"
 #include "run/ask.h"
 #include "run/kind.h"
-#include "run/life.h"
 #include "run/loop.h"
 #include "run/mailbox.h"
 #include "run/numbers.h"
 #include "run/state.h"
+#include "run/thread.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,15 +28,6 @@ enum {
 
 /* ---- opening ---- */
 
-static void free_loop_names(struct guard *guard)
-{
-    while (guard->loop_names != NULL) {
-        struct guard_loop *name = guard->loop_names;
-        LL_DELETE(guard->loop_names, name);
-        free(name);
-    }
-}
-
 static void free_guard(struct guard *guard)
 {
     for (unsigned kind = 0; kind < guard->kind_count; kind++)
@@ -44,7 +35,11 @@ static void free_guard(struct guard *guard)
     for (size_t by = 0; by < sizeof guard->hot / sizeof *guard->hot; by++)
         hot_clear(&guard->hot[by]);
     events_clear(guard);
-    free_loop_names(guard);
+    while (guard->loop_names != NULL) {
+        struct guard_loop *name = guard->loop_names;
+        LL_DELETE(guard->loop_names, name);
+        free(name);
+    }
     pthread_mutex_destroy(&guard->mutex);
     pthread_mutex_destroy(&guard->hot_mutex);
     say_clear(&guard->say);

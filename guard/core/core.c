@@ -8,12 +8,11 @@
 #include "core.h"
 #include "../base/digest.h"
 #include "../base/stats.h"
+#include "core_state.h"
 #include "defer.h"
 #include "flight.h"
-#include "invalidate.h"
 #include "lease.h"
 #include "nested.h"
-#include "watch.h"
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -71,13 +70,6 @@ bool core_may_send(struct core *core, const struct core_key *key, unsigned *shar
     return breaker_allow(&core->shards[*shard].breaker, core->now_us);
 }
 
-static bool open_shards(struct core *core)
-{
-    core->shards_count = core->config.shard_of != NULL ? CORE_SHARDS_MAX : 1;
-    core->shards = calloc(core->shards_count, sizeof *core->shards);
-    return core->shards != NULL;
-}
-
 /* ---- kinds ---- */
 
 static unsigned kind_number(const struct core *core, const struct guard_policy *policy)
@@ -88,15 +80,6 @@ static unsigned kind_number(const struct core *core, const struct guard_policy *
     unsigned kind = config->kind_of(config->kind_context, policy);
     assert(kind < config->kinds);
     return kind;
-}
-
-static bool open_kinds(struct core *core)
-{
-    if (core->config.kinds == 0)
-        core->config.kinds = 1;
-    assert(core->config.kinds <= CORE_KINDS_MAX);
-    core->kinds = calloc(core->config.kinds, sizeof *core->kinds);
-    return core->kinds != NULL;
 }
 
 /* ---- actions: a ring that never lacks room ---- */
@@ -776,7 +759,13 @@ struct core *core_new(const struct core_config *config)
         return NULL;
     core->config = *config;
     core->chance.state = config->seed;
-    if (!open_shards(core) || !open_kinds(core) || !permits_open(core) || !replay_open(core))
+    core->shards_count = core->config.shard_of != NULL ? CORE_SHARDS_MAX : 1;
+    core->shards = calloc(core->shards_count, sizeof *core->shards);
+    if (core->config.kinds == 0)
+        core->config.kinds = 1;
+    assert(core->config.kinds <= CORE_KINDS_MAX);
+    core->kinds = calloc(core->config.kinds, sizeof *core->kinds);
+    if (core->shards == NULL || core->kinds == NULL || !permits_open(core) || !replay_open(core))
         free_core(&core);
     return core;
 }

@@ -4,7 +4,6 @@
 #include "../base/digest.h"
 #include "flight.h"
 #include "lease.h"
-#include "watch.h"
 #include <utlist.h>
 
 static void let_go(struct core *core, struct load *load)
@@ -71,19 +70,13 @@ static uint8_t *byte_of(const struct flight *flight, uint8_t *bit)
     return &core->abandon.bits[hash / 8];
 }
 
-static bool recall(const struct flight *flight)
-{
-    uint8_t bit = 0, *byte = byte_of(flight, &bit);
-    bool was = (*byte & bit) != 0;
-    *byte &= (uint8_t)~bit;
-    return was;
-}
-
 /* ---- a load that nobody waits for ---- */
 
 void abandon_load_starts(struct flight *flight)
 {
-    flight->spared = recall(flight) || flight->abandoned;
+    uint8_t bit = 0, *byte = byte_of(flight, &bit);
+    flight->spared = (*byte & bit) != 0 || flight->abandoned;
+    *byte &= (uint8_t)~bit;
     flight->abandoned = false;
 }
 

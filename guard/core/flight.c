@@ -50,15 +50,13 @@
  *            was sent. An invalidation voids the lease, so none came between that lookup and the fill, however late
  *            the message is; a waiter that joined later may know of one that came after the fill. What a release brings
  *            is shared in the same way.
- * Pass       A mark in place of the value, or a load that passes, leaves no flight for its waiters to share: pass.h.
+ * Pass       A mark in place of the value, or a load that passes, leaves no flight for its waiters to share: pass.c.
  */
 #include "flight.h"
 #include "halves.h"
 #include "keep.h"
 #include "lease.h"
 #include "nested.h"
-#include "pass.h"
-#include "watch.h"
 #include <assert.h>
 #include <string.h>
 #include <utlist.h>

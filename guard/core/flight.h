@@ -35,7 +35,7 @@ struct flight {
     unsigned kind;
     uint64_t id;
     bool joinable;
-    bool passing;  /* for one waiter; see pass.h */
+    bool passing;  /* for one waiter; see pass.c */
     bool unlisted; /* a table had no memory for it */
 
     /* waiters, oldest first */
@@ -200,5 +200,25 @@ struct guard_result flight_failure_result(enum guard_source source, enum guard_f
 /* There is no place for a load. */
 void flight_shed(struct flight *flight);
 struct guard_result flight_cached_result(const struct core_reply *reply, enum guard_source source);
+
+/* ---- watch.c: the events of guard.h that are the core's to know. Nothing is done or decided if nobody listens. ---- */
+
+/* Its load begins. */
+void watch_load_started(const struct flight *flight);
+/* It has come back, or is waited for no more; its flight may have given it up. */
+void watch_load_ended(const struct core *core, const struct load *load, const struct core_loaded *loaded);
+void watch_lease_lost(const struct flight *flight);
+/* What was loaded is not in the cache. */
+void watch_fill_refused(const struct flight *flight);
+/* So many of its waiters were refused because there was no place for a load; 0: none was. */
+void watch_shed(const struct flight *flight, uint64_t count);
+void watch_invalidated(const struct core *core, const struct core_invalidation *invalidation);
+
+/* ---- pass.c: loads whose value is for one request alone ---- */
+
+/* Every waiter of this flight leaves it, for one of its own. */
+void pass_part(struct flight *flight);
+/* Its load has said so: what it brought is in flight->value, its keep in flight->life. */
+void pass_loaded(struct flight *flight, const struct guard_keep *keep);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* invalidate.c - see invalidate.h. */
-#include "invalidate.h"
+/* invalidate.c - core_invalidate(), which is in core.h; the rest of it in core_state.h. */
 #include "core_state.h"
-#include "watch.h"
+#include "flight.h"
 #include <assert.h>
 #include <utlist.h>
 
@@ -91,16 +90,6 @@ static struct core_invalidation *find_invalidation(const struct core *core, uint
     return found != NULL && found->op == op ? found : NULL;
 }
 
-/* A deletion that met moving keys, or may not be: the script has its turn again. */
-static void note_moving(struct core_invalidation *invalidation, enum core_reply_kind kind)
-{
-    bool in_vain = kind == REPLY_MOVING || kind == REPLY_REFUSED;
-    if (invalidation->by_delete && in_vain)
-        invalidation->movings = 0;
-    else if (kind == REPLY_MOVING && !invalidation->of_tag)
-        invalidation->movings++;
-}
-
 void invalidation_replied(struct core *core, uint64_t op, const struct core_reply *reply)
 {
     struct core_invalidation *invalidation = find_invalidation(core, op);
@@ -115,7 +104,11 @@ void invalidation_replied(struct core *core, uint64_t op, const struct core_repl
         invalidation_answer(core, invalidation, GUARD_OK);
         return;
     }
-    note_moving(invalidation, reply->kind);
+    /* A deletion that met moving keys, or may not be: the script has its turn again. */
+    if (invalidation->by_delete && (reply->kind == REPLY_MOVING || reply->kind == REPLY_REFUSED))
+        invalidation->movings = 0;
+    else if (reply->kind == REPLY_MOVING && !invalidation->of_tag)
+        invalidation->movings++;
     uint32_t pause_ms =
         chance_backoff(&core->chance, INVALIDATE_FIRST_MS, INVALIDATE_MOST_MS, invalidation->attempts - 1);
     uint64_t at_us = core->now_us + us(pause_ms);

@@ -6,8 +6,6 @@
 #include "keep.h"
 #include "near.h"
 #include "nested.h"
-#include "pass.h"
-#include "watch.h"
 #include <assert.h>
 
 enum {
@@ -163,15 +161,6 @@ static void lease_send_load(struct flight *flight)
     core_set_origin(flight, NULL);
 }
 
-/* It has no lease's token to be called by. */
-static void name_uncached_load(struct flight *flight)
-{
-    const struct core_config *config = &flight->core->config;
-    char token[TOKEN_SIZE];
-    config->make_token(config->token_context, flight->policy->lease_ms, token);
-    flight->load_id = load_id_of_uuid(token);
-}
-
 /* In this process, for an outage: as if a lookup that was sent when its query began had found it. */
 static void keep_loaded(const struct flight *flight, enum guard_how how, const struct spans *spans)
 {
@@ -207,7 +196,9 @@ void lease_start_load(struct flight *flight)
     if (!flight->leased) {
         flight->hold_until_us = core->now_us + us(flight->policy->max_hold_ms);
         flight_counts(flight)->load_uncached++;
-        name_uncached_load(flight);
+        char token[TOKEN_SIZE]; /* it has no lease's to be called by */
+        core->config.make_token(core->config.token_context, flight->policy->lease_ms, token);
+        flight->load_id = load_id_of_uuid(token);
     }
     uint64_t limit_us = core->now_us + us(flight->policy->load_limit_ms);
     flight_counts(flight)->load_duplicate += !flight->passing && loads_runs_key(flight);
@@ -526,15 +517,6 @@ static void lease_fill_moving(struct flight *flight)
     flight_settle(flight);
 }
 
-/* If no attempt can have run yet, its fill is sent now, as far as waiters are concerned. */
-static void lease_fill_again(struct flight *flight)
-{
-    if (flight->stores == 0)
-        flight->fill_stamp = fill_stamp_of(flight);
-    flight->send_again_us = 0;
-    lease_send_fill(flight);
-}
-
 /* False: the script has answered, or was refused. */
 static bool lease_fill_failed(struct flight *flight, enum core_reply_kind kind)
 {
@@ -685,10 +667,15 @@ static void lease_send_renew(struct flight *flight)
 /* A fill whose pause has ended meanwhile goes at once. */
 static void lease_go_on(struct flight *flight)
 {
-    if (lease_is_paused(flight) && flight->core->now_us >= flight->send_again_us)
-        lease_fill_again(flight);
-    else
+    if (!lease_is_paused(flight) || flight->core->now_us < flight->send_again_us) {
         lease_set_alarm(flight);
+        return;
+    }
+    if (flight->stores ==
+        0) /* no attempt can have run yet: as far as waiters are concerned, it is sent now */
+        flight->fill_stamp = fill_stamp_of(flight);
+    flight->send_again_us = 0;
+    lease_send_fill(flight);
 }
 
 void lease_renew_replied(struct flight *flight, const struct core_reply *reply)

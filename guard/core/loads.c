@@ -551,21 +551,16 @@ struct load *loads_find(const struct core *core, uint64_t id)
     return load;
 }
 
-static bool batch_has_thread(const struct load *load)
-{
-    const struct load *mate = load->mate_next;
-    while (mate != load && !mate->on_thread)
-        mate = mate->mate_next;
-    return mate != load;
-}
-
 void loads_leave_thread(struct core *core, struct load *load)
 {
     nested_leave_thread(load);
     if (!load->on_thread)
         return;
     load->on_thread = false;
-    if (!batch_has_thread(load))
+    const struct load *mate = load->mate_next;
+    while (mate != load && !mate->on_thread)
+        mate = mate->mate_next;
+    if (mate == load)
         core->loads.threads_used--;
 }
 

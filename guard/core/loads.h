@@ -28,7 +28,7 @@
  *            until a key stands alone, or all are to blame (halves.h).
  * Apart      Never with others, but for those of its request for many: what passes, what another load waits for (what it
  *            needs may wait for a neighbour), what the policy says, and everything in mode OFF.
- * Passing    Loads of which each is for one request (pass.h) queue for at most half of the places that may queue, so
+ * Passing    Loads of which each is for one request (pass.c) queue for at most half of the places that may queue, so
  *            that other keys find one. Of one key there may be many.
  * Lanes      Single and many: what at least one waiter asked for by itself, and what was only asked for in a get of
  *            many. Each lane has as many places and waiters as the configuration says, so neither is refused for

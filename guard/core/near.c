@@ -107,14 +107,6 @@ static uint16_t near_tag_slot(const struct near *near, const char *tag, size_t t
     return (uint16_t)(digest_siphash(near->hash_key, tag, tag_bytes) % TAG_SLOTS);
 }
 
-static void near_note_tags(const struct near *near, struct item *item, const struct near_entry *entry)
-{
-    struct tag tags[GUARD_TAGS_MAX];
-    int count = tags_split(entry->tags, entry->tags_bytes, tags);
-    for (int i = 0; i < count; i++)
-        item->tag_slots[item->tag_count++] = near_tag_slot(near, tags[i].at, tags[i].bytes);
-}
-
 static bool near_tag_dropped(const struct near *near, const struct item *item)
 {
     for (uint8_t i = 0; i < item->tag_count; i++)
@@ -416,11 +408,6 @@ static bool near_keep_item(const struct place *place, struct item *item)
     return true;
 }
 
-static bool near_is_full(const struct shard *shard, size_t bytes)
-{
-    return shard->pending_free == NULL && shard->bytes + bytes > shard->max_bytes;
-}
-
 /* As far as is to be seen without a look at the whole queue. Under the mutex. */
 static bool near_next_is_of_use(const struct shard *shard, const struct near_lookup *lookup,
                                 uint32_t spare_ms)
@@ -434,7 +421,8 @@ static bool near_next_is_of_use(const struct shard *shard, const struct near_loo
 static bool near_lets_in(struct shard *shard, const struct near_lookup *lookup, uint32_t spare_ms,
                          size_t bytes)
 {
-    return spare_ms == 0 || !near_is_full(shard, bytes) || !near_next_is_of_use(shard, lookup, spare_ms) ||
+    const bool full = shard->pending_free == NULL && shard->bytes + bytes > shard->max_bytes;
+    return spare_ms == 0 || !full || !near_next_is_of_use(shard, lookup, spare_ms) ||
            ++shard->seldom % SELDOM == 0;
 }
 
@@ -477,7 +465,10 @@ static void near_put_for(const struct near_lookup *lookup, uint64_t until_us, ui
         near_settle(lookup, &place, until_us, spare_ms, entry) ||
         (item = near_new_item(lookup->key, lookup->key_bytes, until_us, entry)) == NULL)
         return;
-    near_note_tags(near, item, entry);
+    struct tag tags[GUARD_TAGS_MAX];
+    const int count = tags_split(entry->tags, entry->tags_bytes, tags);
+    for (int i = 0; i < count; i++)
+        item->tag_slots[item->tag_count++] = near_tag_slot(near, tags[i].at, tags[i].bytes);
     pthread_mutex_lock(&shard->mutex);
     bool timely = lookup->token == near_token_of(&place) && !near_tag_dropped(near, item);
     shard->counters.late += !timely;

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* pass.c - see pass.h. */
-#include "pass.h"
+/*
+ * pass.c - loads whose value is for one request alone.
+ *
+ *     load says PASS --+--> its starter gets the value
+ *                      +--> under a lease: a mark is stored in place of the value, for pass_ms
+ *                      +--> each other waiter gets a flight of its own, which passes
+ *
+ *     mark found by a lookup, an acquire, or in a message --> each waiter gets a flight of its own, which passes
+ *
+ * A passing flight takes no lease, is not found by its key and has one waiter: nothing can be delivered to another
+ * one. Its load stores nothing, whatever it says, and a failure of it is nobody else's. So none lines up behind
+ * another: they only share workers, permits and half of the queue (loads.h).
+ *
+ * A mark is no answer, so it may part waiters that joined after what found it was sent.
+ */
 #include "flight.h"
 #include "lease.h"
-#include "watch.h"
 #include <utlist.h>
 
 /* ---- one for each ---- */
-
-static void pass_move(struct core_waiter *waiter, struct flight *to)
-{
-    flight_unlist(waiter);
-    flight_list(to, waiter);
-    waiter->passes = true;
-    waiter->first_round = to->round;
-}
 
 static void pass_set_apart(struct core_waiter *waiter)
 {
@@ -25,7 +29,10 @@ static void pass_set_apart(struct core_waiter *waiter)
         return;
     }
     loads_choose_lane(own, waiter->of_many);
-    pass_move(waiter, own);
+    flight_unlist(waiter);
+    flight_list(own, waiter);
+    waiter->passes = true;
+    waiter->first_round = own->round;
     flight_bypass(own);
 }
 
@@ -54,18 +61,11 @@ static void pass_mark(struct flight *flight, const struct guard_keep *keep)
     lease_share(flight);
 }
 
-/* NULL: it has left. */
-static struct core_waiter *pass_starter(const struct flight *flight)
-{
-    struct core_waiter *waiter = flight->first;
-    while (waiter != NULL && waiter->joined != flight->starter_stamp)
-        waiter = waiter->next;
-    return waiter;
-}
-
 void pass_loaded(struct flight *flight, const struct guard_keep *keep)
 {
-    struct core_waiter *starter = pass_starter(flight);
+    struct core_waiter *starter = flight->first;
+    while (starter != NULL && starter->joined != flight->starter_stamp)
+        starter = starter->next;
     if (starter != NULL) {
         struct guard_result result = lease_loaded_result(flight, false);
         core_answer(starter, &result);

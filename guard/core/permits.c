@@ -120,15 +120,6 @@ static void send_permit_release(struct core *core, struct permit *permit)
     core_emit(core, &action);
 }
 
-static void send_permit_renew(struct core *core, struct permit *permit)
-{
-    struct core_action action = permit_action(core, permit, CORE_PERMIT_RENEW);
-    permit->renew_op = action.op;
-    permit->renew_sent_us = core->now_us;
-    permit->renew_at_us = core->now_us + us(core->config.permit_ms) / 3;
-    core_emit(core, &action);
-}
-
 static void set_permit_alarm(struct core *core, struct permit *permit)
 {
     uint64_t at_us = permit->lost ? UINT64_MAX : permit->valid_until_us;
@@ -437,8 +428,13 @@ void permits_alarm(struct core *core, struct permit *permit)
         permit->lost = true;
         core->stats.permit_lost++;
     }
-    if (permit->renew_op == 0 && core->now_us >= permit->renew_at_us)
-        send_permit_renew(core, permit);
+    if (permit->renew_op == 0 && core->now_us >= permit->renew_at_us) {
+        struct core_action action = permit_action(core, permit, CORE_PERMIT_RENEW);
+        permit->renew_op = action.op;
+        permit->renew_sent_us = core->now_us;
+        permit->renew_at_us = core->now_us + us(core->config.permit_ms) / 3;
+        core_emit(core, &action);
+    }
     set_permit_alarm(core, permit);
 }
 

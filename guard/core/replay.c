@@ -3,7 +3,6 @@
 #include "replay.h"
 #include "../base/digest.h"
 #include "core_state.h"
-#include "invalidate.h"
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -111,15 +110,6 @@ static void set_replay_alarm(struct core *core)
 
 /* ---- remembered ---- */
 
-static void make_room(struct core *core)
-{
-    struct replay *replay = &core->replay;
-    while (replay->all != NULL && replay->all->state == CONFIRMED_KEPT && is_past(core, replay->all))
-        forget_confirmed(core, replay->all);
-    if (replay->count >= REPLAY_MOST)
-        drop_confirmed(core, replay->all);
-}
-
 static unsigned hash_of_name(const struct core *core, const char *name, size_t name_bytes)
 {
     return (unsigned)digest_siphash(core->config.hash_key, name, name_bytes);
@@ -169,14 +159,18 @@ static void note_confirmation(struct core *core, struct confirmed *confirmed, un
 void replay_note(struct core *core, const struct core_invalidation *invalidation, unsigned shard)
 {
     const struct core_key *key = &invalidation->key;
+    const struct replay *replay = &core->replay;
     char name[NAME_SIZE];
-    if (!core->replay.on || key->encoded_bytes > KEY_ENCODED_MAX)
+    if (!replay->on || key->encoded_bytes > KEY_ENCODED_MAX)
         return;
     name[0] = invalidation->of_tag ? 't' : 'k';
     memcpy(name + 1, key->encoded, key->encoded_bytes);
     struct confirmed *confirmed = find_confirmed(core, name, 1 + key->encoded_bytes);
     if (confirmed == NULL) {
-        make_room(core);
+        while (replay->all != NULL && replay->all->state == CONFIRMED_KEPT && is_past(core, replay->all))
+            forget_confirmed(core, replay->all);
+        if (replay->count >= REPLAY_MOST)
+            drop_confirmed(core, replay->all);
         confirmed = new_confirmed(core, name, 1 + key->encoded_bytes);
     }
     if (confirmed != NULL) {
@@ -211,14 +205,6 @@ void replay_alarm(struct core *core)
     set_replay_alarm(core);
 }
 
-/* From the first one on, to the end of those that are due. */
-static void spread_replays(struct core *core, struct confirmed *first, uint64_t count)
-{
-    uint64_t span_us = us(REPLAY_SPREAD_MS), number = 0;
-    for (struct confirmed *at = first; at != NULL; at = at->turn_next)
-        at->at_us = core->now_us + (span_us * number++ + chance_below(&core->chance, span_us)) / count;
-}
-
 /* Still at the master that has confirmed it, and that is not the one of this shard. */
 static bool is_elsewhere(const struct core *core, const struct confirmed *confirmed, unsigned shard)
 {
@@ -238,7 +224,11 @@ void replay_reign(struct core *core, unsigned shard)
         first = first != NULL ? first : at;
         count++;
     }
-    spread_replays(core, first, count);
+    /* From the first one on, to the end of those that are due. */
+    const uint64_t span_us = us(REPLAY_SPREAD_MS);
+    uint64_t number = 0;
+    for (at = first; at != NULL; at = at->turn_next)
+        at->at_us = core->now_us + (span_us * number++ + chance_below(&core->chance, span_us)) / count;
     replay_linked(core);
 }
 

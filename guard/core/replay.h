@@ -10,7 +10,7 @@
  *          if it came within REPLAY_AGE_MS of the last answer of the master that gave it. So an outage ages nothing,
  *          however long it is: what the old master said last is what its replicas have missed. The newest REPLAY_MOST
  *          are kept; those that make way for them are counted as dropped.
- * Whose    Only what was confirmed: what was not is repeated anyway (invalidate.h), or its caller knows. All but
+ * Whose    Only what was confirmed: what was not is repeated anyway (invalidate.c), or its caller knows. All but
  *          those that are still at the master which confirmed them, if that is not the one whose reign has changed:
  *          what has moved may have come from there, and a promoted replica has a number of its own.
  * When     Spread over REPLAY_SPREAD_MS, at most REPLAY_UNDER_WAY at a time; after one without a confirmation one at

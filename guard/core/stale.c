@@ -4,7 +4,6 @@
 #include "flight.h"
 #include "lease.h"
 #include "nested.h"
-#include "pass.h"
 #include <string.h>
 #include <utlist.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* watch.c - see watch.h. */
-#include "watch.h"
+/* watch.c - what the core tells of itself as it happens. */
+#include "flight.h"
 
 static bool nobody_listens(const struct core *core)
 {

@@ -636,13 +636,6 @@ static void give_if_due(struct lock_claim *claim)
     settle_claim(claim);
 }
 
-static void giving_alarm(struct lock_claim *claim)
-{
-    if (claim->giver != NULL && claim->core->now_us >= claim->tell_us)
-        tell_giver(claim, GUARD_LOCK_UNKNOWN);
-    give_if_due(claim);
-}
-
 /* ---- events ---- */
 
 void lock_claim_replied(struct lock_claim *claim, enum lock_action_kind kind, const struct lock_reply *reply)
@@ -656,6 +649,13 @@ void lock_claim_replied(struct lock_claim *claim, enum lock_action_kind kind, co
         take_replied(claim, reply);
     else if (claim->state == CLAIM_HELD)
         renew_replied(claim, reply);
+}
+
+static void giving_alarm(struct lock_claim *claim)
+{
+    if (claim->giver != NULL && claim->core->now_us >= claim->tell_us)
+        tell_giver(claim, GUARD_LOCK_UNKNOWN);
+    give_if_due(claim);
 }
 
 void lock_claim_alarm(struct lock_claim *claim)

@@ -154,14 +154,6 @@ static void plan_step(const struct lock_request *request, struct step *step)
         look_at_name(request, &request->names[request->order[request->taken + i]], step);
 }
 
-static void take_shared(struct lock_request *request, const struct step *step)
-{
-    for (size_t i = 0; i < step->shared_count; i++)
-        lock_hold_add(request->hold, step->shared[i]);
-    if (step->lacking_count == 0)
-        request->taken += step->count;
-}
-
 static void claim_lacking(struct lock_request *request, const struct step *step)
 {
     request->claim = lock_claim_new(request, step->lacking, step->lacking_count);
@@ -199,7 +191,10 @@ void lock_request_advance(struct lock_request *request)
             lock_request_answer(request, GUARD_LOCK_INVALID, UPGRADE);
             return;
         }
-        take_shared(request, &step);
+        for (size_t i = 0; i < step.shared_count; i++)
+            lock_hold_add(request->hold, step.shared[i]);
+        if (step.lacking_count == 0)
+            request->taken += step.count;
         if (step.lacking_count > 0) {
             claim_lacking(request, &step);
             return;

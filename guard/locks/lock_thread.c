@@ -189,14 +189,6 @@ static void tell_lock_given(struct guard_hold *hold, enum guard_lock_status stat
     lock_hold_free(hold);
 }
 
-static void tell_locks_given(struct guard_locks *locks)
-{
-    struct lock_hold *core = lock_core_next_given(locks->core);
-    for (; core != NULL; core = lock_core_next_given(locks->core)) {
-        tell_lock_given(hold_behind(core), core->given);
-    }
-}
-
 static void publish_lock_stats(struct guard_locks *locks)
 {
     struct guard_locks_stats stats = {.is_up = locks->is_up};
@@ -216,7 +208,8 @@ static void tell_application(struct guard_locks *locks)
     struct lock_hold *hold;
     while ((hold = lock_core_next_lost(locks->core)) != NULL)
         tell_lock_lost(hold_behind(hold));
-    tell_locks_given(locks);
+    while ((hold = lock_core_next_given(locks->core)) != NULL)
+        tell_lock_given(hold_behind(hold), hold->given);
 }
 
 /* ---- what others have handed over ---- */
@@ -241,14 +234,6 @@ static void enter_lock_request(struct guard_locks *locks, struct guard_hold *hol
     }
     if (status != GUARD_LOCK_OK)
         answer_lock(hold, &(struct guard_lock_result){.status = status, .why = why});
-}
-
-static void enter_owner_gone(struct guard_locks *locks, struct guard_owner *owner)
-{
-    if (owner->core != NULL)
-        lock_core_owner_free(locks->core, clock_now_us(), &owner->core);
-    free(owner);
-    lock_one_out_less(locks);
 }
 
 static void end_look(struct lock_looking *looking, enum guard_lock_status status, const char *why)
@@ -281,6 +266,7 @@ static void enter_look(struct guard_locks *locks, struct lock_looking *looking)
 static void enter_lock_mail(struct guard_locks *locks, struct lock_mail *mail)
 {
     struct guard_hold *hold = mail->of;
+    struct guard_owner *owner = mail->of;
     switch (mail->kind) {
     case LOCK_MAIL_ASK:
         enter_lock_request(locks, hold);
@@ -294,7 +280,10 @@ static void enter_lock_mail(struct guard_locks *locks, struct lock_mail *mail)
         lock_core_give(locks->core, clock_now_us(), &hold->core);
         break;
     case LOCK_MAIL_OWNER_GONE:
-        enter_owner_gone(locks, mail->of);
+        if (owner->core != NULL)
+            lock_core_owner_free(locks->core, clock_now_us(), &owner->core);
+        free(owner);
+        lock_one_out_less(locks);
         break;
     case LOCK_MAIL_LOOK:
         enter_look(locks, mail->of);
@@ -396,26 +385,23 @@ void lock_thread_on_limit(void *context)
     end_locks(context);
 }
 
-/* What was posted before the close comes before it: a hold that was given back then is not lost. */
-static void begin_lock_end(struct guard_locks *locks, uint32_t drain_ms)
-{
-    empty_lock_mail(locks);
-    locks->phase = LOCK_CLOSING;
-    host_timer_set(locks->host, &locks->limit, clock_now_us() + (uint64_t)drain_ms * 1000);
-    lock_core_close(locks->core, clock_now_us());
-    after_lock_event(locks);
-}
-
 static void advance_lock_end(struct guard_locks *locks)
 {
     pthread_mutex_lock(&locks->mutex);
     bool closing = locks->closing;
     uint32_t drain_ms = locks->drain_ms;
     pthread_mutex_unlock(&locks->mutex);
-    if (closing && locks->phase == LOCK_RUNNING)
-        begin_lock_end(locks, drain_ms);
-    else if (locks->phase == LOCK_CLOSING && lock_core_idle(locks->core))
-        end_locks(locks);
+    if (!closing || locks->phase != LOCK_RUNNING) {
+        if (locks->phase == LOCK_CLOSING && lock_core_idle(locks->core))
+            end_locks(locks);
+        return;
+    }
+    /* What was posted before the close comes before it: a hold that was given back then is not lost. */
+    empty_lock_mail(locks);
+    locks->phase = LOCK_CLOSING;
+    host_timer_set(locks->host, &locks->limit, clock_now_us() + (uint64_t)drain_ms * 1000);
+    lock_core_close(locks->core, clock_now_us());
+    after_lock_event(locks);
 }
 
 /* ---- once per turn ---- */

@@ -16,7 +16,6 @@
 #include "../base/chance.h"
 #include "../base/clock.h"
 #include "greeting.h"
-#include "login.h"
 #include "pipeline.h"
 #include "reader.h"
 #include "socket.h"
@@ -565,16 +564,10 @@ static void confirm_master(struct redis_connection *connection)
     ring_by(connection, connection->stage_ends_ms);
 }
 
-static void lose_unconfirmed(struct redis_connection *connection)
-{
-    char why[REDIS_WHY_SIZE], text[REDIS_WHY_SIZE];
-    enum guard_redis_state state = redis_place_why(connection->config.place, why);
-    snprintf(text, sizeof text, "not confirmed: %.*s", REDIS_WHY_SIZE - 20, why);
-    lose(connection, state, text);
-}
-
 static void take_word(struct redis_connection *connection)
 {
+    char why[REDIS_WHY_SIZE], text[REDIS_WHY_SIZE];
+    enum guard_redis_state state;
     switch (redis_place_answer(connection->config.place, &connection->member, &connection->reign_seen)) {
     case REDIS_CONFIRM_NONE:
     case REDIS_CONFIRM_WAITS:
@@ -584,7 +577,9 @@ static void take_word(struct redis_connection *connection)
         came_up(connection);
         break;
     case REDIS_CONFIRM_NO:
-        lose_unconfirmed(connection);
+        state = redis_place_why(connection->config.place, why);
+        snprintf(text, sizeof text, "not confirmed: %.*s", REDIS_WHY_SIZE - 20, why);
+        lose(connection, state, text);
         break;
     }
 }

@@ -14,7 +14,7 @@
  * is, GETEX whether the fence works here. An ACL may forbid all that is not AUTH, SELECT and SUBSCRIBE: then there is
  * no name, no check, no reign, ROLE with each value that is read, and EVAL in place of EVALSHA.
  *
- * Pure; the owner's thread.
+ * Pure, but for the file with the password; the owner's thread.
  */
 #ifndef GUARD_REDIS_GREETING_H
 #define GUARD_REDIS_GREETING_H
@@ -95,5 +95,12 @@ const char *redis_greeting_summary(const struct redis_greeting *greeting);
 /* Takes the next reply. *why is set on FAILED and DENIED. */
 enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const struct redisReply *reply,
                                        char why[REDIS_WHY_SIZE]);
+
+/* ---- user and password as they are when they are needed: those in a file may have been changed since ---- */
+
+/* The login with what its file holds, without the end of the line; clear it with redis_login_clear(). False, and *why
+ * names the file and what is wrong with it: it cannot be read, is empty, or is too long. */
+bool redis_login_read(const struct redis_login *login, struct redis_login *out, char why[REDIS_WHY_SIZE]);
+void redis_login_clear(struct redis_login *login);
 
 #endif

@@ -296,15 +296,6 @@ static struct connection_config config_of(struct route_master *master)
     return config;
 }
 
-static bool connect_to(struct route_master *master)
-{
-    struct redis_routes *routes = master->routes;
-    struct connection_config config = config_of(master);
-    config.hooks = (struct redis_hooks){.context = master, .state = on_master_state};
-    master->connection = connection_open(routes->host, &config);
-    return master->connection != NULL;
-}
-
 /* NULL: the number is free, no memory, or the one that had the number is still being closed. */
 static struct route_master *open_master(struct redis_routes *routes, unsigned node)
 {
@@ -325,7 +316,10 @@ static struct route_master *open_master(struct redis_routes *routes, unsigned no
     master->at = named.at;
     snprintf(master->beat_key, sizeof master->beat_key, "csg1:{beat}");
     choose_beat_key(master);
-    if (!connect_to(master)) {
+    struct connection_config config = config_of(master);
+    config.hooks = (struct redis_hooks){.context = master, .state = on_master_state};
+    master->connection = connection_open(routes->host, &config);
+    if (master->connection == NULL) {
         redis_cluster_release(routes->config.cluster, node);
         free(master);
         return NULL;

@@ -306,24 +306,6 @@ static void add_endpoint(struct redis_socket *socket, const void *address, size_
     endpoint->address_bytes = (socklen_t)address_bytes;
 }
 
-static void add_unix(struct redis_socket *socket, const char *path)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    assert(strlen(path) < sizeof address.sun_path); /* redis_url_read() refuses longer ones */
-    memcpy(address.sun_path, path, strlen(path) + 1);
-    add_endpoint(socket, &address, sizeof address);
-}
-
-/* An address in digits needs no thread, so it works also while many of them hang. */
-static bool add_digits(struct redis_socket *socket, const char *host)
-{
-    struct sockaddr_storage address;
-    socklen_t bytes = resolve_digits(host, socket->port, &address);
-    if (bytes > 0)
-        add_endpoint(socket, &address, bytes);
-    return bytes > 0;
-}
-
 /* The addresses in their order, beginning with another one at each attempt. */
 static void add_found(struct redis_socket *socket, const struct addrinfo *found)
 {
@@ -366,10 +348,17 @@ static bool resolve_host(struct redis_socket *socket, const char *host, char why
 static bool start_socket(struct redis_socket *socket, const struct redis_endpoint *to,
                          char why[REDIS_WHY_SIZE])
 {
-    if (to->is_unix)
-        add_unix(socket, to->host);
-    else if (!add_digits(socket, to->host))
+    struct sockaddr_un path = {.sun_family = AF_UNIX};
+    struct sockaddr_storage digits;
+    /* An address in digits needs no thread, so it works also while many of them hang. */
+    const socklen_t bytes = to->is_unix ? 0 : resolve_digits(to->host, socket->port, &digits);
+    if (!to->is_unix && bytes == 0)
         return resolve_host(socket, to->host, why);
+    assert(!to->is_unix ||
+           strlen(to->host) < sizeof path.sun_path); /* redis_url_read() refuses longer ones */
+    if (to->is_unix)
+        memcpy(path.sun_path, to->host, strlen(to->host) + 1);
+    add_endpoint(socket, to->is_unix ? (void *)&path : &digits, to->is_unix ? sizeof path : bytes);
     return dial_next(socket, why);
 }
 

@@ -286,16 +286,6 @@ static bool send_later_store(struct call *call)
            protocol_send(&guard->protocol, guard->own->redis, &call->later->action, on_script, call);
 }
 
-/* False: nothing has left. */
-static bool send_keep_first(struct call *call, const struct core_action *action)
-{
-    call->later = new_later_store(call, action);
-    if (call->later == NULL)
-        return false;
-    send_keep(call, action);
-    return call->awaited > 1 || send_later_store(call);
-}
-
 bool calls_send(struct guard *guard, const struct core_action *action, calls_replied *replied)
 {
     struct call *call = new_call(guard, action, replied);
@@ -304,7 +294,10 @@ bool calls_send(struct guard *guard, const struct core_action *action, calls_rep
     call->awaited = 1;
     const struct protocol *protocol = action->kind == CORE_INVALIDATE ? &guard->answering : &guard->protocol;
     if (guard->protocol.in_cluster && brings_tags(action)) {
-        call->sent = send_keep_first(call, action);
+        call->later = new_later_store(call, action);
+        if (call->later != NULL)
+            send_keep(call, action);
+        call->sent = call->awaited > 1 || (call->later != NULL && send_later_store(call));
     } else {
         send_companion(call, action);
         call->sent = protocol_send(protocol, guard->own->redis, action, on_script, call);

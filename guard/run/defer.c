@@ -67,15 +67,6 @@ static void wake_loop(struct loop *loop)
     host_wake_send(&loop->mail);
 }
 
-static void queue_to(struct loop *loop, struct running_load *load)
-{
-    load->begin_by_us = clock_now_us() + (uint64_t)load->policy->lease_ms * 1000;
-    load->loop = loop;
-    load->listed = IN_UNBEGUN;
-    DL_APPEND(loop->unbegun, load);
-    wake_loop(loop);
-}
-
 bool defer_may_begin(const struct guard_loop *name)
 {
     desk_lock();
@@ -95,10 +86,15 @@ bool defer_start(struct desk *desk, const struct job *job)
     desk_lock();
     struct loop *loop = name->there;
     bool gone = loop == NULL || loop->detaching_loads, refused = gone && job->of_refresh;
-    if (!gone)
-        queue_to(loop, load);
-    else if (!refused)
+    if (!gone) {
+        load->begin_by_us = clock_now_us() + (uint64_t)load->policy->lease_ms * 1000;
+        load->loop = loop;
+        load->listed = IN_UNBEGUN;
+        DL_APPEND(loop->unbegun, load);
+        wake_loop(loop);
+    } else if (!refused) {
         load_give_back(load, &over);
+    }
     desk_unlock();
     load_hand_in(desk, over);
     if (refused)

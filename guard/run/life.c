@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* life.c - see life.h. */
-#include "life.h"
+/* life.c - the guard's thread from its start to its end: see thread.h. */
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "../base/host.h"
@@ -165,15 +164,6 @@ static bool clear(struct guard *guard)
     return true;
 }
 
-static void prepare_callbacks(struct guard *guard)
-{
-    host_wake_init(guard->host, &guard->mail, thread_on_mail, guard);
-    guard->timer = (struct host_timer){.run = thread_on_timer, .context = guard};
-    guard->limit = (struct host_timer){.run = thread_on_limit, .context = guard};
-    guard->beat = (struct host_timer){.run = on_beat, .context = guard};
-    guard->turn_over = (struct host_soon){.run = thread_on_turn_over, .context = guard};
-}
-
 /* What is kept from the old master is gone before any request can have the new one's word. */
 static void on_reign_ended(void *context)
 {
@@ -189,7 +179,11 @@ enum guard_status life_start(struct guard *guard, const struct redis_url *url, s
     guard->host = own_host_open();
     if (guard->host == NULL)
         return check_failed(error, why.status, "%s", why.text);
-    prepare_callbacks(guard);
+    host_wake_init(guard->host, &guard->mail, thread_on_mail, guard);
+    guard->timer = (struct host_timer){.run = thread_on_timer, .context = guard};
+    guard->limit = (struct host_timer){.run = thread_on_limit, .context = guard};
+    guard->beat = (struct host_timer){.run = on_beat, .context = guard};
+    guard->turn_over = (struct host_soon){.run = thread_on_turn_over, .context = guard};
     atomic_init(&guard->beat_us, now_us);
     host_timer_set(guard->host, &guard->beat, now_us);
     connected_open(guard);

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include <utlist.h>
 
 /* ---- the desks of the process ---- */
@@ -189,6 +191,49 @@ static void add_to_desk(struct desk *desk, struct running_load *load)
     desk->refs++;
     DL_APPEND2(*id_slot(desk, load->result.load), load, id_prev, id_next);
     DL_APPEND2(*handle_slot(desk, (uintptr_t)load->handle), load, handle_prev, handle_next);
+}
+
+/* ---- bells: under the mutex, too ---- */
+
+/* For so many loads that are wanted; the reference is the caller's. NULL: no memory or descriptor. */
+static struct bell *bell_new(uint32_t wanted)
+{
+    struct bell *bell = malloc(sizeof *bell);
+    if (bell == NULL)
+        return NULL;
+    *bell =
+        (struct bell){descriptor_not_standard(eventfd(wanted == 0, EFD_CLOEXEC | EFD_NONBLOCK)), 1, wanted};
+    if (bell->fd >= 0)
+        return bell;
+    free(bell);
+    return NULL;
+}
+
+/* Of a thread: for its next loads. */
+static void bell_again(struct bell *bell, uint32_t wanted)
+{
+    eventfd_t count = 0;
+    eventfd_read(bell->fd, &count); /* fails if it was not set */
+    bell->wanted = wanted;
+    if (wanted == 0)
+        eventfd_write(bell->fd, 1);
+}
+
+/* One of them is not wanted any more, or over. */
+static void bell_unwanted(struct bell *bell)
+{
+    if (--bell->wanted == 0)
+        eventfd_write(bell->fd, 1);
+}
+
+void bell_unref(struct bell **unref)
+{
+    struct bell *bell = *unref;
+    *unref = NULL;
+    if (bell == NULL || --bell->refs > 0)
+        return;
+    close(bell->fd);
+    free(bell);
 }
 
 /* ---- the handle ---- */

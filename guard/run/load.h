@@ -34,12 +34,21 @@
 
 #include "../core/core.h"
 #include "../wire/envelope.h"
-#include "bell.h"
 #include "get.h"
 #include <pthread.h>
 
 struct loop;
 struct nested;
+
+/* A descriptor that becomes readable when no load that has it is wanted any more. Made only if a loader asks for one. */
+struct bell {
+    int fd; /* an eventfd */
+    uint32_t refs;
+    uint32_t wanted; /* loads that have it and are wanted */
+};
+
+/* With the mutex held: gives one reference back and leaves NULL. Accepts NULL in *bell. */
+void bell_unref(struct bell **bell);
 
 struct finished_load {
     struct finished_load *next; /* for the owner's list */

@@ -471,14 +471,6 @@ static void set_late(struct loop *loop)
         host_timer_set(loop->host, &loop->late, loop->flying->near.sent_us + half_us);
 }
 
-static void free_lookup(struct lookup *lookup)
-{
-    if (lookup->check != NULL)
-        value_unref(&lookup->check->found.value);
-    free(lookup->check);
-    free(lookup);
-}
-
 static void one_reply_less(struct lookup *lookup)
 {
     if (--lookup->replies > 0)
@@ -486,7 +478,10 @@ static void one_reply_less(struct lookup *lookup)
     fly(lookup, false);
     pass_on(lookup);
     leave_list(lookup);
-    free_lookup(lookup);
+    if (lookup->check != NULL)
+        value_unref(&lookup->check->found.value);
+    free(lookup->check);
+    free(lookup);
 }
 
 static void on_epochs(void *context)

@@ -213,14 +213,6 @@ static void leave(struct shadow *shadow, uint64_t now_us)
     core_cancel(shadow->core, now_us, &twin->waiter);
 }
 
-/* Its get will not say how the load ended: another one's may. */
-static void borrow_from_another(struct shadow *shadow, struct borrowed *borrowed)
-{
-    struct twin *twin = borrowed->twin;
-    borrowed->twin = find_twin(shadow, twin->key, twin->key_bytes);
-    free_if_over(shadow, twin);
-}
-
 bool shadow_step(struct shadow *shadow, uint64_t now_us)
 {
     if (shadow->leaving > 0) {
@@ -232,11 +224,13 @@ bool shadow_step(struct shadow *shadow, uint64_t now_us)
         borrowed = borrowed->next;
     if (borrowed == NULL)
         return core_tell_unperformed(shadow->core, now_us);
-    if (!borrowed->cancelled && borrowed->twin != NULL && borrowed->twin->lost) {
-        borrow_from_another(shadow, borrowed);
+    struct twin *twin = borrowed->twin;
+    if (!borrowed->cancelled && twin != NULL && twin->lost) {
+        /* Its get will not say how the load ended: another one's may. */
+        borrowed->twin = find_twin(shadow, twin->key, twin->key_bytes);
+        free_if_over(shadow, twin);
         return true;
     }
-    struct twin *twin = borrowed->twin;
     struct core_loaded loaded = {.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_UNAVAILABLE};
     if (twin != NULL && twin->told)
         loaded = twin->loaded;

@@ -289,15 +289,6 @@ static void end_invalidation(struct guard *guard, struct invalidation *invalidat
     end_part(change, &part);
 }
 
-static void tell_invalidated(struct guard *guard)
-{
-    struct core_invalidation *core = core_next_invalidated(guard->fleet);
-    for (; core != NULL; core = core_next_invalidated(guard->fleet)) {
-        struct invalidation *invalidation = (struct invalidation *)core;
-        end_invalidation(guard, invalidation, &core->result);
-    }
-}
-
 /* ---- what others have handed over ---- */
 
 static void enter_refreshes(struct guard *guard, struct refresh *list)
@@ -398,15 +389,6 @@ static void enter_get(struct guard *guard, struct get *get)
     DL_APPEND(guard->refused, get);
 }
 
-static void enter_gets(struct guard *guard, struct get *list)
-{
-    while (list != NULL) {
-        struct get *get = list;
-        DL_DELETE(list, get);
-        enter_get(guard, get);
-    }
-}
-
 static void enter_invalidations(struct guard *guard, struct invalidation *list)
 {
     while (list != NULL) {
@@ -459,7 +441,11 @@ static void empty_mailbox(struct guard *guard)
     guard->finished = NULL;
     pthread_mutex_unlock(&guard->mutex);
     enter_finished(guard, finished);
-    enter_gets(guard, gets);
+    while (gets != NULL) {
+        struct get *get = gets;
+        DL_DELETE(gets, get);
+        enter_get(guard, get);
+    }
     enter_invalidations(guard, invalidations);
     enter_refreshes(guard, refreshes);
     if (clearings != NULL)
@@ -489,15 +475,6 @@ static void part_closed(void *context)
         topology_closed(guard);
 }
 
-/* Each is in a load that whoever finishes it frees, once the guard has ended. */
-static void forget_deferrals(struct finished_load **list)
-{
-    struct finished_load *each = NULL, *next = NULL;
-    LL_FOREACH_SAFE (*list, each, next)
-        if (each->deferred)
-            LL_DELETE(*list, each);
-}
-
 void thread_close_everything(struct guard *guard)
 {
     guard->phase = PHASE_ENDING;
@@ -505,7 +482,10 @@ void thread_close_everything(struct guard *guard)
     connected_close(guard);
     pthread_mutex_lock(&guard->mutex);
     guard->ended = true; /* first: what comes later is its sender's to free */
-    forget_deferrals(&guard->finished);
+    struct finished_load *each = NULL, *next = NULL;
+    LL_FOREACH_SAFE (guard->finished, each, next)
+        if (each->deferred) /* it is in a load that whoever finishes it frees, once the guard has ended */
+            LL_DELETE(guard->finished, each);
     pthread_mutex_unlock(&guard->mutex);
     empty_mailbox(guard);
     if (guard->core != NULL) /* it had come that far */
@@ -594,14 +574,6 @@ void thread_on_timer(void *context)
     after_events(guard);
 }
 
-static void set_timer(struct guard *guard)
-{
-    uint64_t next_us = core_next_us(guard->core), fleet_us = core_next_us(guard->fleet);
-    if (fleet_us < next_us)
-        next_us = fleet_us;
-    host_timer_set(guard->host, &guard->timer, next_us);
-}
-
 static void tell_numbers(struct guard *guard)
 {
     numbers_publish(guard);
@@ -622,8 +594,11 @@ static void after_events(struct guard *guard)
         perform_shadow(guard);
         tell_numbers(guard);
     }
-    tell_invalidated(guard);
-    set_timer(guard);
+    struct core_invalidation *told = NULL;
+    while ((told = core_next_invalidated(guard->fleet)) != NULL)
+        end_invalidation(guard, (struct invalidation *)told, &told->result);
+    const uint64_t core_us = core_next_us(guard->core), fleet_us = core_next_us(guard->fleet);
+    host_timer_set(guard->host, &guard->timer, core_us < fleet_us ? core_us : fleet_us);
     if (core_turn_due(guard->core) || guard->sweep_due)
         host_soon(guard->host, &guard->turn_over);
     advance_end(guard);

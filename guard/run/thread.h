@@ -37,4 +37,11 @@ void thread_make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
 /* Closes every handle: the loop runs out when the last one is closed. */
 void thread_close_everything(struct guard *guard);
 
+/* ---- from its start to its end: life.c, on the threads of guard_open() and guard_close() ---- */
+
+/* Starts the thread. NO_MEMORY; INVALID: what the URL asks for cannot be had. */
+enum guard_status life_start(struct guard *guard, const struct redis_url *url, struct guard_error *error);
+/* Drains, ends the thread and waits for it. False: a loader did not end and must keep the memory. */
+bool life_stop(struct guard *guard, uint32_t drain_ms);
+
 #endif

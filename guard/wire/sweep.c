@@ -74,14 +74,6 @@ static void on_scanned(void *context, enum redis_outcome outcome, const struct r
     one_sweep_reply_less(sweep);
 }
 
-static void begin_step(struct sweep *sweep)
-{
-    sweep->failed = false;
-    sweep->why[0] = '\0';
-    sweep->awaited = 1;
-    memcpy(sweep->next_cursor, sweep->cursor, sizeof sweep->next_cursor);
-}
-
 static bool send_fence(struct sweep *sweep)
 {
     const char *name = redis_shard_name(sweep->redis, sweep->shard);
@@ -96,7 +88,10 @@ bool sweep_step(struct sweep *sweep)
     size_t pattern_bytes = key_pattern(sweep->name_space, sweep->roles[0], sweep->roles[1], pattern);
     const char *argv[] = {"SCAN", sweep->cursor, "MATCH", pattern, "COUNT", SWEEP_COUNT};
     const size_t argv_bytes[] = {4, strlen(sweep->cursor), 5, pattern_bytes, 5, sizeof SWEEP_COUNT - 1};
-    begin_step(sweep);
+    sweep->failed = false;
+    sweep->why[0] = '\0';
+    sweep->awaited = 1;
+    memcpy(sweep->next_cursor, sweep->cursor, sizeof sweep->next_cursor);
     if (!redis_send_to(sweep->redis, sweep->shard, 6, argv, argv_bytes, on_scanned, sweep))
         return false;
     if (send_fence(sweep))

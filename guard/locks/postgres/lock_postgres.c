@@ -348,14 +348,6 @@ static void tell_pg_granted(struct pg_seat *seat)
     self->hooks.told(self->hooks.context, seat->token->text, encoded, strlen(encoded));
 }
 
-static void hear_pg_granted(struct pg_seat *seat)
-{
-    if (seat->token->take != NULL)
-        lock_session_number(&seat->session);
-    else
-        tell_pg_granted(seat);
-}
-
 /* A number that comes too late for its take is of no use: the lease has gone on meanwhile. The next take fetches
  * another. */
 static void hear_pg_number(struct pg_seat *seat, const uint64_t *fences)
@@ -370,13 +362,6 @@ static void hear_pg_number(struct pg_seat *seat, const uint64_t *fences)
     for (size_t i = 0; i < token->wanted.count; i++)
         reply.fence[token->order[i]] = fences[i];
     answer_pg(seat->provider, &token->take, &reply);
-}
-
-static void hear_pg_given(struct pg_seat *seat)
-{
-    answer_pg_with(seat->provider, &seat->token->give, LOCK_DONE, NULL);
-    forget_pg_token(seat->provider, seat->token);
-    use_pg_seat(seat);
 }
 
 static void hear_pg_view(struct pg_seat *seat, const struct guard_lock_view *view)
@@ -461,7 +446,10 @@ static void hear_pg_session(void *context, const struct lock_session_event *even
         hear_pg_refused(seat, event->before);
         return;
     case LOCK_SESSION_GRANTED:
-        hear_pg_granted(seat);
+        if (seat->token->take != NULL)
+            lock_session_number(&seat->session);
+        else
+            tell_pg_granted(seat);
         return;
     case LOCK_SESSION_NUMBERED:
         hear_pg_number(seat, event->fences);
@@ -476,7 +464,9 @@ static void hear_pg_session(void *context, const struct lock_session_event *even
         answer_pg_with(seat->provider, &seat->token->renew, LOCK_UNANSWERED, NULL);
         return;
     case LOCK_SESSION_GIVEN:
-        hear_pg_given(seat);
+        answer_pg_with(seat->provider, &seat->token->give, LOCK_DONE, NULL);
+        forget_pg_token(seat->provider, seat->token);
+        use_pg_seat(seat);
         return;
     case LOCK_SESSION_SEEN:
         hear_pg_view(seat, event->view);

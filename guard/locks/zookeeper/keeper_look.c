@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* keeper_look.c - see keeper_look.h. */
-#include "keeper_look.h"
+/* keeper_look.c - what holds a name, what waits: see keeper_session.h. */
+#include "../../locks.h"
+#include "keeper_session.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "../../base/chance.h"
 #include "../../base/table.h"
 #include "../provider.h"
-#include "keeper_look.h"
+#include "keeper_session.h"
 
 enum {
     ZOO_LINE_PATH_SIZE = 16 + KEY_NAMESPACE_MAX + KEY_ENCODED_MAX,
