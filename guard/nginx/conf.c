@@ -41,7 +41,7 @@ static void *location_new(ngx_conf_t *cf)
     if (location == NULL)
         return NULL;
     location->is_off = NGX_CONF_UNSET;
-    location->tags = location->bypass = NGX_CONF_UNSET_PTR;
+    location->tags = location->bypass = location->purge = NGX_CONF_UNSET_PTR;
     location->fresh_ms = location->stale_ms = location->absent_ms = NGX_CONF_UNSET_MSEC;
     location->failure_ms = location->outage_ms = location->load_limit_ms = NGX_CONF_UNSET_MSEC;
     return location;
@@ -182,45 +182,16 @@ static ngx_int_t after_settings(ngx_conf_t *cf)
 
 /* ---- directives ---- */
 
-static ngx_http_complex_value_t *compile(ngx_conf_t *cf, ngx_str_t *text)
-{
-    ngx_http_complex_value_t *value = ngx_pcalloc(cf->pool, sizeof *value);
-    ngx_http_compile_complex_value_t compile = {.cf = cf, .value = text, .complex_value = value};
-    return value != NULL && ngx_http_compile_complex_value(&compile) == NGX_OK ? value : NULL;
-}
-
 static char *set_key(ngx_conf_t *cf, ngx_command_t *command, void *conf)
 {
     struct location *location = conf;
     ngx_str_t *words = cf->args->elts;
-    (void)command;
     if (location->is_off != NGX_CONF_UNSET)
         return "is duplicate";
     location->is_off = ngx_strcmp(words[1].data, "off") == 0;
-    if (location->is_off)
-        return NGX_CONF_OK;
     if (words[1].len == 0)
         return "needs a key, as $request_uri, or off";
-    location->key = compile(cf, &words[1]);
-    return location->key != NULL ? NGX_CONF_OK : NGX_CONF_ERROR;
-}
-
-static char *set_tags(ngx_conf_t *cf, ngx_command_t *command, void *conf)
-{
-    struct location *location = conf;
-    ngx_str_t *words = cf->args->elts;
-    (void)command;
-    if (location->tags != NGX_CONF_UNSET_PTR)
-        return "is duplicate";
-    location->tags = ngx_array_create(cf->pool, cf->args->nelts, sizeof(ngx_http_complex_value_t));
-    for (ngx_uint_t i = 1; i < cf->args->nelts; i++) {
-        ngx_http_complex_value_t *value = compile(cf, &words[i]);
-        ngx_http_complex_value_t *slot = location->tags != NULL ? ngx_array_push(location->tags) : NULL;
-        if (value == NULL || slot == NULL)
-            return NGX_CONF_ERROR;
-        *slot = *value;
-    }
-    return NGX_CONF_OK;
+    return location->is_off ? NGX_CONF_OK : ngx_http_set_complex_value_slot(cf, command, conf);
 }
 
 static char *set_redis(ngx_conf_t *cf, ngx_command_t *command, void *conf)
@@ -287,14 +258,8 @@ static char *set_content(ngx_conf_t *cf, struct location *location, ngx_http_han
 
 static char *set_purge(ngx_conf_t *cf, ngx_command_t *command, void *conf)
 {
-    struct location *location = conf;
-    ngx_str_t *words = cf->args->elts;
-    (void)command;
-    location->purge_key = compile(cf, &words[1]);
-    location->purge_tag = cf->args->nelts > 2 ? compile(cf, &words[2]) : NULL;
-    if (location->purge_key == NULL || (cf->args->nelts > 2 && location->purge_tag == NULL))
-        return NGX_CONF_ERROR;
-    return set_content(cf, location, purge_handler);
+    char *wrong = set_content(cf, conf, purge_handler);
+    return wrong == NGX_CONF_OK ? ngx_http_set_predicate_slot(cf, command, conf) : wrong;
 }
 
 static char *set_metrics(ngx_conf_t *cf, ngx_command_t *command, void *conf)
@@ -304,11 +269,12 @@ static char *set_metrics(ngx_conf_t *cf, ngx_command_t *command, void *conf)
 }
 
 #define ANYWHERE (NGX_HTTP_MAIN_CONF | NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF)
-#define TIME(name, field, bounds)                                                                            \
+#define LOCAL(name, where, set, field, bounds)                                                               \
     {                                                                                                        \
-        ngx_string(name), ANYWHERE | NGX_CONF_TAKE1, ngx_conf_set_msec_slot, NGX_HTTP_LOC_CONF_OFFSET,       \
-            offsetof(struct location, field), bounds                                                         \
+        ngx_string(name), where, set, NGX_HTTP_LOC_CONF_OFFSET, offsetof(struct location, field), bounds     \
     }
+#define TIME(name, field, bounds)                                                                            \
+    LOCAL(name, ANYWHERE | NGX_CONF_TAKE1, ngx_conf_set_msec_slot, field, bounds)
 #define GLOBAL(name, arguments, set, field, bounds)                                                          \
     {                                                                                                        \
         ngx_string(name), NGX_HTTP_MAIN_CONF | (arguments), set, NGX_HTTP_MAIN_CONF_OFFSET,                  \
@@ -322,20 +288,17 @@ static ngx_command_t commands[] = {
     GLOBAL("stampede_max_value", NGX_CONF_TAKE1, ngx_conf_set_size_slot, max_value, &some_bytes),
     GLOBAL("stampede_loads", NGX_CONF_TAKE1, ngx_conf_set_num_slot, loads, &some_loads),
     GLOBAL("stampede_permits", NGX_CONF_TAKE1, ngx_conf_set_num_slot, permits, &some_permits),
-    {ngx_string("stampede"), ANYWHERE | NGX_CONF_TAKE1, set_key, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL},
-    {ngx_string("stampede_tags"), ANYWHERE | NGX_CONF_1MORE, set_tags, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL},
-    {ngx_string("stampede_bypass"), ANYWHERE | NGX_CONF_1MORE, ngx_http_set_predicate_slot,
-     NGX_HTTP_LOC_CONF_OFFSET, offsetof(struct location, bypass), NULL},
+    LOCAL("stampede", ANYWHERE | NGX_CONF_TAKE1, set_key, key, NULL),
+    LOCAL("stampede_tags", ANYWHERE | NGX_CONF_1MORE, ngx_http_set_predicate_slot, tags, NULL),
+    LOCAL("stampede_bypass", ANYWHERE | NGX_CONF_1MORE, ngx_http_set_predicate_slot, bypass, NULL),
     TIME("stampede_fresh", fresh_ms, &life),
     TIME("stampede_stale", stale_ms, &life),
     TIME("stampede_absent", absent_ms, &life),
     TIME("stampede_failure", failure_ms, &rest),
     TIME("stampede_outage", outage_ms, &outage),
     TIME("stampede_load_limit", load_limit_ms, &limit),
-    {ngx_string("stampede_purge"), NGX_HTTP_LOC_CONF | NGX_CONF_TAKE12, set_purge, NGX_HTTP_LOC_CONF_OFFSET,
-     0, NULL},
-    {ngx_string("stampede_metrics"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS, set_metrics,
-     NGX_HTTP_LOC_CONF_OFFSET, 0, NULL},
+    LOCAL("stampede_purge", NGX_HTTP_LOC_CONF | NGX_CONF_TAKE12, set_purge, purge, NULL),
+    LOCAL("stampede_metrics", NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS, set_metrics, handler, NULL),
     ngx_null_command};
 
 static ngx_http_module_t context = {.preconfiguration = serve_variables,

@@ -115,23 +115,9 @@ static bool keep_texts(struct copy *copy)
 /* Of a body that is not sent on, of this connection, or what asks for less than the whole page. */
 static bool is_left_out(struct text name)
 {
-    static const char *const names[] = {"range",
-                                        "if-range",
-                                        "if-modified-since",
-                                        "if-unmodified-since",
-                                        "if-none-match",
-                                        "if-match",
-                                        "content-length",
-                                        "transfer-encoding",
-                                        "expect",
-                                        "connection",
-                                        "keep-alive",
-                                        "upgrade",
-                                        "te"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (text_is(name, names[i]))
-            return true;
-    return false;
+    static const char names[] = "range,if-range,if-modified-since,if-unmodified-since,if-none-match,if-match,"
+                                "content-length,transfer-encoding,expect,connection,keep-alive,upgrade,te,";
+    return text_is_in(name, TEXT(names));
 }
 
 /* The next header; NULL: there is none. */
@@ -502,8 +488,6 @@ static void add_headers(ngx_http_request_t *r, struct entry_writer *writer, bool
         add_header(
             writer, "Last-Modified",
             (ngx_str_t){(size_t)(ngx_http_time(date, r->headers_out.last_modified_time) - date), date});
-    if (r->headers_out.location != NULL && r->headers_out.location->hash == 0)
-        add_header(writer, "Location", r->headers_out.location->value);
     for (ngx_table_elt_t *header; (header = next_header(&part, &i)) != NULL;)
         if (!header_is_left_out(text_of(header->key), is_for_one))
             entry_add(writer, text_of(header->key), text_of(header->value));

@@ -29,10 +29,8 @@ extern ngx_module_t ngx_http_stampede_module;
 /* ---- settings ---- */
 
 struct location {
-    ngx_http_complex_value_t *key; /* NULL: off */
-    ngx_array_t *tags;             /* of ngx_http_complex_value_t */
-    ngx_array_t *bypass;           /* predicates */
-    ngx_http_complex_value_t *purge_key, *purge_tag;
+    ngx_http_complex_value_t *key;      /* NULL: off */
+    ngx_array_t *tags, *bypass, *purge; /* of ngx_http_complex_value_t; a key and perhaps a tag */
     ngx_msec_t fresh_ms, stale_ms, absent_ms, failure_ms, outage_ms, load_limit_ms;
     ngx_flag_t is_off;
     ngx_http_handler_pt handler; /* of ours, for a purge or the numbers; NULL: others' */

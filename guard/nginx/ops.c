@@ -32,15 +32,15 @@ static ngx_int_t send_text(ngx_http_request_t *r, ngx_uint_t status, const char 
 struct purge { /* outlives a request whose client leaves */
     struct mail mail;
     ngx_http_request_t *request; /* NULL: it has ended */
-    atomic_uint left;            /* changes not confirmed yet, and one while they are being asked for */
-    atomic_bool is_unknown, was_there;
+    struct guard_invalidated result;
 };
 
 static void on_purged(struct mail *mail)
 {
     struct purge *purge = (struct purge *)mail;
     ngx_http_request_t *r = purge->request;
-    const bool is_unknown = atomic_load(&purge->is_unknown), was_there = atomic_load(&purge->was_there);
+    const struct guard_invalidated result = purge->result;
+    const bool is_done = result.status == GUARD_OK;
     worker_waits(-1);
     purge->request = NULL;
     if (r == NULL)
@@ -52,28 +52,19 @@ static void on_purged(struct mail *mail)
     ngx_int_t rc = NGX_HTTP_INTERNAL_SERVER_ERROR;
     if (text != NULL) {
         text->last = ngx_sprintf(text->pos, "{\"status\":\"%s\",\"dropped\":%s}\n",
-                                 is_unknown ? "unknown" : "ok", was_there ? "true" : "false");
-        rc = send_text(r, is_unknown ? NGX_HTTP_SERVICE_UNAVAILABLE : NGX_HTTP_OK, "application/json", text);
+                                 is_done ? "ok" : "unknown", result.value_dropped ? "true" : "false");
+        rc = send_text(r, is_done ? NGX_HTTP_OK : NGX_HTTP_SERVICE_UNAVAILABLE, "application/json", text);
     }
     ngx_http_finalize_request(r, rc);
     ngx_http_run_posted_requests(c);
-}
-
-static void one_less(struct purge *purge)
-{
-    if (atomic_fetch_sub(&purge->left, 1) == 1)
-        worker_post(&purge->mail);
 }
 
 /* On the guard's thread. */
 static void on_changed(void *context, const struct guard_invalidated *result)
 {
     struct purge *purge = context;
-    if (result->status != GUARD_OK)
-        atomic_store(&purge->is_unknown, true);
-    if (result->value_dropped)
-        atomic_store(&purge->was_there, true);
-    one_less(purge);
+    purge->result = *result;
+    worker_post(&purge->mail);
 }
 
 static void leave_purge(void *context)
@@ -86,10 +77,11 @@ static void leave_purge(void *context)
 }
 
 /* Decoded: $arg_key is as it stands in the request. */
-static ngx_int_t argument(ngx_http_request_t *r, ngx_http_complex_value_t *from, ngx_str_t *out)
+static ngx_int_t argument(ngx_http_request_t *r, const ngx_array_t *from, ngx_uint_t i, ngx_str_t *out)
 {
     ngx_str_t raw = ngx_null_string;
-    if (from != NULL && ngx_http_complex_value(r, from, &raw) != NGX_OK)
+    if (i < from->nelts &&
+        ngx_http_complex_value(r, (ngx_http_complex_value_t *)from->elts + i, &raw) != NGX_OK)
         return NGX_ERROR;
     out->data = ngx_pnalloc(r->pool, raw.len + 1);
     if (out->data == NULL)
@@ -100,52 +92,57 @@ static ngx_int_t argument(ngx_http_request_t *r, ngx_http_complex_value_t *from,
     return NGX_OK;
 }
 
-static void change(struct purge *purge, const struct guard_change *what)
+/* Of a key its variants, too. */
+static enum guard_status change(struct purge *purge, const ngx_str_t *key, const ngx_str_t *tag)
 {
-    struct guard_change asked = *what;
-    asked.done = on_changed;
-    asked.context = purge;
-    atomic_fetch_add(&purge->left, 1);
-    if (guard_invalidate(worker.guard, &asked) == GUARD_OK)
-        return;
-    atomic_store(&purge->is_unknown, true);
-    atomic_fetch_sub(&purge->left, 1);
+    char variants[VARIANTS_TAG_BYTES];
+    const char *keys[] = {(const char *)key->data}, *tags[2];
+    size_t tags_bytes[2], count = 0;
+    if (key->len > 0) {
+        variants_tag(variants_of(key), variants);
+        tags[count] = variants;
+        tags_bytes[count++] = sizeof variants;
+    }
+    if (tag->len > 0) {
+        tags[count] = (const char *)tag->data;
+        tags_bytes[count++] = tag->len;
+    }
+    return guard_invalidate(worker.guard, &(struct guard_change){.keys = keys,
+                                                                 .keys_count = key->len > 0,
+                                                                 .keys_bytes = &key->len,
+                                                                 .tags = tags,
+                                                                 .tags_count = count,
+                                                                 .tags_bytes = tags_bytes,
+                                                                 .done = on_changed,
+                                                                 .context = purge});
 }
 
 ngx_int_t purge_handler(ngx_http_request_t *r)
 {
-    struct location *location = ngx_http_get_module_loc_conf(r, ngx_http_stampede_module);
+    const struct location *location = ngx_http_get_module_loc_conf(r, ngx_http_stampede_module);
     ngx_str_t key, tag;
-    char variants[VARIANTS_TAG_BYTES];
-    if (ngx_http_discard_request_body(r) != NGX_OK || argument(r, location->purge_key, &key) != NGX_OK ||
-        argument(r, location->purge_tag, &tag) != NGX_OK)
+    if (ngx_http_discard_request_body(r) != NGX_OK || argument(r, location->purge, 0, &key) != NGX_OK ||
+        argument(r, location->purge, 1, &tag) != NGX_OK)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     if ((key.len == 0 && tag.len == 0) || key.len > KEY_BYTES || tag.len > GUARD_TAG_BYTES_MAX ||
         memchr(key.data, 0, key.len) != NULL)
         return NGX_HTTP_BAD_REQUEST;
-    if (worker.guard == NULL)
-        return NGX_HTTP_SERVICE_UNAVAILABLE;
     struct purge *purge = calloc(1, sizeof *purge);
     ngx_http_cleanup_t *cleanup = purge != NULL ? ngx_http_cleanup_add(r, 0) : NULL;
     if (cleanup == NULL) {
         free(purge);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    cleanup->handler = leave_purge;
     cleanup->data = purge;
     purge->mail.open = on_purged;
-    purge->request = r;
-    atomic_init(&purge->left, 1);
+    if (worker.guard == NULL || change(purge, &key, &tag) != GUARD_OK) {
+        free(purge);
+        return NGX_HTTP_SERVICE_UNAVAILABLE;
+    }
+    cleanup->handler = leave_purge;
+    purge->request = r; /* the mail is opened on this thread */
     worker_waits(1);
     r->main->count++;
-    if (key.len > 0) {
-        variants_tag(variants_of(&key), variants);
-        change(purge, &(struct guard_change){.key = (const char *)key.data, .key_bytes = key.len});
-        change(purge, &(struct guard_change){.tag = variants, .tag_bytes = sizeof variants});
-    }
-    if (tag.len > 0)
-        change(purge, &(struct guard_change){.tag = (const char *)tag.data, .tag_bytes = tag.len});
-    one_less(purge);
     return NGX_DONE;
 }
 

@@ -163,6 +163,15 @@ static bool link_cache_control(ngx_http_request_t *r, ngx_table_elt_t *header)
 /* nginx's filters look for some of them elsewhere. */
 static bool put_header(ngx_http_request_t *r, struct text name, struct text value)
 {
+    static const struct {
+        const char *name;
+        size_t at;
+    } known[] = {{"last-modified", offsetof(ngx_http_headers_out_t, last_modified)},
+                 {"etag", offsetof(ngx_http_headers_out_t, etag)},
+                 {"content-encoding", offsetof(ngx_http_headers_out_t, content_encoding)},
+                 {"location", offsetof(ngx_http_headers_out_t, location)},
+                 {"expires", offsetof(ngx_http_headers_out_t, expires)},
+                 {"www-authenticate", offsetof(ngx_http_headers_out_t, www_authenticate)}};
     ngx_http_headers_out_t *out = &r->headers_out;
     if (text_is(name, "content-type")) {
         const char *more = memchr(value.data, ';', value.bytes);
@@ -174,19 +183,11 @@ static bool put_header(ngx_http_request_t *r, struct text name, struct text valu
     ngx_table_elt_t *header = add_header(r, name, value);
     if (header == NULL)
         return false;
-    if (text_is(name, "last-modified")) {
-        out->last_modified = header;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (text_is(name, known[i].name))
+            *(ngx_table_elt_t **)(void *)((char *)out + known[i].at) = header;
+    if (out->last_modified == header)
         out->last_modified_time = ngx_parse_http_time(header->value.data, header->value.len);
-    } else if (text_is(name, "etag"))
-        out->etag = header;
-    else if (text_is(name, "content-encoding"))
-        out->content_encoding = header;
-    else if (text_is(name, "location"))
-        out->location = header;
-    else if (text_is(name, "expires"))
-        out->expires = header;
-    else if (text_is(name, "www-authenticate"))
-        out->www_authenticate = header;
     return !text_is(name, "cache-control") || link_cache_control(r, header);
 }
 

@@ -165,16 +165,6 @@ struct verdict verdict_of(const struct says *says, const struct rules *rules)
 
 /* ---- Vary ---- */
 
-static bool vary_has(const struct vary *vary, struct text name)
-{
-    const struct text names = {vary->names, vary->bytes};
-    struct text known;
-    for (size_t at = 0; vary_next(names, &at, &known);)
-        if (known.bytes == name.bytes && memcmp(known.data, name.data, name.bytes) == 0)
-            return true;
-    return false;
-}
-
 void vary_add(struct vary *vary, struct text line)
 {
     char small[VARY_BYTES_MAX];
@@ -187,7 +177,7 @@ void vary_add(struct vary *vary, struct text line)
             return;
         for (size_t i = 0; i < name.bytes; i++)
             small[i] = lower(name.data[i]);
-        if (vary_has(vary, (struct text){small, name.bytes}))
+        if (text_is_in(name, (struct text){vary->names, vary->bytes}))
             continue;
         memcpy(vary->names + vary->bytes, small, name.bytes);
         vary->bytes += name.bytes;
@@ -206,26 +196,25 @@ bool vary_next(struct text names, size_t *at, struct text *name)
     return true;
 }
 
+bool text_is_in(struct text text, struct text names)
+{
+    struct text name;
+    for (size_t at = 0; vary_next(names, &at, &name);) {
+        size_t i = 0;
+        while (i < text.bytes && i < name.bytes && lower(text.data[i]) == name.data[i])
+            i++;
+        if (i == text.bytes && i == name.bytes)
+            return true;
+    }
+    return false;
+}
+
 bool header_is_left_out(struct text name, bool is_for_one)
 {
-    static const char *const names[] = {"connection",
-                                        "keep-alive",
-                                        "proxy-connection",
-                                        "te",
-                                        "trailer",
-                                        "transfer-encoding",
-                                        "upgrade",
-                                        "content-length",
-                                        "age",
-                                        "date",
-                                        "server",
-                                        "accept-ranges",
-                                        "proxy-authenticate",
-                                        "cache-status"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (text_is(name, names[i]))
-            return true;
-    return text_is(name, "set-cookie") && !is_for_one;
+    static const char connections_or_nginxs[] =
+        "connection,keep-alive,proxy-connection,te,trailer,transfer-encoding,upgrade,content-length,age,date,"
+        "server,accept-ranges,proxy-authenticate,cache-status,";
+    return text_is_in(name, TEXT(connections_or_nginxs)) || (text_is(name, "set-cookie") && !is_for_one);
 }
 
 /* ---- an entry: magic, status (2), age and freshness (4 each), three lengths (4 each), the parts ---- */

@@ -24,6 +24,8 @@ struct text {
     size_t bytes;
 };
 
+#define TEXT(literal) ((struct text){literal, sizeof(literal) - 1})
+
 /* Spans are seconds; -1: it does not say. */
 struct says {
     unsigned status;
@@ -93,6 +95,8 @@ size_t entry_read(struct text stored, struct entry *out);
 /* The next header; false: there is none. `*at` is 0 at first. */
 bool entry_header(const struct entry *entry, size_t *at, struct text *name, struct text *value);
 
-bool text_is(struct text text, const char *lower); /* whatever its case */
+/* Whatever its case; what it is compared with is lower-case. */
+bool text_is(struct text text, const char *name);
+bool text_is_in(struct text text, struct text names); /* a list as of Vary */
 
 #endif

@@ -5,8 +5,6 @@
 #include "guard/nginx/verdict.h"
 #include "tests/support/test.h"
 
-#define TEXT(literal) ((struct text){literal, sizeof(literal) - 1})
-
 static const struct rules RULES = {.fresh_ms = 60000, .stale_ms = 3600000, .absent_ms = 10000};
 
 static struct verdict of(unsigned status, const char *cache_control)
