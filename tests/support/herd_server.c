@@ -175,8 +175,12 @@ static bool take_request(int fd, struct caller *caller)
     return after == CLOSE || (after == KEEP && closes);
 }
 
+/* Who has left waits no longer: its number is soon another's. */
 static void hang_up(int fd)
 {
+    for (size_t i = 0; i < here.gathered_count; i++)
+        if (here.gathered[i] == fd)
+            here.gathered[i] = here.gathered[--here.gathered_count];
     here.callers[fd].until_us = 0;
     close(fd);
 }
