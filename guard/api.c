@@ -49,14 +49,6 @@ static void free_guard(struct guard *guard)
     free(guard);
 }
 
-/* Nobody's configuration can name that of the shadow. */
-static char *copy_name(const struct guard_config *config)
-{
-    char name[KEY_NAMESPACE_MAX + 2];
-    snprintf(name, sizeof name, "%s%s", config->name_space, config->mode == GUARD_MODE_SHADOW ? "~" : "");
-    return strdup(name);
-}
-
 static struct guard *new_guard(const struct guard_config *config)
 {
     struct guard *guard = calloc(1, sizeof *guard);
@@ -65,8 +57,10 @@ static struct guard *new_guard(const struct guard_config *config)
     pthread_mutex_init(&guard->mutex, NULL);
     pthread_mutex_init(&guard->hot_mutex, NULL);
     guard->config = *config;
-    guard->config.redis_url = NULL; /* the topology has it; not kept, it may hold a password */
-    guard->config.name_space = copy_name(config);
+    guard->config.redis_url = NULL;   /* the topology has it; not kept, it may hold a password */
+    char name[KEY_NAMESPACE_MAX + 2]; /* nobody's configuration can name that of the shadow */
+    snprintf(name, sizeof name, "%s%s", config->name_space, config->mode == GUARD_MODE_SHADOW ? "~" : "");
+    guard->config.name_space = strdup(name);
     guard->forks = forked_count();
     say_init(&guard->say, guard->config.name_space, config->log, config->log_context);
     guard->answering_name = strdup(config->name_space);
@@ -290,14 +284,6 @@ static const char *wrong_change(const struct guard *guard, const struct guard_ch
                                : check_key(change->key, change->key_bytes);
 }
 
-/* Told like this. */
-struct telling {
-    const char *function; /* what was called */
-    bool expires;
-    guard_invalidate_done *done;
-    void *context;
-};
-
 static enum guard_status check_change(struct guard *guard, const struct guard_change *change,
                                       const char *function)
 {
@@ -319,8 +305,7 @@ static void free_invalidations(struct invalidation *list)
 }
 
 /* All of its targets. NULL: no memory. */
-static struct invalidation *new_invalidations(const struct guard_change *change,
-                                              const struct telling *telling)
+static struct invalidation *new_invalidations(const struct guard_change *change, bool expires)
 {
     struct invalidation *list = NULL;
     const uint32_t within_ms = change->deadline_ms != 0 ? change->deadline_ms : INVALIDATE_DEADLINE_MS;
@@ -328,7 +313,7 @@ static struct invalidation *new_invalidations(const struct guard_change *change,
     const size_t count = has_many(change) ? change->keys_count + change->tags_count : 1;
     for (size_t i = 0; i < count; i++) {
         const struct target target = target_of(change, i);
-        struct invalidation *invalidation = new_invalidation(&target, telling->expires, deadline_us);
+        struct invalidation *invalidation = new_invalidation(&target, expires, deadline_us);
         if (invalidation == NULL) {
             free_invalidations(list);
             return NULL;
@@ -338,20 +323,20 @@ static struct invalidation *new_invalidations(const struct guard_change *change,
     }
     assert(list != NULL); /* check_change(): it names one at least */
     list->own =
-        (struct change){.first = list, .done = telling->done, .context = telling->context, .left = count};
+        (struct change){.first = list, .done = change->done, .context = change->context, .left = count};
     return list;
 }
 
 static enum guard_status change_entries(struct guard *guard, const struct guard_change *change,
-                                        const struct telling *telling)
+                                        const char *function, bool expires)
 {
-    enum guard_status status = check_change(guard, change, telling->function);
+    enum guard_status status = check_change(guard, change, function);
     if (status != GUARD_OK)
         return status;
     struct loop *loop = change->loop != NULL ? change->loop->there : NULL;
     if (change->loop != NULL && (loop == NULL || loop->detaching))
         return GUARD_CLOSING;
-    struct invalidation *list = new_invalidations(change, telling);
+    struct invalidation *list = new_invalidations(change, expires);
     if (list != NULL)
         list->own.loop = loop;
     status = list != NULL ? mailbox_post_invalidations(guard, list) : GUARD_NO_MEMORY;
@@ -362,25 +347,14 @@ static enum guard_status change_entries(struct guard *guard, const struct guard_
     return status;
 }
 
-static enum guard_status change_and_tell(struct guard *guard, const struct guard_change *change,
-                                         const char *function, bool expires)
-{
-    struct telling telling = {.function = function, .expires = expires};
-    if (change != NULL) {
-        telling.done = change->done;
-        telling.context = change->context;
-    }
-    return change_entries(guard, change, &telling);
-}
-
 enum guard_status guard_invalidate(struct guard *guard, const struct guard_change *change)
 {
-    return change_and_tell(guard, change, "guard_invalidate", false);
+    return change_entries(guard, change, "guard_invalidate", false);
 }
 
 enum guard_status guard_expire(struct guard *guard, const struct guard_change *change)
 {
-    return change_and_tell(guard, change, "guard_expire", true);
+    return change_entries(guard, change, "guard_expire", true);
 }
 
 static void invalidated(void *context, const struct guard_invalidated *result)
@@ -395,8 +369,7 @@ static enum guard_status change_and_wait(struct guard *guard, const struct guard
                                          const char *function, bool expires, struct guard_invalidated *result)
 {
     struct blocking blocking;
-    const struct telling telling = {
-        .function = function, .expires = expires, .done = invalidated, .context = &blocking};
+    struct guard_change own;
     *result = (struct guard_invalidated){.status = GUARD_INVALID};
     if (blocking_in_callback())
         return request_refuse(guard, function, CALLBACK_TEXT);
@@ -404,7 +377,12 @@ static enum guard_status change_and_wait(struct guard *guard, const struct guard
         return request_refuse(guard, function,
                               "change->loop is not NULL, but the call would block that loop");
     blocking_init(&blocking, result);
-    enum guard_status status = change_entries(guard, change, &telling);
+    if (change != NULL) {
+        own = *change;
+        own.done = invalidated;
+        own.context = &blocking;
+    }
+    enum guard_status status = change_entries(guard, change != NULL ? &own : NULL, function, expires);
     if (status == GUARD_OK)
         blocking_wait(&blocking);
     else

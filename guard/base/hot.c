@@ -18,14 +18,6 @@ void hot_clear(struct hot *hot)
     *hot = (struct hot){.count = 0};
 }
 
-static uint32_t hot_hash(const char *key, size_t bytes)
-{
-    uint32_t hash = FNV_BASIS;
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ (uint8_t)key[i]) * FNV_PRIME;
-    return hash;
-}
-
 static void hot_halve(struct hot *hot, uint64_t now_us)
 {
     const uint64_t half_life_us = (uint64_t)HOT_HALF_LIFE_MS * 1000;
@@ -66,7 +58,9 @@ static struct hot_slot *hot_take_slot(struct hot *hot)
 void hot_add(struct hot *hot, uint64_t now_us, const char *key, struct guard_kind *kind, uint64_t weight)
 {
     size_t bytes = strnlen(key, GUARD_HOT_KEY_BYTES - 1);
-    uint32_t hash = hot_hash(key, bytes);
+    uint32_t hash = FNV_BASIS;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ (uint8_t)key[i]) * FNV_PRIME;
     hot_halve(hot, now_us);
     struct hot_slot *slot = hot_find_slot(hot, key, bytes, hash);
     if (slot == NULL) {

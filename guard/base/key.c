@@ -139,22 +139,27 @@ size_t key_name(const char *name_space, const char *encoded, enum key_role role,
     return (size_t)(at - out);
 }
 
+/* All that was printed. */
+static size_t whole(int bytes, size_t size)
+{
+    assert(bytes > 0 && (size_t)bytes < size);
+    return (size_t)bytes;
+}
+
 size_t key_lock(const char *name_space, const char *encoded, size_t encoded_bytes, enum key_lock_role role,
                 char out[KEY_NAME_SIZE])
 {
-    const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:%.*s}:k%c", key_prefix, name_space,
-                               (int)encoded_bytes, encoded, role);
-    assert(bytes > 0 && bytes < KEY_NAME_SIZE);
-    return (size_t)bytes;
+    return whole(snprintf(out, KEY_NAME_SIZE, "%s:{%s:%.*s}:k%c", key_prefix, name_space, (int)encoded_bytes,
+                          encoded, role),
+                 KEY_NAME_SIZE);
 }
 
 /* No character of a name space means anything else in a pattern, and none of an encoded key is a brace. */
 size_t key_pattern(const char *name_space, enum key_role one, enum key_role other, char out[KEY_NAME_SIZE])
 {
-    const int bytes =
-        snprintf(out, KEY_NAME_SIZE, "%s:{%s:*}:[%c%c]", key_prefix, name_space, (char)one, (char)other);
-    assert(bytes > 0 && bytes < KEY_NAME_SIZE);
-    return (size_t)bytes;
+    return whole(
+        snprintf(out, KEY_NAME_SIZE, "%s:{%s:*}:[%c%c]", key_prefix, name_space, (char)one, (char)other),
+        KEY_NAME_SIZE);
 }
 
 enum key_role key_role_of(const char *name, size_t name_bytes)
@@ -165,16 +170,12 @@ enum key_role key_role_of(const char *name, size_t name_bytes)
 
 size_t key_tag_clock(const char *name_space, char out[KEY_NAME_SIZE])
 {
-    const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:tags}:clock", key_prefix, name_space);
-    assert(bytes > 0 && bytes < KEY_NAME_SIZE);
-    return (size_t)bytes;
+    return whole(snprintf(out, KEY_NAME_SIZE, "%s:{%s:tags}:clock", key_prefix, name_space), KEY_NAME_SIZE);
 }
 
 size_t key_tag_reign(const char *name_space, char out[KEY_NAME_SIZE])
 {
-    const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:tags}:reign", key_prefix, name_space);
-    assert(bytes > 0 && bytes < KEY_NAME_SIZE);
-    return (size_t)bytes;
+    return whole(snprintf(out, KEY_NAME_SIZE, "%s:{%s:tags}:reign", key_prefix, name_space), KEY_NAME_SIZE);
 }
 
 size_t key_tag(const char *name_space, const char *encoded, size_t encoded_bytes, char out[KEY_NAME_SIZE])
@@ -191,29 +192,24 @@ size_t key_tag(const char *name_space, const char *encoded, size_t encoded_bytes
 size_t key_tag_expiry(const char *name_space, const char *encoded, size_t encoded_bytes,
                       char out[KEY_NAME_SIZE])
 {
-    const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:tags}:s:%.*s", key_prefix, name_space,
-                               (int)encoded_bytes, encoded);
-    assert(bytes > 0 && bytes < KEY_NAME_SIZE);
-    return (size_t)bytes;
+    return whole(snprintf(out, KEY_NAME_SIZE, "%s:{%s:tags}:s:%.*s", key_prefix, name_space,
+                          (int)encoded_bytes, encoded),
+                 KEY_NAME_SIZE);
 }
 
 size_t key_cache_id(const char *name_space, char out[KEY_NAME_SIZE])
 {
-    const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:cache}:id", key_prefix, name_space);
-    assert(bytes > 0 && bytes < KEY_NAME_SIZE);
-    return (size_t)bytes;
+    return whole(snprintf(out, KEY_NAME_SIZE, "%s:{%s:cache}:id", key_prefix, name_space), KEY_NAME_SIZE);
 }
 
 size_t key_channel(const char *name_space, unsigned database, char out[KEY_CHANNEL_SIZE])
 {
-    const int bytes = snprintf(out, KEY_CHANNEL_SIZE, "%s:wake:%s:%u", key_prefix, name_space, database);
-    assert(bytes > 0 && bytes < KEY_CHANNEL_SIZE);
-    return (size_t)bytes;
+    return whole(snprintf(out, KEY_CHANNEL_SIZE, "%s:wake:%s:%u", key_prefix, name_space, database),
+                 KEY_CHANNEL_SIZE);
 }
 
 size_t key_lock_channel(const char *name_space, unsigned database, char out[KEY_CHANNEL_SIZE])
 {
-    const int bytes = snprintf(out, KEY_CHANNEL_SIZE, "%s:locks:%s:%u", key_prefix, name_space, database);
-    assert(bytes > 0 && bytes < KEY_CHANNEL_SIZE);
-    return (size_t)bytes;
+    return whole(snprintf(out, KEY_CHANNEL_SIZE, "%s:locks:%s:%u", key_prefix, name_space, database),
+                 KEY_CHANNEL_SIZE);
 }

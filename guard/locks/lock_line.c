@@ -255,23 +255,19 @@ static void stay_answered(struct lock_line *line, const struct lock_reply *reply
     }
 }
 
-static void stay_unanswered(struct lock_line *line)
-{
-    struct lock_core *core = line->core;
-    line->urgent_us = core->now_us;
-    line->urgent = line->stayer_count;
-    line->pause_us = core->now_us + lock_us(lock_pause_ms(core, line->attempts++));
-}
-
 void lock_line_replied(struct lock_line *line, const struct lock_reply *reply)
 {
     if (!line->is_out)
         return;
     line->is_out = false;
-    if (reply->kind == LOCK_DONE)
+    struct lock_core *core = line->core;
+    if (reply->kind == LOCK_DONE) {
         stay_answered(line, reply);
-    else
-        stay_unanswered(line);
+    } else {
+        line->urgent_us = core->now_us;
+        line->urgent = line->stayer_count;
+        line->pause_us = core->now_us + lock_us(lock_pause_ms(core, line->attempts++));
+    }
     for (size_t i = 0; i < line->batch_count; i++)
         if (line->batch[i] != NULL)
             line->batch[i]->stay_at = 0;
@@ -300,20 +296,16 @@ void lock_line_hint(struct lock_line *line, uint64_t at_us)
     set_line_alarm(line);
 }
 
-/* What has run out at the provider is noticed, and told to others, whichever asks. */
-static void ask_for_all(struct lock_line *line)
-{
-    struct lock_claim *claim = line->stayers;
-    line->hint_us = asks_again_us(claim);
-    line->core->stats.polls++;
-    lock_claim_ask(claim);
-    claim->asks_for_all = true;
-}
-
 void lock_line_alarm(struct lock_line *line)
 {
     struct lock_core *core = line->core;
-    if (core->is_up && line->stayers != NULL && line->hint_us <= core->now_us)
-        ask_for_all(line);
+    struct lock_claim *claim = line->stayers;
+    /* What has run out at the provider is noticed, and told to others, whichever asks. */
+    if (core->is_up && claim != NULL && line->hint_us <= core->now_us) {
+        line->hint_us = asks_again_us(claim);
+        core->stats.polls++;
+        lock_claim_ask(claim);
+        claim->asks_for_all = true;
+    }
     send_if_due(line);
 }

@@ -77,14 +77,6 @@ static void on_node_info(void *context, enum redis_outcome outcome, const struct
         redis_reset(node->redis, "it does not say how long it has been up");
 }
 
-static void ask_node_age(struct lock_node *node)
-{
-    const char *argv[] = {"INFO", "server"};
-    const size_t bytes[] = {4, 6};
-    if (!redis_send(node->redis, 2, argv, bytes, on_node_info, node))
-        redis_reset(node->redis, "no memory to ask for its uptime");
-}
-
 /* ---- the connections ---- */
 
 static void on_node_state(void *context, enum guard_redis_state state, const char *text)
@@ -100,12 +92,14 @@ static void on_node_state(void *context, enum guard_redis_state state, const cha
         return; /* only what is said of it has changed */
     node->born_us = 0;
     node->run_id[0] = '\0';
+    const char *argv[] = {"INFO", "server"};
+    const size_t bytes[] = {4, 6};
     if (!up)
         node->hooks.link(node->hooks.context, node->denied, node->why);
-    else if (node->waits)
-        ask_node_age(node);
-    else
+    else if (!node->waits)
         tell_node_up(node);
+    else if (!redis_send(node->redis, 2, argv, bytes, on_node_info, node))
+        redis_reset(node->redis, "no memory to ask for its uptime");
 }
 
 static void on_node_message(void *context, const char *payload, size_t payload_bytes)

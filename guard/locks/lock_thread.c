@@ -189,19 +189,14 @@ static void tell_lock_given(struct guard_hold *hold, enum guard_lock_status stat
     lock_hold_free(hold);
 }
 
-static void publish_lock_stats(struct guard_locks *locks)
+/* An answer is in the counters before its callback runs. */
+static void tell_application(struct guard_locks *locks)
 {
     struct guard_locks_stats stats = {.is_up = locks->is_up};
     lock_core_stats(locks->core, &stats);
     pthread_mutex_lock(&locks->mutex);
     locks->published = stats;
     pthread_mutex_unlock(&locks->mutex);
-}
-
-/* An answer is in the counters before its callback runs. */
-static void tell_application(struct guard_locks *locks)
-{
-    publish_lock_stats(locks);
     struct lock_request *request;
     while ((request = lock_core_next_answer(locks->core)) != NULL)
         answer_lock((struct guard_hold *)request, &request->result);
@@ -263,10 +258,17 @@ static void enter_look(struct guard_locks *locks, struct lock_looking *looking)
         end_look(looking, GUARD_LOCK_NO_MEMORY, "no memory, or too much is under way");
 }
 
+static void enter_owner_gone(struct guard_locks *locks, struct guard_owner *owner)
+{
+    if (owner->core != NULL)
+        lock_core_owner_free(locks->core, clock_now_us(), &owner->core);
+    free(owner);
+    lock_one_out_less(locks);
+}
+
 static void enter_lock_mail(struct guard_locks *locks, struct lock_mail *mail)
 {
     struct guard_hold *hold = mail->of;
-    struct guard_owner *owner = mail->of;
     switch (mail->kind) {
     case LOCK_MAIL_ASK:
         enter_lock_request(locks, hold);
@@ -280,10 +282,7 @@ static void enter_lock_mail(struct guard_locks *locks, struct lock_mail *mail)
         lock_core_give(locks->core, clock_now_us(), &hold->core);
         break;
     case LOCK_MAIL_OWNER_GONE:
-        if (owner->core != NULL)
-            lock_core_owner_free(locks->core, clock_now_us(), &owner->core);
-        free(owner);
-        lock_one_out_less(locks);
+        enter_owner_gone(locks, mail->of);
         break;
     case LOCK_MAIL_LOOK:
         enter_look(locks, mail->of);
@@ -344,16 +343,6 @@ void lock_thread_on_provider_closed(void *context)
     lock_thread_ends(locks);
 }
 
-/* True: nothing more comes in. guard_unlock() and the like do by themselves what is left to do. */
-static bool end_lock_mail(struct guard_locks *locks)
-{
-    pthread_mutex_lock(&locks->mutex);
-    locks->ended = locks->mail == NULL;
-    locks->published.is_up = false;
-    pthread_mutex_unlock(&locks->mutex);
-    return locks->ended;
-}
-
 /* The provider says nothing any more. What is not confirmed ends with its lease. */
 static void abandon_what_is_open(struct guard_locks *locks)
 {
@@ -367,10 +356,14 @@ static void abandon_what_is_open(struct guard_locks *locks)
 static void end_locks(struct guard_locks *locks)
 {
     locks->phase = LOCK_ENDING;
-    do {
+    do { /* until nothing more comes in; guard_unlock() and the like do by themselves what is left to do */
         empty_lock_mail(locks);
         tell_application(locks);
-    } while (!end_lock_mail(locks));
+        pthread_mutex_lock(&locks->mutex);
+        locks->ended = locks->mail == NULL;
+        locks->published.is_up = false;
+        pthread_mutex_unlock(&locks->mutex);
+    } while (!locks->ended);
     locks->confirmed = lock_core_idle(locks->core);
     abandon_what_is_open(locks);
     host_timer_stop(locks->host, &locks->timer);

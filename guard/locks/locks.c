@@ -34,15 +34,6 @@ const char *guard_lock_status_name(enum guard_lock_status status)
 
 /* ---- requests ---- */
 
-/* What a kind asks for, see lock_core.h. */
-static void set_units(struct lock_request *out, const struct guard_lock_request *request)
-{
-    bool counts = request->kind == GUARD_LOCK_PERMITS || request->kind == GUARD_LOCK_LATCH;
-    out->kind = request->kind;
-    out->limit = counts ? request->limit : LOCK_ALL;
-    out->units = counts ? request->units : request->kind == GUARD_LOCK_READ ? 1 : LOCK_ALL;
-}
-
 static void set_times(struct lock_request *out, const struct guard_lock_request *request)
 {
     out->start_us = clock_now_us();
@@ -76,7 +67,10 @@ static struct guard_hold *new_hold(struct guard_locks *locks, const struct guard
     if (hold == NULL)
         return NULL;
     copy_names(hold, encoded, request->count);
-    set_units(&hold->request, request);
+    const bool counts = request->kind == GUARD_LOCK_PERMITS || request->kind == GUARD_LOCK_LATCH;
+    hold->request.kind = request->kind; /* what a kind asks for: lock_core.h */
+    hold->request.limit = counts ? request->limit : LOCK_ALL;
+    hold->request.units = counts ? request->units : request->kind == GUARD_LOCK_READ ? 1 : LOCK_ALL;
     set_times(&hold->request, request);
     hold->request.names = hold->names;
     hold->request.count = request->count;

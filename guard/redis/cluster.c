@@ -227,15 +227,6 @@ static bool choose_replica(struct redis_cluster *cluster, uint64_t dice,
     return false;
 }
 
-static void choose_host(struct redis_cluster *cluster, uint64_t dice, const struct redis_endpoint *not_this,
-                        struct redis_endpoint *out)
-{
-    size_t count = cluster->url->host_count, at = (size_t)(dice % count);
-    if (redis_endpoint_equal(&cluster->url->hosts[at], not_this))
-        at = (at + 1) % count;
-    *out = cluster->url->hosts[at];
-}
-
 static uint64_t roll(void)
 {
     uint64_t dice = 0;
@@ -260,8 +251,12 @@ void redis_cluster_choose(struct redis_cluster *cluster, const struct redis_endp
     pthread_mutex_lock(&cluster->mutex);
     bool any = (dice & 1) != 0 && names_as_replica(cluster, not_this);
     if ((any || !choose_replica(cluster, dice >> 1, not_this, out)) &&
-        !choose_master(cluster, dice >> 1, not_this, out))
-        choose_host(cluster, dice >> 1, not_this, out);
+        !choose_master(cluster, dice >> 1, not_this, out)) {
+        const struct redis_url *url = cluster->url;
+        const size_t at = (size_t)((dice >> 1) % url->host_count);
+        const bool other = redis_endpoint_equal(&url->hosts[at], not_this);
+        *out = url->hosts[(at + other) % url->host_count];
+    }
     pthread_mutex_unlock(&cluster->mutex);
 }
 
@@ -279,15 +274,6 @@ static bool choose_known(struct redis_cluster *cluster, struct redis_endpoint *o
         found = choose_master(cluster, dice >> 1, &nobody, out);
     pthread_mutex_unlock(&cluster->mutex);
     return found;
-}
-
-static struct redis_endpoint choose_asked(struct redis_cluster *cluster)
-{
-    uint32_t turn = cluster->failures % (uint32_t)(KNOWN_TRIES + cluster->url->host_count);
-    struct redis_endpoint at;
-    if (turn < KNOWN_TRIES && choose_known(cluster, &at))
-        return at;
-    return cluster->url->hosts[cluster->failures % cluster->url->host_count];
 }
 
 /* ---- asking ---- */
@@ -414,14 +400,6 @@ static void on_asked_state(void *context, enum guard_redis_state state, const ch
         view_failed(cluster, state, text);
 }
 
-static bool send_questions(struct redis_cluster *cluster)
-{
-    const char *const slots[] = {"CLUSTER", "SLOTS"}, *const nodes[] = {"CLUSTER", "NODES"};
-    const size_t bytes[] = {7, 5};
-    return connection_send(cluster->connection, 2, slots, bytes, on_slots_reply, cluster) &&
-           connection_send(cluster->connection, 2, nodes, bytes, on_epochs_reply, cluster);
-}
-
 static void ask_for_view(struct redis_cluster *cluster)
 {
     const struct connection_config config = {
@@ -440,12 +418,18 @@ static void ask_for_view(struct redis_cluster *cluster)
         .jitter_seed = chance_next(&cluster->chance),
         .hooks = {.context = cluster, .state = on_asked_state},
     };
-    cluster->asked_at = choose_asked(cluster);
+    const uint32_t turn = cluster->failures % (uint32_t)(KNOWN_TRIES + cluster->url->host_count);
+    if (turn >= KNOWN_TRIES || !choose_known(cluster, &cluster->asked_at))
+        cluster->asked_at = cluster->url->hosts[cluster->failures % cluster->url->host_count];
     redis_place_set(&cluster->asked, &cluster->asked_at);
     atomic_store(&cluster->hinted, false);
     cluster->connection = connection_open(cluster->host, &config);
     cluster->connections += cluster->connection != NULL;
-    if (cluster->connection == NULL || !send_questions(cluster))
+    const char *const slots[] = {"CLUSTER", "SLOTS"}, *const nodes[] = {"CLUSTER", "NODES"};
+    const size_t bytes[] = {7, 5};
+    if (cluster->connection == NULL ||
+        !connection_send(cluster->connection, 2, slots, bytes, on_slots_reply, cluster) ||
+        !connection_send(cluster->connection, 2, nodes, bytes, on_epochs_reply, cluster))
         view_failed(cluster, GUARD_REDIS_DOWN, "no memory to ask about the Cluster");
 }
 

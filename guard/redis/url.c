@@ -209,6 +209,21 @@ enum where { ANYWHERE, OVER_UNIX, OVER_TLS, WITH_SENTINELS };
 enum kind { TEXT, NUMBER, FLAG, VERIFY };
 
 #define FIELD(field) offsetof(struct redis_url, field), sizeof((struct redis_url *)NULL)->field
+#define TEXT_OF(field)                                                                                       \
+    TEXT, FIELD(field), 0, 0,                                                                                \
+    {                                                                                                        \
+        NULL                                                                                                 \
+    }
+#define NUMBER_OF(field, least, most)                                                                        \
+    NUMBER, FIELD(field), least, most,                                                                       \
+    {                                                                                                        \
+        NULL                                                                                                 \
+    }
+#define WORD_OF(field, kind, ...)                                                                            \
+    kind, FIELD(field), 0, 0,                                                                                \
+    {                                                                                                        \
+        __VA_ARGS__                                                                                          \
+    }
 
 static const struct parameter {
     const char *name;
@@ -219,55 +234,21 @@ static const struct parameter {
     const char *words[4]; /* FLAG: off, on; VERIFY: as the enum has them; NULL ends them */
     const char *takes;
 } parameters[] = {
-    {"db", OVER_UNIX, NUMBER, FIELD(database), 0, DATABASE_MAX, {NULL}, "a number from 0 to 65535"},
-    {"password_file", ANYWHERE, TEXT, FIELD(login.password_file), 0, 0, {NULL}, "the path of a file"},
-    {"fence", ANYWHERE, FLAG, FIELD(fence_by_role), 0, 0, {"write", "role"}, "write or role"},
-    {"wait_replicas", ANYWHERE, NUMBER, FIELD(wait_replicas), 0, 100, {NULL}, "a number from 0 to 100"},
-    {"wait_ms", ANYWHERE, NUMBER, FIELD(wait_ms), 1, 10000, {NULL}, "a number from 1 to 10000"},
-    {"ssl_ca_certs",
-     OVER_TLS,
-     TEXT,
-     FIELD(tls.ca),
-     0,
-     0,
-     {NULL},
-     "the path of a file or folder with certificates in PEM"},
-    {"ssl_certfile", OVER_TLS, TEXT, FIELD(tls.cert), 0, 0, {NULL}, "the path of a file in PEM"},
-    {"ssl_keyfile", OVER_TLS, TEXT, FIELD(tls.key), 0, 0, {NULL}, "the path of a file in PEM"},
-    {"ssl_cert_reqs",
-     OVER_TLS,
-     VERIFY,
-     FIELD(tls.verify),
-     0,
-     0,
-     {"required", "ca", "none"},
+    {"db", OVER_UNIX, NUMBER_OF(database, 0, DATABASE_MAX), "a number from 0 to 65535"},
+    {"password_file", ANYWHERE, TEXT_OF(login.password_file), "the path of a file"},
+    {"fence", ANYWHERE, WORD_OF(fence_by_role, FLAG, "write", "role"), "write or role"},
+    {"wait_replicas", ANYWHERE, NUMBER_OF(wait_replicas, 0, 100), "a number from 0 to 100"},
+    {"wait_ms", ANYWHERE, NUMBER_OF(wait_ms, 1, 10000), "a number from 1 to 10000"},
+    {"ssl_ca_certs", OVER_TLS, TEXT_OF(tls.ca), "the path of a file or folder with certificates in PEM"},
+    {"ssl_certfile", OVER_TLS, TEXT_OF(tls.cert), "the path of a file in PEM"},
+    {"ssl_keyfile", OVER_TLS, TEXT_OF(tls.key), "the path of a file in PEM"},
+    {"ssl_cert_reqs", OVER_TLS, WORD_OF(tls.verify, VERIFY, "required", "ca", "none"),
      "required, ca or none"},
-    {"ssl_server_name", OVER_TLS, TEXT, FIELD(tls.server_name), 0, 0, {NULL}, "a host's name"},
-    {"sentinel_username",
-     WITH_SENTINELS,
-     TEXT,
-     FIELD(sentinel_login.user),
-     0,
-     0,
-     {NULL},
-     "at most 128 bytes"},
-    {"sentinel_password",
-     WITH_SENTINELS,
-     TEXT,
-     FIELD(sentinel_login.password),
-     0,
-     0,
-     {NULL},
-     "at most 4096 bytes"},
-    {"sentinel_password_file",
-     WITH_SENTINELS,
-     TEXT,
-     FIELD(sentinel_login.password_file),
-     0,
-     0,
-     {NULL},
-     "the path of a file"},
-    {"strict", WITH_SENTINELS, FLAG, FIELD(strict), 0, 0, {"no", "yes"}, "yes or no"},
+    {"ssl_server_name", OVER_TLS, TEXT_OF(tls.server_name), "a host's name"},
+    {"sentinel_username", WITH_SENTINELS, TEXT_OF(sentinel_login.user), "at most 128 bytes"},
+    {"sentinel_password", WITH_SENTINELS, TEXT_OF(sentinel_login.password), "at most 4096 bytes"},
+    {"sentinel_password_file", WITH_SENTINELS, TEXT_OF(sentinel_login.password_file), "the path of a file"},
+    {"strict", WITH_SENTINELS, WORD_OF(strict, FLAG, "no", "yes"), "yes or no"},
 };
 
 static bool set_parameter(const struct parameter *parameter, struct part value, void *field)

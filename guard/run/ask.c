@@ -209,15 +209,6 @@ struct asking {
     size_t count;      /* of them */
 };
 
-static void discard_asking(struct asking *asking)
-{
-    struct get *get = NULL, *next = NULL;
-    DL_FOREACH_SAFE (asking->gets, get, next)
-        get_free(get);
-    if (asking->many != NULL)
-        many_discard(asking->many);
-}
-
 static struct get *new_get(struct loop *loop, const struct guard_request *request, struct plain_key key)
 {
     char encoded[KEY_ENCODED_MAX + 1];
@@ -394,7 +385,11 @@ enum guard_status ask(struct guard *guard, const struct guard_request *request,
                        : accept_in_mailbox(guard, &asking, parent != NULL, ticket);
     }
     if (status != GUARD_OK) {
-        discard_asking(&asking);
+        struct get *get = NULL, *next = NULL;
+        DL_FOREACH_SAFE (asking.gets, get, next)
+            get_free(get);
+        if (asking.many != NULL)
+            many_discard(asking.many);
         for (size_t i = 0; i < request->count && results != NULL; i++)
             guard_value_unref(&results[i].value); /* near ones, of a request that was not accepted */
     }
@@ -508,16 +503,6 @@ static enum guard_status ask_and_wait(struct guard *guard, const struct guard_re
     return status == GUARD_NOW ? GUARD_OK : status;
 }
 
-/* NULL: it may wait for an answer of this guard. */
-static const char *wrong_thread(const struct guard *guard)
-{
-    if (blocking_in_callback())
-        return CALLBACK_TEXT;
-    return blocking_here.loads_for == guard
-               ? "a loader of this guard runs on this thread; use guard_load_get()"
-               : NULL;
-}
-
 /* As many results as a request may have. */
 static size_t result_count(const struct guard_request *request)
 {
@@ -532,7 +517,11 @@ enum guard_status guard_get_wait(struct guard *guard, const struct guard_request
     struct waiting waiting = {.guard = guard, .results = results, .count = result_count(request)};
     if (results == NULL)
         return request_refuse(guard, "guard_get_wait", "results is NULL");
-    const char *wrong = wrong_thread(guard);
+    const char *wrong = NULL; /* of this thread: it may not wait for an answer of this guard */
+    if (blocking_in_callback())
+        wrong = CALLBACK_TEXT;
+    else if (blocking_here.loads_for == guard)
+        wrong = "a loader of this guard runs on this thread; use guard_load_get()";
     if (wrong != NULL)
         request_refuse(guard, "guard_get_wait", wrong);
     else

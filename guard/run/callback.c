@@ -54,15 +54,6 @@ void callback_count(struct loop *loop, const struct get *get)
     counter_add(&counters->duration_sum_us, span_us);
 }
 
-/* The next lookup of its key asks for the tags that were loaded with it. */
-static void remember_loaded(struct loop *loop, const struct get *get)
-{
-    const struct value *value = value_behind(get->waiter.result.value);
-    if (get->stage == GET_CORE && value != NULL && value->tags_bytes > 0)
-        tag_memory_remember(&loop->tag_memory, loop->guard->hash_key, get_hash(get), value->tags,
-                            value->tags_bytes);
-}
-
 /* ---- calling back ---- */
 
 static void forget_ticket(struct loop *loop, struct get *get)
@@ -87,7 +78,10 @@ static void call_back(struct loop *loop, struct get *get)
     if (loop->detaching && result.status == GUARD_CANCELLED)
         result.status = GUARD_CLOSING;
     forget_ticket(loop, get);
-    remember_loaded(loop, get);
+    const struct value *loaded = get->stage == GET_CORE ? value_behind(value) : NULL;
+    if (loaded != NULL && loaded->tags_bytes > 0) /* the next lookup of its key asks for these */
+        tag_memory_remember(&loop->tag_memory, loop->guard->hash_key, get_hash(get), loaded->tags,
+                            loaded->tags_bytes);
     blocking_callback_begins();
     get->answered(get->context, &result);
     blocking_callback_ends();

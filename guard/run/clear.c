@@ -126,15 +126,6 @@ static void begin_run(struct clear *clear)
     begin_pass(clear);
 }
 
-static void publish_cleared(struct guard *guard)
-{
-    char message[MESSAGE_SIZE];
-    const char *channel = guard->answering.channel;
-    const char *argv[] = {"PUBLISH", channel, message};
-    const size_t argv_bytes[] = {7, strlen(channel), message_write(MESSAGE_CLEARED, NULL, "*", message)};
-    redis_send(guard->own->redis, 3, argv, argv_bytes, NULL, NULL); /* a hint: near caches also have an end */
-}
-
 /* Before its callers hear of it. */
 static void end_run(struct clear *clear)
 {
@@ -142,7 +133,10 @@ static void end_run(struct clear *clear)
     clear->running = clear->again = false;
     clear->given_up_us = 0;
     clear->ended_us = clock_now_us();
-    publish_cleared(guard);
+    char message[MESSAGE_SIZE];
+    const char *channel = guard->answering.channel, *argv[] = {"PUBLISH", channel, message};
+    const size_t argv_bytes[] = {7, strlen(channel), message_write(MESSAGE_CLEARED, NULL, "*", message)};
+    redis_send(guard->own->redis, 3, argv, argv_bytes, NULL, NULL); /* a hint: near caches also have an end */
     clear_heard(guard);
     tell_all_cleared(&clear->served, GUARD_OK, clear->sweep.values);
     set_clear_limit(clear);

@@ -457,15 +457,6 @@ static void sort_returned(struct running_load *load, bool as_one, struct returne
     out->last_deferred = load;
 }
 
-/* With the mutex held: from here on its verdict is handed in at once, if it is not here yet. */
-static void let_hand_in(struct running_load *load, struct finished_load **over)
-{
-    load->mate = NULL;
-    load->stage = LOAD_LEFT;
-    if (load->verdict == VERDICT_HERE)
-        retire_into(over, load);
-}
-
 /* What is deferred is told before its verdict can be. */
 static void tell_deferred(struct desk *desk, struct running_load *first)
 {
@@ -478,7 +469,10 @@ static void tell_deferred(struct desk *desk, struct running_load *first)
     desk_lock();
     for (struct running_load *load = first, *next = NULL; load != NULL; load = next) {
         next = load->mate;
-        let_hand_in(load, &over);
+        load->mate = NULL;
+        load->stage = LOAD_LEFT; /* from here on its verdict is handed in at once, if it is not here yet */
+        if (load->verdict == VERDICT_HERE)
+            retire_into(&over, load);
     }
     desk_unlock();
     load_hand_in(desk, over);

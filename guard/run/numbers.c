@@ -94,15 +94,6 @@ static void add_near(struct guard_stats *stats, struct near *near)
     stats->near_bytes = counters.bytes;
 }
 
-static void add_redis(struct guard_stats *stats, struct redis_counters *counters)
-{
-    stats->redis_commands = atomic_load_explicit(&counters->commands, memory_order_relaxed);
-    stats->redis_round_trips = atomic_load_explicit(&counters->round_trips, memory_order_relaxed);
-    stats->redis_timeouts = atomic_load_explicit(&counters->timeouts, memory_order_relaxed);
-    stats->redis_errors = atomic_load_explicit(&counters->errors, memory_order_relaxed);
-    stats->redis_connects = atomic_load_explicit(&counters->connects, memory_order_relaxed);
-}
-
 static uint32_t beat_age_ms(const struct guard *guard)
 {
     uint64_t beat_us = atomic_load_explicit(&guard->beat_us, memory_order_relaxed);
@@ -123,7 +114,12 @@ void guard_stats(struct guard *guard, struct guard_stats *out)
         add_kind(out, guard->kinds[kind]);
     pthread_mutex_unlock(&guard->mutex);
     out->beat_age_ms = beat_age_ms(guard);
-    add_redis(out, &guard->redis_counters);
+    struct redis_counters *counters = &guard->redis_counters;
+    out->redis_commands = atomic_load_explicit(&counters->commands, memory_order_relaxed);
+    out->redis_round_trips = atomic_load_explicit(&counters->round_trips, memory_order_relaxed);
+    out->redis_timeouts = atomic_load_explicit(&counters->timeouts, memory_order_relaxed);
+    out->redis_errors = atomic_load_explicit(&counters->errors, memory_order_relaxed);
+    out->redis_connects = atomic_load_explicit(&counters->connects, memory_order_relaxed);
     out->redis_reigns = redis_topology_reigns(guard->topology);
     if (guard->near != NULL)
         add_near(out, guard->near);

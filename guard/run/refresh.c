@@ -147,15 +147,6 @@ static bool next_keys_of_turn(struct refresh_turn *turn)
 
 /* ---- the list ---- */
 
-static void end_turn(struct refreshing *refreshing)
-{
-    if (--refreshing->turns_left > 0)
-        return;
-    if (refreshing->done != NULL)
-        refreshing->done(refreshing->context, &refreshing->result);
-    free(refreshing);
-}
-
 /* Asks for its keys, or for the next ones that can be asked for. */
 static void go_on_with(struct refresh_turn *turn)
 {
@@ -166,7 +157,12 @@ static void go_on_with(struct refresh_turn *turn)
         for (size_t i = 0; i < turn->asked_count; i++)
             count_key(turn->refreshing, status);
     }
-    end_turn(turn->refreshing);
+    struct refreshing *refreshing = turn->refreshing;
+    if (--refreshing->turns_left > 0)
+        return;
+    if (refreshing->done != NULL)
+        refreshing->done(refreshing->context, &refreshing->result);
+    free(refreshing);
 }
 
 /* The first answer has come: the others begin. The turn that has it goes on: the list does not end in here. */
@@ -219,15 +215,6 @@ static const char *wrong_refresh(const struct guard *guard, const struct guard_r
     return request->count > GUARD_REFRESH_MAX ? "request->count is above GUARD_REFRESH_MAX" : NULL;
 }
 
-static enum guard_status check_refresh(struct guard *guard, const struct guard_refresh_request *request)
-{
-    const char *wrong = wrong_refresh(guard, request);
-    if (wrong != NULL)
-        return request_refuse(guard, "guard_refresh", wrong);
-    const struct ask_keys keys = {request->keys, request->keys_bytes, request->count, false};
-    return ask_check_keys(guard, &keys, "guard_refresh") == NULL ? GUARD_OK : GUARD_INVALID;
-}
-
 /* How many keys a turn has. */
 static size_t keys_of_turn(const struct guard *guard, const struct guard_kind *kind)
 {
@@ -273,9 +260,12 @@ static struct refreshing *new_refreshing(struct guard *guard, const struct guard
 
 enum guard_status guard_refresh(struct guard *guard, const struct guard_refresh_request *request)
 {
-    enum guard_status status = check_refresh(guard, request);
-    if (status != GUARD_OK)
-        return status;
+    const char *wrong = wrong_refresh(guard, request);
+    if (wrong != NULL)
+        return request_refuse(guard, "guard_refresh", wrong);
+    const struct ask_keys keys = {request->keys, request->keys_bytes, request->count, false};
+    if (ask_check_keys(guard, &keys, "guard_refresh") != NULL)
+        return GUARD_INVALID;
     struct refreshing *refreshing = new_refreshing(guard, request);
     if (refreshing == NULL)
         return GUARD_NO_MEMORY;
@@ -283,7 +273,7 @@ enum guard_status guard_refresh(struct guard *guard, const struct guard_refresh_
     first->refreshing = refreshing;
     refreshing->turns_begun = refreshing->turns_left = 1;
     take_keys(first);
-    status = ask_for_keys(first);
+    const enum guard_status status = ask_for_keys(first);
     if (status != GUARD_OK)
         free(refreshing);
     return status;

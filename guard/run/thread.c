@@ -206,23 +206,20 @@ static void put_in_outbox(struct get *get, struct loop **told)
     DL_APPEND(loop->outbox, get);
 }
 
-static void note_heat(struct guard *guard, uint64_t now_us, const struct get *get)
-{
-    enum guard_source source = get->waiter.result.source;
-    if (source == GUARD_FROM_FLIGHT || source == GUARD_FROM_FLEET)
-        hot_add(&guard->hot[GUARD_HOT_COLLAPSED], now_us, get->text, get->kind, 1);
-    if (now_us > get->waiter.start_us)
-        hot_add(&guard->hot[GUARD_HOT_WAIT], now_us, get->text, get->kind, now_us - get->waiter.start_us);
-}
-
 /* Of all that is in their outboxes. */
 static void note_heats(struct guard *guard, uint64_t now_us, const struct loop *told)
 {
     const struct get *get = NULL;
     pthread_mutex_lock(&guard->hot_mutex);
     for (; told != NULL; told = told->outbox_next)
-        DL_FOREACH (told->outbox, get)
-            note_heat(guard, now_us, get);
+        DL_FOREACH (told->outbox, get) {
+            const enum guard_source source = get->waiter.result.source;
+            const uint64_t start_us = get->waiter.start_us;
+            if (source == GUARD_FROM_FLIGHT || source == GUARD_FROM_FLEET)
+                hot_add(&guard->hot[GUARD_HOT_COLLAPSED], now_us, get->text, get->kind, 1);
+            if (now_us > start_us)
+                hot_add(&guard->hot[GUARD_HOT_WAIT], now_us, get->text, get->kind, now_us - start_us);
+        }
     pthread_mutex_unlock(&guard->hot_mutex);
 }
 

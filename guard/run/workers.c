@@ -149,14 +149,6 @@ static struct worker *vacancy(struct workers *workers)
     return NULL;
 }
 
-static uint32_t made_count(const struct workers *workers)
-{
-    uint32_t made = 0;
-    for (uint32_t i = 0; i < workers->config.count; i++)
-        made += workers->all[i].made && !workers->all[i].over;
-    return made;
-}
-
 /* Under the mutex: a thread for the newest job, unless one is idle. False: none will ever take it. */
 static bool staff(struct workers *workers, uint32_t queued)
 {
@@ -167,7 +159,10 @@ static bool staff(struct workers *workers, uint32_t queued)
         return true;
     worker->over = false;
     worker->made = thread_begin(&worker->thread, worker_run, worker) == 0;
-    return worker->made || made_count(workers) > 0;
+    bool any = worker->made;
+    for (uint32_t i = 0; i < workers->config.count && !any; i++)
+        any = workers->all[i].made && !workers->all[i].over;
+    return any;
 }
 
 /* Under the mutex. */
@@ -207,20 +202,13 @@ static bool enqueue_job(struct workers *workers, const struct job *job, struct r
     return true;
 }
 
-/* Under both mutexes: where its loader does not wait, it may be over at any moment. */
-static struct nested *nested_of(struct workers *workers, uint64_t lender)
-{
-    desk_lock();
-    const struct running_load *load = load_find(workers->config.desk, lender);
-    struct nested *nested = load != NULL ? load->nested : NULL;
-    desk_unlock();
-    return nested;
-}
-
 /* Under the mutex: hands a job to the thread of a load whose loader waits. False: there is no such load. */
 static bool lend(struct workers *workers, struct running_load *load, uint64_t lender)
 {
-    struct nested *nested = nested_of(workers, lender);
+    desk_lock(); /* too: where its loader does not wait, it may be over at any moment */
+    const struct running_load *waiting = load_find(workers->config.desk, lender);
+    struct nested *nested = waiting != NULL ? waiting->nested : NULL;
+    desk_unlock();
     if (nested == NULL || nested->lent != NULL)
         return false;
     nested->lent = load;

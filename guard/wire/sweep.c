@@ -41,12 +41,18 @@ static void on_entry_deleted(void *context, enum redis_outcome outcome, const st
 }
 
 /* Led to whichever master has it by now. */
-static void delete_name(struct sweep *sweep, const char *name, size_t name_bytes)
+static bool send_del(struct redis *redis, const char *name, size_t name_bytes, redis_replied *replied,
+                     void *context)
 {
     const char *argv[] = {"DEL", name};
     const size_t argv_bytes[] = {3, name_bytes};
+    return redis_send(redis, 2, argv, argv_bytes, replied, context);
+}
+
+static void delete_name(struct sweep *sweep, const char *name, size_t name_bytes)
+{
     bool is_value = key_role_of(name, name_bytes) == KEY_VALUE;
-    if (redis_send(sweep->redis, 2, argv, argv_bytes, is_value ? on_entry_deleted : on_name_deleted, sweep))
+    if (send_del(sweep->redis, name, name_bytes, is_value ? on_entry_deleted : on_name_deleted, sweep))
         sweep->awaited++;
     else
         sweep->failed = true;
@@ -74,14 +80,6 @@ static void on_scanned(void *context, enum redis_outcome outcome, const struct r
     one_sweep_reply_less(sweep);
 }
 
-static bool send_fence(struct sweep *sweep)
-{
-    const char *name = redis_shard_name(sweep->redis, sweep->shard);
-    const char *argv[] = {"DEL", name};
-    const size_t argv_bytes[] = {3, strlen(name)};
-    return redis_send_to(sweep->redis, sweep->shard, 2, argv, argv_bytes, on_name_deleted, sweep);
-}
-
 bool sweep_step(struct sweep *sweep)
 {
     char pattern[KEY_NAME_SIZE];
@@ -94,7 +92,9 @@ bool sweep_step(struct sweep *sweep)
     memcpy(sweep->next_cursor, sweep->cursor, sizeof sweep->next_cursor);
     if (!redis_send_to(sweep->redis, sweep->shard, 6, argv, argv_bytes, on_scanned, sweep))
         return false;
-    if (send_fence(sweep))
+    const char *name = redis_shard_name(sweep->redis, sweep->shard), *fence[] = {"DEL", name};
+    const size_t fence_bytes[] = {3, strlen(name)};
+    if (redis_send_to(sweep->redis, sweep->shard, 2, fence, fence_bytes, on_name_deleted, sweep))
         sweep->awaited++;
     else
         sweep->failed = true;
@@ -113,14 +113,6 @@ struct deletion {
     char channel[KEY_CHANNEL_SIZE];
     char message[MESSAGE_SIZE];
 };
-
-static bool send_del(struct redis *redis, const char *name, size_t name_bytes, redis_replied *replied,
-                     void *context)
-{
-    const char *argv[] = {"DEL", name};
-    const size_t argv_bytes[] = {3, name_bytes};
-    return redis_send(redis, 2, argv, argv_bytes, replied, context);
-}
 
 static void end_deletion(struct deletion *deletion, enum redis_outcome outcome,
                          const struct redisReply *reply)

@@ -313,15 +313,6 @@ static void session_becomes(struct lock_session *session, enum lock_session_stat
     session->heard(session->context, event);
 }
 
-static void hear_session_login(struct lock_session *session)
-{
-    if (lock_pg_version(&session->pg) < OLDEST_SERVER)
-        end_pg_session_with(session, LOCK_IMPOSSIBLE,
-                            "locks need PostgreSQL 14 or later, for idle_session_timeout");
-    else
-        check_pg_server(session);
-}
-
 static void look_for_table_again(struct lock_session *session)
 {
     session->has_created = true;
@@ -370,14 +361,6 @@ static void hear_session_refused(struct lock_session *session, uint32_t before)
         lock_session_close(session);
         session->heard(session->context, &event);
     }
-}
-
-static void hear_session_try(struct lock_session *session, const struct lock_pg_rows *rows)
-{
-    if (lock_pg_true(rows, 0, 0))
-        hear_session_granted(session);
-    else
-        hear_session_refused(session, (uint32_t)strtoul(lock_pg_text(rows, 0, 1), NULL, 10));
 }
 
 static void hear_session_number(struct lock_session *session, const struct lock_pg_rows *rows)
@@ -459,7 +442,10 @@ static void hear_session_rows(struct lock_session *session, const struct lock_pg
         look_for_table_again(session);
         return;
     case LOCK_SESSION_TRYING:
-        hear_session_try(session, rows);
+        if (lock_pg_true(rows, 0, 0))
+            hear_session_granted(session);
+        else
+            hear_session_refused(session, (uint32_t)strtoul(lock_pg_text(rows, 0, 1), NULL, 10));
         return;
     case LOCK_SESSION_WAITING:
         hear_session_granted(session);
@@ -518,7 +504,11 @@ static void hear_session_pg(void *context, const struct lock_pg_event *event)
     bool may_have_run = session->state == LOCK_SESSION_TRYING || session->state == LOCK_SESSION_NUMBERING;
     switch (event->kind) {
     case LOCK_PG_UP:
-        hear_session_login(session);
+        if (lock_pg_version(&session->pg) >= OLDEST_SERVER)
+            check_pg_server(session);
+        else
+            end_pg_session_with(session, LOCK_IMPOSSIBLE,
+                                "locks need PostgreSQL 14 or later, for idle_session_timeout");
         return;
     case LOCK_PG_ROWS:
         hear_session_rows(session, event->rows);

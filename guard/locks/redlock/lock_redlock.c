@@ -302,14 +302,6 @@ static void on_redlock_resync(void *context)
     self->hooks.resync(self->hooks.context);
 }
 
-static size_t redlocks_up(const struct redlock *self)
-{
-    size_t up = 0;
-    for (size_t i = 0; i < self->node_count; i++)
-        up += self->nodes[i].is_up;
-    return up;
-}
-
 /* Whoever is one server under two names would vote twice. */
 static void find_redlock_twins(struct redlock *self)
 {
@@ -332,7 +324,9 @@ static void on_redlock_link(void *context, bool up, const char *why)
     struct redlock *self = node->self;
     node->is_up = up;
     find_redlock_twins(self);
-    size_t reached = redlocks_up(self);
+    size_t reached = 0;
+    for (size_t i = 0; i < self->node_count; i++)
+        reached += self->nodes[i].is_up;
     bool is_up = reached > self->node_count / 2;
     snprintf(self->why, sizeof self->why, "%zu of %zu masters are reached; %s", reached, self->node_count,
              why);

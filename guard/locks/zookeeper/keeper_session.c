@@ -354,15 +354,6 @@ static void answer_all_unsure(struct keeper_session *session)
     }
 }
 
-static void finish_all(struct keeper_session *session, struct keeper_sent *sent)
-{
-    while (sent != NULL) {
-        struct keeper_sent *next = sent->next_in_box;
-        finish_sent(session, sent);
-        sent = next;
-    }
-}
-
 static void tell_changes(struct keeper_session *session, const struct keeper_box *box)
 {
     const struct keeper_change *change;
@@ -426,7 +417,10 @@ static void on_wake(void *context)
     session->box.changes = NULL;
     session->box.any_changed = false;
     pthread_mutex_unlock(&session->mutex);
-    finish_all(session, box.first);
+    for (struct keeper_sent *sent = box.first, *next = NULL; sent != NULL; sent = next) {
+        next = sent->next_in_box;
+        finish_sent(session, sent);
+    }
     tell_changes(session, &box);
     free_changes(box.changes);
     tell_state(session, &box);

@@ -80,16 +80,6 @@ static void close_unused_line(struct zoo_line *line)
 
 static void on_listed(void *context, const struct keeper_result *result);
 
-static bool has_unsure(const struct zoo_line *line)
-{
-    const struct zoo_place *place;
-    DL_FOREACH (line->places, place) {
-        if (place->is_unsure)
-            return true;
-    }
-    return false;
-}
-
 /* What cannot be sent for want of memory, and what is lost, is sent by the tick or when it is up again. */
 static void list_line(struct zoo_line *line)
 {
@@ -100,7 +90,10 @@ static void list_line(struct zoo_line *line)
         return;
     }
     zoo_line_path(self, line->encoded, path);
-    line->is_fresh = has_unsure(line);
+    const struct zoo_place *place;
+    line->is_fresh = false;
+    DL_FOREACH (line->places, place)
+        line->is_fresh = line->is_fresh || place->is_unsure;
     line->is_listing = keeper_list(self->session, path, line->is_fresh, line->by_children, on_listed, line);
     line->again = !line->is_listing;
 }
@@ -502,19 +495,6 @@ static void judge_place(struct zoo_place *place, const struct keeper_result *lis
         refuse_turn(place);
 }
 
-/* Where the first of ours stands that has to wait; `count` if none has to. */
-static size_t first_waiting(const struct zoo_line *line, const struct keeper_result *listing)
-{
-    const struct zoo_place *place;
-    size_t first = listing->count;
-    DL_FOREACH (line->places, place) {
-        if (!place->is_over && place->stage == PLACE_WAITING && is_shown(place, listing) &&
-            place->before < first)
-            first = place->before;
-    }
-    return first;
-}
-
 static void judge_line(struct zoo_line *line, const struct keeper_result *listing)
 {
     struct zoo_place *place, *next;
@@ -524,7 +504,12 @@ static void judge_line(struct zoo_line *line, const struct keeper_result *listin
         if (!place->is_over)
             judge_place(place, listing, served);
     }
-    size_t first = first_waiting(line, listing);
+    size_t first = listing->count; /* where the first of ours stands that has to wait */
+    DL_FOREACH (line->places, place) {
+        if (!place->is_over && place->stage == PLACE_WAITING && is_shown(place, listing) &&
+            place->before < first)
+            first = place->before;
+    }
     if (first < listing->count)
         watch_for(line, listing->nodes, first);
 }
@@ -591,17 +576,6 @@ static void resume_place(struct zoo_place *place, uint64_t now_us)
         end_place(place);
 }
 
-/* What is held is renewed, which tells as much. */
-static bool has_waiting(const struct zoo_line *line)
-{
-    const struct zoo_place *place;
-    DL_FOREACH (line->places, place) {
-        if (!place->is_over && (place->stage == PLACE_MAKING || place->stage == PLACE_WAITING))
-            return true;
-    }
-    return false;
-}
-
 static void resume_line(struct zoo_line *line, bool list)
 {
     struct zoo_place *place, *next;
@@ -610,7 +584,10 @@ static void resume_line(struct zoo_line *line, bool list)
     DL_FOREACH_SAFE (line->places, place, next)
         resume_place(place, now_us);
     bool is_due = list || line->again || now_us - line->listed_us > (uint64_t)LIST_EVERY_MS * 1000;
-    if (is_due && has_waiting(line))
+    bool waits = false; /* what is held is renewed, which tells as much */
+    DL_FOREACH (line->places, place)
+        waits = waits || (!place->is_over && (place->stage == PLACE_MAKING || place->stage == PLACE_WAITING));
+    if (is_due && waits)
         list_line(line);
     line->under_way--;
     close_unused_line(line);
