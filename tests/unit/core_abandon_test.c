@@ -41,14 +41,6 @@ TEST(a_load_that_nobody_waits_for_is_cancelled_and_leaves_a_mark)
     sent_nothing();
 }
 
-TEST(nothing_is_cancelled_while_somebody_waits_here)
-{
-    struct seen *load = begin_load_of_two("a", &a, &b);
-    cancel(&a);
-    sent_nothing();
-    finish_load_for(load, "A", &b, GUARD_FROM_FLIGHT);
-}
-
 TEST(while_another_process_waits_the_load_goes_on_and_every_renewal_asks_again, P153)
 {
     struct seen *load = begin_load("a", &a);
@@ -64,15 +56,6 @@ TEST(while_another_process_waits_the_load_goes_on_and_every_renewal_asks_again, 
     sent_nothing();
 }
 
-TEST(an_unanswered_renewal_ends_nothing)
-{
-    struct seen *load = begin_load("a", &a);
-    cancel(&a);
-    reply_kind(expect(CORE_RENEW), REPLY_UNKNOWN);
-    sent_nothing();
-    finish_load(load, "A");
-}
-
 TEST(a_request_that_joins_before_the_answer_gets_the_load)
 {
     struct seen *load = begin_load("a", &a);
@@ -82,17 +65,6 @@ TEST(a_request_that_joins_before_the_answer_gets_the_load)
     reply_code(renewal, 1);
     sent_nothing();
     finish_load_for(load, "A", &b, GUARD_FROM_FLIGHT);
-}
-
-TEST(a_request_that_joins_just_after_gets_a_new_load_and_no_cancellation)
-{
-    struct seen *load = begin_load("a", &a);
-    abandon(load, &a);
-    get("a", &b);
-    struct seen *again = lease_after_abandoned(expect(CORE_ACQUIRE));
-    load_fails(load, GUARD_FAILURE_UNAVAILABLE); /* the old one, cancelled */
-    still_waits(&b);
-    finish_load_for(again, "A", &b, GUARD_FROM_LOAD);
 }
 
 TEST(the_load_after_an_abandoned_one_is_never_abandoned_and_the_one_after_it_may_be, P153)
@@ -168,19 +140,6 @@ TEST(a_refresh_of_a_value_that_is_there_is_not_abandoned)
     finish_load(load, "new");
 }
 
-TEST(with_a_soft_limit_the_refresh_goes_on_when_its_waiters_have_the_stale_value)
-{
-    bench.policy.stale_ms = 1000;
-    bench.policy.soft_ms = 50;
-    reply_value(lookup_of("a", &a),
-                (struct core_reply){.kind = REPLY_STALE, .refresher = REFRESH_OURS, .pttl_ms = 900}, "old");
-    struct seen *load = expect(CORE_LOAD);
-    pass(60);
-    answered_value(&a, "old", GUARD_FROM_STALE);
-    sent_nothing();
-    finish_load(load, "new");
-}
-
 TEST(a_request_that_runs_out_of_time_leaves_as_one_that_is_cancelled_does)
 {
     get_until("a", &a, bench.now_us + 100 * BENCH_MS);
@@ -191,19 +150,6 @@ TEST(a_request_that_runs_out_of_time_leaves_as_one_that_is_cancelled_does)
     expect(CORE_CANCEL);
     reply_code(expect(CORE_RELEASE), 1);
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
-}
-
-TEST(without_the_policy_a_load_goes_on_for_the_cache)
-{
-    bench.policy.abandon = false;
-    struct seen *load = begin_load("a", &a);
-    cancel(&a);
-    sent_nothing();
-    pass(bench.policy.lease_ms / 3);
-    struct seen *renewal = expect(CORE_RENEW);
-    assert_false(renewal->action.asks_wait);
-    reply_code(renewal, 1);
-    finish_load(load, "A");
 }
 
 TEST(a_deferred_load_is_abandoned_and_its_key_is_free_at_once)

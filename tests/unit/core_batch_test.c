@@ -56,24 +56,6 @@ TEST(what_was_asked_in_one_turn_is_one_query)
     }
 }
 
-TEST(a_key_that_waits_for_another_process_holds_no_other_up)
-{
-    static struct caller callers[KEYS];
-    struct seen *acquires[KEYS];
-    get_all(callers, acquires);
-    reply_kind(acquires[0], REPLY_LEASE);
-    reply_busy(acquires[1], 3000);
-    reply_fresh_for(acquires[2], "v", &callers[2], GUARD_FROM_CACHE);
-    reply_kind(acquires[3], REPLY_LEASE);
-    turn_over();
-    struct seen *first = expect(CORE_LOAD), *second = expect(CORE_LOAD);
-    assert_string_equal(first->key, "k0");
-    assert_string_equal(second->key, "k3");
-    assert_int_equal(first->action.batch, second->action.batch);
-    sent_nothing();
-    still_waits(&callers[1]);
-}
-
 TEST(an_answer_that_never_comes_ends_the_wait_with_its_limit)
 {
     static struct caller callers[KEYS];
@@ -89,68 +71,6 @@ TEST(an_answer_that_never_comes_ends_the_wait_with_its_limit)
     for (const struct seen *seen = next_seen(); seen != NULL; seen = next_seen())
         loads += seen->action.kind == CORE_LOAD;
     assert_true(loads >= KEYS - 1);
-}
-
-TEST(what_is_asked_in_a_later_turn_is_not_waited_for)
-{
-    static struct caller first, second;
-    get_of_many("k0", &first);
-    struct seen *acquire = expect(CORE_ACQUIRE);
-    turn_over();
-    get_of_many("k1", &second);
-    expect(CORE_ACQUIRE);
-    turn_over();
-    reply_kind(acquire, REPLY_LEASE);
-    turn_over();
-    assert_string_equal(expect(CORE_LOAD)->key, "k0");
-    sent_nothing();
-}
-
-TEST(a_batch_is_one_query_until_its_last_load_is_over)
-{
-    static struct caller callers[KEYS], other;
-    struct seen *acquires[KEYS], *loads[KEYS];
-    get_all(callers, acquires);
-    for (int i = 0; i < KEYS; i++)
-        reply_kind(acquires[i], REPLY_LEASE);
-    turn_over();
-    for (int i = 0; i < KEYS; i++)
-        loads[i] = expect(CORE_LOAD);
-    reply_kind(lookup_of("other", &other), REPLY_LEASE);
-    for (int i = 0; i < KEYS - 1; i++) {
-        finish_load_for(loads[i], "v", &callers[i], GUARD_FROM_LOAD);
-        sent_nothing();
-    }
-    loaded(loads[KEYS - 1], "v");
-    reply_code(expect(CORE_FILL), 1);
-    answered_value(&callers[KEYS - 1], "v", GUARD_FROM_LOAD);
-    struct seen *load = expect(CORE_LOAD);
-    assert_string_equal(load->key, "other");
-    assert_int_equal(load->action.batch, 0);
-    finish_load_for(load, "v", &other, GUARD_FROM_LOAD);
-}
-
-TEST(what_waits_for_a_worker_is_loaded_in_batches_of_the_size_allowed)
-{
-    static struct caller callers[KEYS];
-    struct seen *acquires[KEYS];
-    bench.policy.batch_max = 3;
-    get_all(callers, acquires);
-    for (int i = 0; i < KEYS; i++)
-        reply_kind(acquires[i], REPLY_LEASE);
-    turn_over();
-    struct seen *loads[3];
-    for (int i = 0; i < 3; i++)
-        loads[i] = expect(CORE_LOAD);
-    sent_nothing(); /* one worker */
-    for (int i = 0; i < 3; i++) {
-        finish_load_for(loads[i], "v", &callers[i], GUARD_FROM_LOAD);
-    }
-    turn_over();
-    struct seen *last = expect(CORE_LOAD);
-    assert_string_equal(last->key, "k3");
-    assert_true(last->action.batch != loads[0]->action.batch);
-    finish_load_for(last, "v", &callers[3], GUARD_FROM_LOAD);
 }
 
 TEST(a_key_asked_for_alone_waits_for_no_turn)
@@ -290,21 +210,6 @@ TEST(what_batches_hold_refuses_no_single_get, P94)
     is_shed(&single[2]);
 }
 
-TEST(what_single_loads_hold_refuses_no_batch, P94)
-{
-    open_shares(1, 1, 1);
-    static struct caller callers[3], single[3];
-    line_up_alone(singles[0], &single[0]);
-    expect_load(singles[0]);
-    line_up_alone(singles[1], &single[1]);
-    get(singles[2], &single[2]);
-    is_shed(&single[2]);
-    for (size_t i = 0; i < 2; i++)
-        line_up_together(keys[i], &callers[i]);
-    get_of_many(keys[2], &callers[2]);
-    is_shed(&callers[2]);
-}
-
 TEST(keys_that_are_one_query_take_one_place, P94)
 {
     open_shares(1, 1, KEYS);
@@ -368,28 +273,6 @@ TEST(each_has_as_many_waiters_as_are_allowed, P94)
     assert_int_equal(callers[2].accepted, GUARD_OK);
 }
 
-/* Without a batch loader each key is a query, and yet not one of the single share. */
-TEST(without_a_batch_loader_many_keys_are_many_queries_of_their_own_share)
-{
-    bench.policy.batch_loader = NULL;
-    open_shares(2, 1, 1);
-    static struct caller callers[KEYS], single;
-    struct seen *acquires[KEYS], *load = NULL;
-    for (int i = 0; i < KEYS - 1; i++) {
-        get_of_many(keys[i], &callers[i]);
-        acquires[i] = expect(CORE_ACQUIRE);
-    }
-    for (int i = 0; i < KEYS - 1; i++) {
-        reply_kind(acquires[i], REPLY_LEASE);
-        load = i < 2 ? expect_load(keys[i]) : load;
-    }
-    get_of_many(keys[3], &callers[3]);
-    is_shed(&callers[3]);
-    line_up_alone("alone", &single);
-    finish_load(load, "v");
-    expect_load("alone");
-}
-
 /* ---- what has to wait leaves together ---- */
 
 /* Singles, queued behind a load that has the only worker. */
@@ -432,34 +315,6 @@ TEST(single_gets_that_wait_for_a_worker_are_one_query, P94)
     assert_int_equal(stats_of().load_queries, 2);
 }
 
-TEST(whoever_need_not_wait_is_a_query_of_its_own, P94)
-{
-    open_shares(KEYS, 10, KEYS);
-    static struct caller callers[KEYS];
-    for (size_t i = 0; i < KEYS; i++)
-        assert_int_equal(begin_load(singles[i], &callers[i])->action.batch, 0);
-}
-
-TEST(whoever_is_alone_in_the_queue_is_no_batch)
-{
-    static struct caller first, second;
-    struct seen *load = begin_load("first", &first);
-    line_up_alone(singles[0], &second);
-    finish_load(load, "v");
-    assert_int_equal(expect_load(singles[0])->action.batch, 0);
-}
-
-TEST(a_query_of_singles_is_no_larger_than_its_policy_says_and_takes_the_oldest)
-{
-    open_shares(1, 10, 3);
-    static struct caller first, callers[KEYS];
-    struct seen *load = queue_singles(&first, callers), *loads[KEYS];
-    finish_load(load, "v");
-    expect_query(loads, singles, 3);
-    finish_all(loads, 3);
-    assert_string_equal(expect_load(singles[3])->key, "s3");
-}
-
 TEST(singles_and_keys_of_many_are_one_query_of_the_share_whose_turn_it_is)
 {
     static const char *const order[] = {"k0", "k1", "s0", "s1"};
@@ -476,32 +331,6 @@ TEST(singles_and_keys_of_many_are_one_query_of_the_share_whose_turn_it_is)
     finish_all(loads, 4);
     expect_query(loads, (const char *const[]){"s2", "k2"}, 2); /* and now that of the singles */
     finish_all(loads, 2);
-}
-
-TEST(a_policy_may_keep_them_apart)
-{
-    bench.policy.apart = true;
-    static struct caller first, callers[KEYS];
-    struct seen *load = queue_singles(&first, callers);
-    for (size_t i = 0; i < KEYS; i++) {
-        finish_load(load, "v");
-        load = expect_load(singles[i]);
-        assert_int_equal(load->action.batch, 0);
-        sent_nothing();
-    }
-}
-
-TEST(without_a_guard_each_request_is_a_query_of_its_own)
-{
-    bench.config.mode = GUARD_MODE_OFF;
-    bench_open();
-    static struct caller callers[3];
-    struct seen *load = begin_load("s0", &callers[0]);
-    for (size_t i = 1; i < 3; i++)
-        line_up_alone("s0", &callers[i]);
-    finish_load(load, "v");
-    expect_load("s0");
-    sent_nothing();
 }
 
 /* A refresh fills what users leave free, and never takes a user with it. */
@@ -558,34 +387,6 @@ TEST(what_nobody_waits_for_any_more_is_in_no_query)
     finish_load(load, "v");
     expect_query(loads, order, 2);
     finish_all(loads, 2);
-}
-
-/* It holds the worker on, and the others are answered. */
-TEST(one_of_a_query_of_singles_can_be_given_up)
-{
-    bench.policy.max_hold_ms = bench.policy.lease_ms;
-    bench.policy.load_limit_ms = bench.policy.lease_ms;
-    static struct caller first, callers[KEYS], later;
-    struct seen *load = queue_singles(&first, callers), *loads[KEYS];
-    finish_load(load, "v");
-    expect_query(loads, singles, KEYS);
-    reply_kind(lookup_of("later", &later), REPLY_LEASE);
-    message(singles[1], true); /* its row was changed */
-    reply_code(expect(CORE_RENEW), 0);
-    assert_true(expect(CORE_CANCEL)->action.load == loads[1]->action.load);
-    finish_load(loads[0], "v");
-    finish_load(loads[2], "v");
-    finish_load(loads[3], "v");
-    for (size_t i = 0; i < KEYS; i++)
-        if (i != 1)
-            answered_value(&callers[i], "v", GUARD_FROM_LOAD);
-    sent_nothing();
-    loads[1]->over = true;
-    core_loaded(bench.core, bench.now_us, loads[1]->action.load,
-                &(struct core_loaded){.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_INTERNAL});
-    drain();
-    expect(CORE_ACQUIRE); /* again: it says nothing about the row */
-    expect_load("later");
 }
 
 /* ---- a query that fails as one ---- */

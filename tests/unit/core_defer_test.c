@@ -9,11 +9,6 @@ static void deferred(struct seen *load)
     drain();
 }
 
-static void load_batch(struct guard_load *const *loads, size_t count, void *context)
-{
-    (void)loads, (void)count, (void)context;
-}
-
 static void threads(uint32_t max_loads, uint32_t load_threads)
 {
     bench.config.max_loads = max_loads;
@@ -32,24 +27,6 @@ static struct seen *begin_deferred(const char *key, struct caller *caller)
 static struct caller a, b, c, x, y, d, joined, ab, ac, ca, aa;
 
 /* ---- threads and places ---- */
-
-TEST(a_deferred_load_holds_a_place_and_no_thread)
-{
-    threads(2, 1);
-    struct seen *first = begin_load("a", &a);
-    reply_kind(lookup_of("b", &b), REPLY_LEASE);
-    sent_nothing(); /* the only thread is busy */
-    deferred(first);
-    struct seen *second = expect(CORE_LOAD);
-    deferred(second);
-    reply_kind(lookup_of("c", &c), REPLY_LEASE);
-    sent_nothing(); /* the thread is free, but both loads run */
-    finish_load_for(first, "A", &a, GUARD_FROM_LOAD);
-    loaded(expect(CORE_LOAD), "C");
-    reply_code(expect(CORE_FILL), 1);
-    finish_load_for(second, "B", &b, GUARD_FROM_LOAD);
-    answered_value(&c, "C", GUARD_FROM_LOAD);
-}
 
 static struct seen *begin_under(const struct guard_policy *policy, const char *key, struct caller *caller)
 {
@@ -117,72 +94,7 @@ TEST(a_thousand_are_deferred_over_two_threads)
     assert_int_equal(stats_of().loads_running, 0);
 }
 
-TEST(each_key_of_a_batch_is_deferred_by_itself_and_the_thread_is_free_after_the_last)
-{
-    threads(2, 1);
-    bench.policy.batch_loader = load_batch;
-    get_of_many("a", &a);
-    struct seen *acquires[] = {expect(CORE_ACQUIRE), NULL};
-    get_of_many("b", &b);
-    acquires[1] = expect(CORE_ACQUIRE);
-    reply_kind(acquires[0], REPLY_LEASE);
-    reply_kind(acquires[1], REPLY_LEASE);
-    turn_over();
-    struct seen *loads[] = {expect(CORE_LOAD), expect(CORE_LOAD)};
-    assert_true(loads[0]->action.batch != 0 && loads[0]->action.batch == loads[1]->action.batch);
-    reply_kind(lookup_of("c", &c), REPLY_LEASE);
-    sent_nothing();
-    finish_load(loads[0], "A");
-    sent_nothing();
-    deferred(loads[1]);
-    struct seen *third = expect(CORE_LOAD);
-    finish_load(third, "C");
-    finish_load(loads[1], "B");
-    answered_value(&a, "A", GUARD_FROM_LOAD);
-    answered_value(&b, "B", GUARD_FROM_LOAD);
-    answered_value(&c, "C", GUARD_FROM_LOAD);
-}
-
 /* ---- limits ---- */
-
-TEST(at_its_limit_a_deferred_load_fails_at_once_and_what_it_says_later_is_ignored)
-{
-    bench.policy.load_limit_ms = 500;
-    struct seen *load = begin_deferred("a", &a);
-    pass(499);
-    still_waits(&a);
-    pass(1);
-    answered(&a, GUARD_FAILED);
-    assert_int_equal(a.waiter.result.failure, GUARD_FAILURE_TIMEOUT);
-    assert_true(expect(CORE_CANCEL)->action.load == load->action.load);
-    struct seen *release = expect(CORE_RELEASE);
-    assert_int_equal(release->action.failure, GUARD_FAILURE_TIMEOUT);
-    assert_int_equal(stats_of().loads_running, 1); /* its query may run still */
-    reply_code(release, 1);
-    struct seen *again = begin_load("a", &b);
-    loaded(load, "late");
-    assert_int_equal(stats_of().loads_running, 1);
-    sent_nothing();
-    still_waits(&b);
-    finish_load_for(again, "new", &b, GUARD_FROM_LOAD);
-}
-
-TEST(at_a_late_limit_no_renewal_goes_out_with_the_token_of_the_next_lease)
-{
-    bench.policy.load_limit_ms = 500;
-    bench.policy.lease_ms = 1200;
-    bench.policy.stale_ms = 1000;
-    begin_deferred("a", &a);
-    get("a", &b);
-    bench.now_us += 600 * BENCH_MS; /* limit and renewal are due in the same event */
-    core_tick(bench.core, bench.now_us);
-    drain();
-    expect(CORE_CANCEL);
-    expect(CORE_RELEASE);
-    reply_fresh(expect(CORE_ACQUIRE), "by another");
-    answered(&a, GUARD_FAILED);
-    answered_value(&b, "by another", GUARD_FROM_CACHE);
-}
 
 TEST(a_load_that_is_deferred_after_its_limit_fails_at_once)
 {
@@ -218,20 +130,6 @@ TEST(one_that_is_never_finished_gives_its_place_back_at_the_hold_limit, P152)
     sent_nothing();
 }
 
-TEST(a_deferred_load_whose_lease_is_lost_goes_on_for_its_waiters_until_its_limit)
-{
-    bench.policy.load_limit_ms = 2000;
-    bench.policy.lease_ms = 900;
-    begin_deferred("a", &a);
-    pass_to_renewal(300, 0);
-    expect(CORE_CANCEL);
-    pass(1699);
-    still_waits(&a);
-    sent_nothing();
-    pass(1); /* its end says nothing about the source: another round */
-    reply_fresh_for(expect(CORE_ACQUIRE), "by another", &a, GUARD_FROM_CACHE);
-}
-
 /* ---- nested loads ---- */
 
 TEST(with_all_places_held_by_deferred_parents_their_nested_loads_run_in_them)
@@ -261,23 +159,6 @@ TEST(with_all_places_held_by_deferred_parents_their_nested_loads_run_in_them)
     answered_value(&y, "Y", GUARD_FROM_LOAD);
     answered_value(&a, "A", GUARD_FROM_LOAD);
     answered_value(&b, "B", GUARD_FROM_LOAD);
-}
-
-TEST(a_thread_that_stands_still_because_of_a_deferred_load_runs_what_that_one_needs)
-{
-    threads(2, 1);
-    struct seen *later = begin_deferred("d", &d);
-    struct seen *blocking = begin_load("a", &a);
-    get_nested("d", &joined, blocking, 1000); /* the only thread waits for d */
-    sent_nothing();
-    get_nested("x", &x, later, 1000); /* and d for x */
-    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
-    struct seen *nested = expect(CORE_LOAD);
-    assert_true(nested->action.lender == blocking->action.load);
-    finish_load_for(nested, "X", &x, GUARD_FROM_LOAD);
-    finish_load_for(later, "D", &d, GUARD_FROM_LOAD);
-    answered_value(&joined, "D", GUARD_FROM_FLIGHT);
-    finish_load_for(blocking, "A", &a, GUARD_FROM_LOAD);
 }
 
 /* The loader that stands still on that thread is to be back in time. */
@@ -333,23 +214,6 @@ TEST(what_would_nest_too_deep_is_refused_and_leaves_nothing, P67)
     assert_int_equal(passing.waiter.result.failure, GUARD_FAILURE_CYCLE);
     assert_int_equal(stats_of().flights, flights);
     sent_nothing();
-}
-
-TEST(a_place_stays_taken_while_a_nested_load_runs_in_it)
-{
-    threads(1, 1);
-    struct seen *outer = begin_deferred("a", &a);
-    get_nested("x", &x, outer, 1000);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
-    struct seen *nested = expect(CORE_LOAD);
-    deferred(nested);
-    finish_load(outer, "A"); /* it did not wait for what it asked for */
-    answered_value(&a, "A", GUARD_FROM_LOAD);
-    assert_int_equal(stats_of().loads_running, 1);
-    reply_kind(lookup_of("b", &b), REPLY_LEASE);
-    sent_nothing();
-    finish_load_for(nested, "X", &x, GUARD_FROM_LOAD);
-    finish_load_for(expect(CORE_LOAD), "B", &b, GUARD_FROM_LOAD);
 }
 
 /* ---- the end ---- */

@@ -17,23 +17,6 @@ static enum guard_status invalidate(struct core_invalidation *invalidation, uint
     return status;
 }
 
-TEST(a_confirmed_invalidation_says_what_it_found)
-{
-    for (int code = 0; code < 4; code++) {
-        struct core_invalidation invalidation;
-        assert_int_equal(invalidate(&invalidation, 1000), GUARD_OK);
-        struct seen *sent = expect(CORE_INVALIDATE);
-        assert_string_equal(sent->key, "k");
-        assert_int_equal(bench.invalidated, code);
-        reply_code(sent, code);
-        assert_int_equal(bench.invalidated, code + 1);
-        assert_int_equal(invalidation.result.status, GUARD_OK);
-        assert_int_equal(invalidation.result.value_dropped, code & 1);
-        assert_int_equal(invalidation.result.load_voided, code >> 1);
-    }
-    assert_int_equal(stats_of().invalidated, 4);
-}
-
 TEST(an_unconfirmed_invalidation_is_repeated_until_its_deadline, P40)
 {
     struct core_invalidation invalidation;
@@ -52,20 +35,6 @@ TEST(an_unconfirmed_invalidation_is_repeated_until_its_deadline, P40)
     assert_int_equal(stats_of().invalidate_unknown, 1);
 }
 
-TEST(an_invalidation_that_is_not_answered_at_all_is_told_at_its_deadline)
-{
-    struct core_invalidation invalidation;
-    assert_int_equal(invalidate(&invalidation, 1000), GUARD_OK);
-    struct seen *sent = expect(CORE_INVALIDATE);
-    pass(999);
-    assert_int_equal(bench.invalidated, 0);
-    pass(1);
-    assert_int_equal(bench.invalidated, 1);
-    assert_int_equal(invalidation.result.status, GUARD_UNKNOWN);
-    reply_code(sent, 1); /* too late */
-    assert_int_equal(stats_of().invalidated, 0);
-}
-
 TEST(a_later_attempt_may_confirm_it, P41)
 {
     struct core_invalidation invalidation;
@@ -77,21 +46,6 @@ TEST(a_later_attempt_may_confirm_it, P41)
     assert_true(second->action.op != first->action.op);
     reply_code(second, 0);
     assert_int_equal(invalidation.result.status, GUARD_OK);
-}
-
-TEST(many_invalidations_are_told_apart)
-{
-    struct core_invalidation invalidation[20];
-    struct seen *sent[20];
-    for (int i = 0; i < 20; i++) {
-        assert_int_equal(invalidate(&invalidation[i], 1000), GUARD_OK);
-        sent[i] = expect(CORE_INVALIDATE);
-    }
-    for (int i = 19; i >= 0; i--)
-        reply_code(sent[i], i % 4);
-    for (int i = 0; i < 20; i++)
-        assert_int_equal(invalidation[i].result.value_dropped + 2 * invalidation[i].result.load_voided,
-                         i % 4);
 }
 
 /* ---- the end ---- */
@@ -283,31 +237,6 @@ TEST(closing_gives_back_every_lease)
         assert_true(core_idle(bench.core));
         bench_close();
     }
-}
-
-TEST(closing_cancels_every_load)
-{
-    static struct caller leased, bare;
-    struct seen *one = begin_load("k", &leased);
-    reply_kind(lookup_of("k2", &bare), REPLY_REFUSED);
-    struct seen *two = expect(CORE_LOAD);
-    close_core();
-    assert_int_equal(expect(CORE_CANCEL)->action.load, one->action.load);
-    assert_string_equal(expect(CORE_RELEASE)->token, one->token);
-    assert_int_equal(expect(CORE_CANCEL)->action.load, two->action.load);
-    sent_nothing();
-    assert_false(core_idle(bench.core));
-    assert_false(core_has_waiters(bench.core));
-}
-
-TEST(closing_twice_is_closing_once)
-{
-    static struct caller caller;
-    begin_load("k", &caller);
-    close_core();
-    size_t sent = bench.seen_count;
-    close_core();
-    assert_int_equal(bench.seen_count, sent);
 }
 
 TEST_GROUP(.before = bench_up, .end = bench_close);

@@ -38,35 +38,9 @@ static void stored(struct seen *fill)
     reply_code(fill, 1);
 }
 
-static struct caller caller, first, second, before, after, absent;
+static struct caller caller, before, after, absent;
 
 /* ---- how long ---- */
-
-TEST(an_entry_lives_as_its_loader_has_said)
-{
-    bench.policy.fresh_ms = 60000;
-    struct seen *fill = fill_of("row", keep_for(5000, 7000));
-    assert_int_equal(fill->action.fresh_ms, 5000);
-    assert_int_equal(fill->action.stale_ms, 7000);
-    assert_life(fill, (struct entry_life){true, true, 5000, 7000});
-    stored(fill);
-    assert_int_equal(bench.accepted_count, 1);
-}
-
-TEST(what_the_loader_leaves_to_the_policy_is_the_policys)
-{
-    bench.policy.stale_ms = 3000;
-    struct seen *fill = fill_of("row", keep_for(5000, GUARD_POLICY_MS));
-    assert_int_equal(fill->action.fresh_ms, 5000);
-    assert_int_equal(fill->action.stale_ms, 3000);
-    assert_life(fill, (struct entry_life){true, false, 5000, 0});
-    stored(fill);
-    bench_again();
-    fill = fill_of("row", keep_for(GUARD_POLICY_MS, 5000));
-    assert_int_equal(fill->action.fresh_ms, 60000);
-    assert_life(fill, (struct entry_life){false, true, 0, 5000});
-    stored(fill);
-}
 
 /* The number that travels is the one that was said. */
 TEST(jitter_shortens_the_entry_and_not_what_was_said)
@@ -135,15 +109,6 @@ TEST(a_long_fresh_time_leaves_less_for_the_policys_stale_time)
     stored(fill);
 }
 
-TEST(fresh_for_no_time_it_is_stored_as_stale)
-{
-    bench.policy.jitter_percent = 90;
-    struct seen *fill = fill_of("row", keep_for(0, 5000));
-    assert_int_equal(fill->action.fresh_ms, 0);
-    assert_int_equal(fill->action.stale_ms, 5000);
-    stored(fill);
-}
-
 /* ---- found unchanged ---- */
 
 /* A refresh of a stale value that had this life; its load. */
@@ -181,19 +146,6 @@ TEST(an_unchanged_value_begins_its_own_life_anew_and_not_the_jittered_one, P151)
     stored(touch);
 }
 
-/* The reader's policy decides for what is not the entry's own: a policy may have changed since it was filled. */
-TEST(an_unchanged_value_without_a_life_of_its_own_follows_the_policy)
-{
-    bench.policy.fresh_ms = 22000;
-    bench.policy.stale_ms = 3000;
-    struct seen *load = begin_refresh(&caller, (struct entry_life){.own_fresh = false});
-    struct seen *touch = touch_of(load, NULL);
-    assert_int_equal(touch->action.fresh_ms, 22000);
-    assert_int_equal(touch->action.stale_ms, 3000);
-    assert_life(touch, (struct entry_life){.own_fresh = false});
-    stored(touch);
-}
-
 TEST(a_keep_sets_the_life_of_an_unchanged_value)
 {
     const struct guard_keep keep = keep_for(GUARD_POLICY_MS, 100);
@@ -220,12 +172,6 @@ TEST(a_new_value_does_not_inherit_the_life_of_the_old_one)
 
 /* ---- whose stale time it is ---- */
 
-TEST(a_stale_time_of_its_own_is_served_where_the_policy_has_none)
-{
-    struct seen *load = begin_refresh(&caller, (struct entry_life){.own_stale = true, .stale_ms = 7000});
-    finish_load(load, "new");
-}
-
 /* No place for a load: it only looks. */
 static void peek_in_a_full_house(bool own, struct caller *peeking)
 {
@@ -249,16 +195,6 @@ TEST(nor_does_a_peek_ask_whose_policy_it_is)
     answered_value(&caller, "old", GUARD_FROM_STALE);
     peek_in_a_full_house(false, &caller);
     answered(&caller, GUARD_SHED);
-}
-
-TEST(a_waiter_that_joins_the_refresh_gets_it_as_well)
-{
-    struct seen *load = begin_refresh(&first, (struct entry_life){.own_stale = true, .stale_ms = 7000});
-    get("k", &second);
-    reply_value(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_STALE, .life = {.own_stale = true}},
-                "old");
-    answered_value(&second, "old", GUARD_FROM_STALE);
-    finish_load(load, "new");
 }
 
 /* ---- stored nowhere ---- */
@@ -302,27 +238,6 @@ TEST(what_is_shared_is_told_by_the_release_and_not_stored, P150)
     reply_code(expect(CORE_RELEASE), 1);
 }
 
-TEST(nor_is_it_stored_if_the_loader_names_a_life)
-{
-    const struct guard_keep keep = {.how = GUARD_SHARE, .fresh_ms = 60000, .stale_ms = 60000};
-    loaded_kept(begin_load("k", &caller), "row", keep);
-    assert_true(expect(CORE_RELEASE)->action.shares);
-    answered_value(&caller, "row", GUARD_FROM_LOAD);
-    sent_nothing();
-}
-
-TEST(a_waiter_left_over_goes_on_while_the_release_still_tells_it)
-{
-    struct seen *load = begin_load_of_two("k", &before, &after);
-    loaded_kept(load, "row", SHARED);
-    answered_value(&before, "row", GUARD_FROM_LOAD);
-    assert_true(expect(CORE_RELEASE)->action.shares);
-    still_waits(&after);
-    struct seen *next = lease(expect(CORE_ACQUIRE));
-    loaded(next, "newer");
-    assert_false(expect(CORE_FILL)->action.shares);
-}
-
 TEST(what_is_too_big_or_cannot_be_checked_is_not_shared)
 {
     char big[102];
@@ -342,15 +257,6 @@ TEST(what_is_too_big_or_cannot_be_checked_is_not_shared)
     drain();
     assert_false(expect(CORE_RELEASE)->action.shares);
     answered_value(&caller, "row", GUARD_FROM_LOAD);
-}
-
-TEST(without_a_lease_nothing_is_told)
-{
-    struct seen *acquire = lookup_of("k", &caller);
-    reply_kind(acquire, REPLY_REFUSED);
-    loaded_kept(expect(CORE_LOAD), "row", SHARED);
-    answered_value(&caller, "row", GUARD_FROM_LOAD);
-    sent_nothing();
 }
 
 static void shared(const char *body)

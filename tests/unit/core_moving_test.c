@@ -8,7 +8,7 @@
 
 enum { FOR_LONG_MS = 60000 };
 
-static struct caller caller, later, early, late, before, after, joined;
+static struct caller caller, later, late, before, after, joined;
 
 /* ---- looked up ---- */
 
@@ -37,29 +37,6 @@ TEST(an_earlier_attempt_is_still_named_once_the_keys_have_moved)
     get("k", &later);
     loaded_for(load, "v1", &caller, GUARD_FROM_LOAD);
     assert_string_equal(expect(CORE_ACQUIRE)->prev, lost->token);
-}
-
-TEST(a_background_refresh_of_a_moving_key_is_left)
-{
-    bench.policy.stale_ms = 1000;
-    core_refresh(bench.core, bench.now_us,
-                 &(struct core_refresh){.key = {"k", 1, "k", 1}, .policy = &bench.policy});
-    drain();
-    reply_kind(expect(CORE_ACQUIRE), REPLY_MOVING);
-    sent_nothing();
-    assert_int_equal(stats_of().flights, 0);
-}
-
-TEST(a_peek_at_a_moving_key_waits_for_the_refresh)
-{
-    bench.policy.stale_ms = 1000;
-    reply_stale(lookup_of("k", &early), REFRESH_OURS, "old");
-    answered_value(&early, "old", GUARD_FROM_STALE);
-    struct seen *load = expect(CORE_LOAD);
-    get("k", &late);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_MOVING);
-    still_waits(&late);
-    finish_load_for(load, "new", &late, GUARD_FROM_FLIGHT);
 }
 
 /* ---- stored ---- */
@@ -191,27 +168,6 @@ TEST(after_an_attempt_that_may_have_run_a_later_one_answers_no_later_waiter)
     reply_code(expect(CORE_FILL), 2);
     still_waits(&joined);
     expect(CORE_ACQUIRE);
-}
-
-TEST(a_touch_waits_like_a_fill)
-{
-    bench.policy.stale_ms = 1000;
-    struct seen *acquire = lookup_of("k", &caller);
-    static const char head[] = "11111111-1111-4111-8111-111111111111";
-    reply_value(
-        acquire,
-        (struct core_reply){.kind = REPLY_STALE, .refresher = REFRESH_OURS, .head = head, .pttl_ms = 500},
-        "v1");
-    answered_value(&caller, "v1", GUARD_FROM_STALE);
-    struct seen *load = expect(CORE_LOAD);
-    load->over = true;
-    core_loaded(bench.core, bench.now_us, load->action.load,
-                &(struct core_loaded){.outcome = LOAD_UNCHANGED});
-    drain();
-    reply_kind(expect(CORE_TOUCH), REPLY_MOVING);
-    pass_to_next();
-    reply_code(expect(CORE_TOUCH), 1);
-    sent_nothing();
 }
 
 /* ---- given back ---- */
@@ -359,15 +315,6 @@ TEST(while_the_permits_move_loads_start_without)
 }
 
 /* ---- the breaker ---- */
-
-TEST(moving_keys_are_no_reason_to_leave_redis_alone, P142)
-{
-    for (unsigned i = 0; i < 3 * BREAKER_TRIP; i++) {
-        reply_kind(lookup_of("k", &caller), REPLY_MOVING);
-        loaded_for(expect(CORE_LOAD), "v1", &caller, GUARD_FROM_LOAD);
-    }
-    assert_false(stats_of().breaker_open);
-}
 
 TEST(nor_do_they_excuse_commands_without_answer)
 {

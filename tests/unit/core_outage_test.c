@@ -70,20 +70,6 @@ static void is_not_kept(void)
     answered(&third, GUARD_ABSENT);
 }
 
-TEST(what_is_loaded_without_redis_answers_the_next_for_outage_ms)
-{
-    go_away();
-    loaded_for(load_alone(&caller), "row", &caller, GUARD_FROM_LOAD);
-    is_kept("row");
-    pass(SPAN_MS - SPAN_MS / 20 - 1);
-    is_kept("row");
-    pass(SPAN_MS / 20 + 1);
-    uint64_t kept = stats_of().kept;
-    is_not_kept();
-    assert_int_equal(stats_of().kept, kept);
-    assert_int_equal(kept, 2);
-}
-
 TEST(it_is_as_old_as_the_beginning_of_its_query)
 {
     go_away();
@@ -125,11 +111,6 @@ static void loads_for(struct core_waiter who)
     second = (struct caller){.waiter = who};
     get_as_prepared("k", &second, bench.now_us + UINT64_C(10000000));
     loaded_for(expect(CORE_LOAD), "newer", &second, GUARD_FROM_LOAD);
-}
-
-TEST(a_get_that_redis_has_answered_loads)
-{
-    loads_for((struct core_waiter){.lookup_answered = true});
 }
 
 TEST(a_get_that_revalidates_loads)
@@ -205,29 +186,6 @@ TEST(a_subscription_that_comes_back_during_the_query_voids_it_too)
     is_not_kept();
 }
 
-TEST(a_failure_is_not_kept)
-{
-    go_away();
-    load_fails(load_alone(&caller), GUARD_FAILURE_UNAVAILABLE);
-    answered(&caller, GUARD_FAILED);
-    pass(bench.policy.failure_ms);
-    is_not_kept();
-}
-
-TEST(what_is_shared_passed_or_stored_nowhere_is_not_kept)
-{
-    static const struct guard_keep ROWS[] = {
-        {.how = GUARD_SHARE}, {.how = GUARD_PASS, .pass_ms = 0}, {.how = GUARD_STORE}};
-    go_away();
-    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
-        loaded_kept(load_alone(&caller), "row", ROWS[i]);
-        answered_value(&caller, "row", GUARD_FROM_LOAD);
-        struct seen *load = load_alone(&second);
-        load_fails(load, GUARD_FAILURE_UNAVAILABLE);
-        pass(bench.policy.failure_ms);
-    }
-}
-
 TEST(its_own_life_bounds_it)
 {
     go_away();
@@ -243,21 +201,6 @@ TEST(its_own_life_bounds_it)
 TEST(what_is_loaded_under_a_lease_is_kept_as_well)
 {
     finish_load_for(begin_load("k", &caller), "row", &caller, GUARD_FROM_LOAD);
-    go_away();
-    is_kept("row");
-}
-
-TEST(what_is_to_be_kept_here_is_not_stored)
-{
-    const struct guard_keep here = {
-        .how = GUARD_HERE, .fresh_ms = GUARD_POLICY_MS, .stale_ms = GUARD_POLICY_MS};
-    struct seen *load = begin_load("k", &caller);
-    loaded_kept(load, "row", here);
-    answered_value(&caller, "row", GUARD_FROM_LOAD);
-    assert_false(caller.waiter.result.stored);
-    struct seen *release = expect(CORE_RELEASE);
-    assert_false(release->action.shares);
-    reply_code(release, 1);
     go_away();
     is_kept("row");
 }
@@ -296,25 +239,6 @@ TEST(a_refresh_that_fails_leaves_what_is_there)
     refresh_kept();
     load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
     is_kept("row");
-}
-
-TEST(it_is_behind_those_that_users_wait_for)
-{
-    static struct caller users[3];
-    go_away();
-    get("a", &users[0]);
-    struct seen *running = expect(CORE_LOAD);
-    get("b", &users[1]);
-    struct seen *other = expect(CORE_LOAD);
-    refresh_kept();
-    get("c", &users[2]);
-    sent_nothing();
-    load_is_absent(running);
-    struct seen *next = expect(CORE_LOAD);
-    assert_string_equal(next->key, "c");
-    load_is_absent(other);
-    assert_string_equal(expect(CORE_LOAD)->key, "k");
-    load_is_absent(next);
 }
 
 TEST(a_refresh_that_redis_does_not_answer_loads_all_the_same)

@@ -43,7 +43,7 @@ static struct seen *load_of(struct caller *caller)
     return load;
 }
 
-static struct caller caller, starter, other, hit, late, first, second, outer, inner, a, b, a_again;
+static struct caller caller, starter, other, hit, late, first, second, a, b, a_again;
 
 /* ---- who gets it ---- */
 
@@ -96,22 +96,6 @@ TEST(a_starter_that_has_left_leaves_it_to_nobody)
     loaded_for(load_of(&other), "of the other", &other, GUARD_FROM_LOAD);
 }
 
-TEST(a_refresh_in_the_background_answers_nobody)
-{
-    bench.policy.stale_ms = 1000;
-    struct seen *acquire = lookup_of("k", &hit);
-    reply_stale(acquire, REFRESH_OURS, "old");
-    answered_value(&hit, "old", GUARD_FROM_STALE);
-    struct seen *load = expect(CORE_LOAD);
-    assert_null(load->action.starter);
-    get("k", &late);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_FREE); /* the value is gone: it waits for the load */
-    passed(load, "of nobody");
-    still_waits(&late);
-    assert_true(expect(CORE_FILL)->action.mark);
-    loaded_for(load_of(&late), "its own", &late, GUARD_FROM_LOAD);
-}
-
 TEST(an_absent_row_is_passed_as_well)
 {
     struct seen *load = begin_load_of_two("k", &starter, &other);
@@ -121,21 +105,6 @@ TEST(an_absent_row_is_passed_as_well)
     assert_true(fill->action.mark && !fill->action.absent);
     load_is_absent(load_of(&other));
     answered_from(&other, GUARD_ABSENT, GUARD_FROM_LOAD);
-}
-
-TEST(a_failure_is_nobodys_secret)
-{
-    struct seen *acquire = lookup_of("k", &starter);
-    get("k", &other);
-    struct seen *load = lease(acquire);
-    load->over = true;
-    core_loaded(
-        bench.core, bench.now_us, load->action.load,
-        &(struct core_loaded){.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_UNAVAILABLE, .keep = &PASS});
-    drain();
-    answered(&starter, GUARD_FAILED);
-    answered(&other, GUARD_FAILED);
-    assert_int_equal(expect(CORE_RELEASE)->action.failure, GUARD_FAILURE_UNAVAILABLE);
 }
 
 /* ---- the mark ---- */
@@ -196,47 +165,7 @@ TEST(what_comes_back_of_its_fill_answers_nobody)
     }
 }
 
-TEST(a_load_that_lost_its_lease_leaves_no_mark)
-{
-    struct seen *load = begin_load_of_two("k", &starter, &other);
-    message("k", true);
-    reply_code(expect(CORE_RENEW), 0);
-    expect(CORE_CANCEL);
-    passed(load, "row");
-    answered_value(&starter, "row", GUARD_FROM_LOAD);
-    loaded_for(load_of(&other), "its own", &other, GUARD_FROM_LOAD);
-    sent_nothing();
-}
-
-TEST(without_redis_they_load_at_once_as_well)
-{
-    bench.config.without_redis = true;
-    bench_open();
-    get("k", &starter);
-    struct seen *load = load_of(&starter);
-    get("k", &other);
-    passed(load, "of the starter");
-    answered_value(&starter, "of the starter", GUARD_FROM_LOAD);
-    loaded_for(load_of(&other), "of the other", &other, GUARD_FROM_LOAD);
-    sent_nothing();
-}
-
 /* ---- finding it ---- */
-
-TEST(a_get_whose_lookup_found_the_mark_loads_without_an_acquire)
-{
-    get_passing("k", &first);
-    struct seen *one = load_of(&first);
-    get_passing("k", &second);
-    struct seen *two = load_of(&second);
-    assert_int_equal(stats_of().flights, 2);
-    loaded_for(two, "of the second", &second, GUARD_FROM_LOAD);
-    still_waits(&first);
-    loaded_for(one, "of the first", &first, GUARD_FROM_LOAD);
-    sent_nothing();
-    assert_int_equal(stats_of().load_uncached, 2);
-    assert_int_equal(stats_of().load_duplicate, 0);
-}
 
 TEST(it_joins_no_load_that_runs_under_a_lease)
 {
@@ -246,17 +175,6 @@ TEST(it_joins_no_load_that_runs_under_a_lease)
     loaded_for(load_of(&passing), "its own", &passing, GUARD_FROM_LOAD);
     finish_load_for(load, "row", &waiting, GUARD_FROM_LOAD);
     assert_int_equal(stats_of().load_duplicate, 0);
-}
-
-TEST(an_acquire_that_finds_the_mark_parts_its_waiters)
-{
-    struct seen *acquire = lookup_of("k", &first);
-    get("k", &second);
-    reply_mark(acquire);
-    struct seen *one = load_of(&first), *two = load_of(&second);
-    loaded_for(two, "of the second", &second, GUARD_FROM_LOAD);
-    loaded_for(one, "of the first", &first, GUARD_FROM_LOAD);
-    assert_int_equal(stats_of().hit, 0);
 }
 
 static void push_mark(bool shared, uint32_t fresh_ms)
@@ -294,16 +212,6 @@ TEST(a_mark_that_is_over_when_its_message_comes_is_only_a_wake_up)
     expect(CORE_ACQUIRE);
 }
 
-TEST(a_refresh_that_finds_it_rests)
-{
-    struct core_key key = {"k", 1, "k", 1};
-    bench.policy.stale_ms = 1000;
-    core_refresh(bench.core, bench.now_us, &(struct core_refresh){.key = key, .policy = &bench.policy});
-    drain();
-    reply_mark(expect(CORE_ACQUIRE));
-    sent_nothing();
-}
-
 TEST(a_peek_beside_a_refresh_that_finds_it_parts_its_waiters)
 {
     bench.policy.stale_ms = 1000;
@@ -321,32 +229,6 @@ static void fill_with_passing(struct caller *callers, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         get_passing("k", &callers[i]);
-}
-
-TEST(such_loads_queue_in_half_of_the_places_and_other_keys_in_the_rest)
-{
-    static struct caller passing[20], others[4];
-    bench.config.load_queue = 8;
-    bench_open();
-    fill_with_passing(passing, 20);
-    for (size_t i = 0; i < 20; i++) {
-        if (i < 6) /* two run, four queue */
-            still_waits(&passing[i]);
-        else
-            answered(&passing[i], GUARD_SHED);
-    }
-    for (size_t i = 0; i < 4; i++) {
-        char key[2] = {(char)('a' + i), '\0'};
-        get(key, &others[i]);
-    }
-    for (size_t i = 0; i < 2; i++)
-        expect(CORE_LOAD);
-    for (size_t i = 0; i < 4; i++) {
-        struct seen *acquire = expect(CORE_ACQUIRE);
-        assert_int_equal(acquire->action.lookup, LOOKUP_NO_STALE);
-        reply_kind(acquire, REPLY_LEASE);
-        still_waits(&others[i]);
-    }
 }
 
 TEST(so_do_the_waiters_that_part)
@@ -395,34 +277,6 @@ TEST(it_ends_at_its_deadline_and_its_load_answers_nobody)
     answered(&caller, GUARD_TIMEOUT);
     loaded(load, "too late");
     assert_int_equal(stats_of().flights, 0);
-}
-
-TEST(a_nested_one_runs_on_the_thread_of_its_outer_load)
-{
-    struct seen *load = begin_load("outer", &outer);
-    inner = (struct caller){.waiter = {.parent_load = load->action.load, .passes = true}};
-    get_as_prepared("k", &inner, bench.now_us + 1000 * BENCH_MS);
-    struct seen *lent = load_of(&inner);
-    assert_int_equal(lent->action.lender, load->action.load);
-    loaded_for(lent, "row", &inner, GUARD_FROM_LOAD);
-    finish_load_for(load, "outer row", &outer, GUARD_FROM_LOAD);
-}
-
-/* Its waiter moves, and the outer load waits in the new flight. */
-TEST(a_nested_waiter_that_parts_is_lent_its_thread)
-{
-    bench.config.max_loads = 3;
-    bench_open();
-    struct seen *load = begin_load("outer", &outer), *acquire = lookup_of("k", &first);
-    get_nested("k", &inner, load, 1000);
-    reply_mark(acquire);
-    struct seen *one = expect(CORE_LOAD), *two = expect(CORE_LOAD);
-    struct seen *lent = one->action.lender != 0 ? one : two;
-    assert_ptr_equal(lent->action.starter, &inner.waiter);
-    assert_int_equal(lent->action.lender, load->action.load);
-    loaded_for(lent, "of the inner", &inner, GUARD_FROM_LOAD);
-    loaded_for(lent == one ? two : one, "of the first", &first, GUARD_FROM_LOAD);
-    finish_load_for(load, "outer row", &outer, GUARD_FROM_LOAD);
 }
 
 /* ---- batches ---- */

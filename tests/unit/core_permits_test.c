@@ -161,14 +161,6 @@ TEST(a_load_starts_once_it_has_lease_and_permit_and_gives_both_back, P49)
     sent_nothing();
 }
 
-TEST(a_load_that_fails_gives_its_permit_back)
-{
-    struct seen *load = load_with_permit("k", &caller);
-    load_fails(load, GUARD_FAILURE_UNAVAILABLE);
-    assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, load->permit);
-    expect(CORE_RELEASE);
-}
-
 TEST(no_permit_is_asked_for_without_a_fleet_or_a_limit)
 {
     for (int which = 0; which < 4; which++) {
@@ -188,16 +180,6 @@ TEST(no_permit_is_asked_for_without_a_fleet_or_a_limit)
         sent_nothing();
         answered_value(&caller, "row", GUARD_FROM_LOAD);
     }
-}
-
-TEST(a_permit_that_no_load_needs_any_more_goes_back)
-{
-    struct seen *asked = request_one("k", &caller);
-    cancel(&caller);
-    reply_code(expect(CORE_RELEASE), 1);
-    grant(asked, 0);
-    assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, asked->token);
-    sent_nothing();
 }
 
 TEST(a_batch_takes_one_permit_and_keeps_it_to_its_last_load)
@@ -255,36 +237,6 @@ TEST(single_gets_that_wait_for_a_permit_are_one_query_under_it, P94)
             assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, loads[0]->permit);
         reply_code(expect(CORE_FILL), 1);
         answered_value(&callers[i], "row", GUARD_FROM_LOAD);
-    }
-    sent_nothing();
-}
-
-/* Two keys are a query: the third one is the first that needs another permit, expected as well as queued. */
-TEST(as_many_are_asked_for_as_there_are_full_queries)
-{
-    with_permits(4);
-    static struct caller callers[5];
-    static const char *const names[] = {"a", "b", "c", "d", "e"};
-    bench.policy.batch_loader = (guard_batch_loader *)(uintptr_t)1;
-    bench.policy.batch_max = 2;
-    bench.config.max_loads = 8;
-    bench_open();
-    struct seen *acquires[5], *asked[3];
-    for (int i = 0; i < 5; i++) {
-        get(names[i], &callers[i]);
-        acquires[i] = expect(CORE_ACQUIRE);
-        if (i % 2 == 0)
-            asked[i / 2] = expect_users_request();
-        sent_nothing();
-    }
-    for (int i = 0; i < 5; i++)
-        reply_kind(acquires[i], REPLY_LEASE);
-    sent_nothing();
-    for (int i = 0; i < 3; i++)
-        grant(asked[i], 0);
-    for (int i = 0; i < 5; i++) {
-        struct seen *load = expect_load_of(names[i]);
-        assert_string_equal(load->permit, asked[i / 2]->token);
     }
     sent_nothing();
 }
@@ -378,16 +330,6 @@ TEST(a_permit_is_requested_beside_the_lease, P49)
     sent_nothing();
 }
 
-/* Over a Cluster. */
-TEST(a_permit_that_comes_before_the_lease_is_kept_for_it)
-{
-    struct seen *acquire = lookup_of("k", &caller);
-    grant(expect_users_request(), 0);
-    sent_nothing();
-    reply_kind(acquire, REPLY_LEASE);
-    expect_load_of("k");
-}
-
 TEST(a_permit_whose_load_is_anothers_goes_back, P49)
 {
     static struct caller callers[2];
@@ -414,15 +356,6 @@ TEST(who_looks_again_requests_no_permit_before_it_has_the_lease)
     sent_nothing();
     reply_kind(acquire, REPLY_LEASE);
     expect_users_request();
-}
-
-TEST(while_permits_are_short_none_is_requested_before_the_lease)
-{
-    static struct caller callers[2];
-    refuse(request_one("a", &callers[0]), PERMIT_MS);
-    get("b", &callers[1]);
-    expect(CORE_ACQUIRE);
-    sent_nothing();
 }
 
 /* ---- a turn ---- */
@@ -459,30 +392,6 @@ TEST(a_permit_passes_to_users_of_its_process_for_a_turn, P48)
     assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, token);
     expect(CORE_FILL);
     assert_string_not_equal(expect_users_request()->token, token);
-}
-
-TEST(a_turn_ends_with_its_time)
-{
-    static struct caller callers[2];
-    open_with_one_permit();
-    struct seen *load = load_with_permit("a", &callers[0]);
-    queue_load("b", &callers[1]);
-    refuse(expect_users_request(), PERMIT_MS);
-    end_turns();
-    loaded(load, "row");
-    expect(CORE_PERMIT_RELEASE);
-}
-
-TEST(a_refresh_has_no_turn)
-{
-    open_with_one_permit();
-    struct seen *load = load_with_permit("a", &caller);
-    queue_refresh("b");
-    refuse(expect_refreshs_request(), PERMIT_MS);
-    loaded(load, "row");
-    expect(CORE_PERMIT_RELEASE);
-    expect(CORE_FILL);
-    expect_refreshs_request();
 }
 
 TEST(a_permit_that_was_lost_has_no_turn, P48)
@@ -528,14 +437,6 @@ TEST(a_refused_process_requests_again_when_a_message_names_it)
     assert_int_equal(stats_of().permit_granted, 1);
 }
 
-TEST(a_message_that_overtakes_the_refusal_counts)
-{
-    struct seen *asked = request_one("k", &caller);
-    freed(asked);
-    refuse(asked, PERMIT_MS);
-    expect(CORE_PERMIT_ACQUIRE);
-}
-
 /* Meanwhile the lease goes on being renewed. */
 static struct seen *await_next_ask(void)
 {
@@ -573,18 +474,6 @@ TEST(the_end_of_a_dead_holders_permit_is_not_slept_through)
     grant(expect(CORE_PERMIT_ACQUIRE), 1);
     expect(CORE_LOAD);
     sent_nothing();
-}
-
-TEST(a_waiting_load_keeps_its_lease_and_holds_no_worker)
-{
-    refuse(request_one("k", &caller), PERMIT_MS);
-    unsigned renewals = 0;
-    while (bench.now_us < 1000000 + 4 * (uint64_t)bench.policy.lease_ms * BENCH_MS)
-        renewals += pass_without_permits(CORE_RENEW) != NULL;
-    still_waits(&caller);
-    assert_true(renewals >= 10);
-    assert_int_equal(stats_of().lease_lost, 0);
-    assert_int_equal(stats_of().loads_running, 0);
 }
 
 TEST(a_load_that_waits_longer_than_the_hold_limit_is_shed_and_leaves_the_queue)
@@ -720,20 +609,6 @@ TEST(a_script_that_is_refused_costs_no_load)
     assert_int_equal(stats_of().permit_spared, 1);
 }
 
-TEST(a_grant_that_comes_after_its_time_is_given_back_and_asked_for_again)
-{
-    with_permits(1);
-    bench.config.permit_ms = 100;
-    bench_open();
-    struct seen *asked = request_one("k", &caller);
-    pass(100);
-    grant(asked, 0);
-    assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, asked->token);
-    struct seen *again = expect(CORE_PERMIT_ACQUIRE);
-    assert_string_not_equal(again->token, asked->token);
-    sent_nothing();
-}
-
 TEST(while_the_breaker_is_open_loads_start_without)
 {
     static struct caller callers[2];
@@ -800,18 +675,6 @@ TEST(closing_gives_back_what_is_held_and_leaves_the_queue)
 
 /* ---- users come first ---- */
 
-TEST(users_start_before_refreshes_that_queued_earlier)
-{
-    queue_refresh("old");
-    refuse(expect_refreshs_request(), PERMIT_MS);
-    struct seen *asked = request_one("user", &caller); /* not behind refreshes in Redis's queue */
-    assert_false(asked->action.more);
-    grant(asked, 0);
-    expect_load_of("user");
-    expect_refreshs_request();
-    sent_nothing();
-}
-
 /* So many refreshes were refused, and a user asks. */
 static struct seen *ask_among_refreshes(unsigned count, struct caller *asking)
 {
@@ -859,19 +722,6 @@ TEST(refreshes_line_up_again_once_the_last_user_has_his_permit)
     sent_nothing();
     refuse(refresh, PERMIT_MS);
     sent_nothing(); /* once */
-}
-
-TEST(a_user_that_came_during_the_request_for_another_has_one_of_its_own)
-{
-    with_permits(8);
-    static struct caller users[2];
-    struct seen *asked = ask_among_refreshes(2, &users[0]);
-    queue_load("next", &users[1]);
-    sent_nothing();
-    grant(asked, 0);
-    expect_load_of("user");
-    assert_false(expect_users_request()->action.more);
-    sent_nothing();
 }
 
 TEST(nothing_is_asked_for_refreshes_while_a_users_ask_is_under_way)
@@ -1051,19 +901,6 @@ TEST(a_refresh_with_a_waiter_keeps_its_place)
     still_waits(&callers[2]);
     reply_stale(peek, REFRESH_OTHERS, "old");
     answered_value(&callers[1], "old", GUARD_FROM_STALE);
-}
-
-TEST(a_user_gives_no_place_to_a_user)
-{
-    static struct caller callers[3];
-    bench.config.max_loads = 1;
-    bench.config.load_queue = 1;
-    bench_open();
-    begin_load("running", &callers[0]);
-    queue_load("queued", &callers[1]);
-    reply_kind(lookup_of("late", &callers[2]), REPLY_FREE);
-    answered(&callers[2], GUARD_SHED);
-    assert_int_equal(stats_of().refresh_yielded, 0);
 }
 
 TEST(a_refresh_that_queues_for_a_leases_time_gives_its_lease_back)

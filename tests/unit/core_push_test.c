@@ -36,7 +36,7 @@ static void pushed(const char *key, const char *tag, const char *body)
     pushed_fresh(key, tag, body, 60000);
 }
 
-static struct caller caller, before, during, after;
+static struct caller caller;
 
 /* ---- which waiters may have it ---- */
 
@@ -51,15 +51,6 @@ TEST(a_waiter_for_that_lease_is_answered_without_another_lookup)
     assert_int_equal(stats.collapsed_fleet, 1);
     assert_int_equal(stats.wake_messages, 1);
     assert_int_equal(stats.flights, 0);
-}
-
-TEST(an_absent_row_travels_too)
-{
-    wait_for("k", &caller, TAG_A);
-    pushed("k", TAG_A, NULL);
-    answered_from(&caller, GUARD_ABSENT, GUARD_FROM_FLEET);
-    assert_null(caller.waiter.result.value);
-    sent_nothing();
 }
 
 TEST(the_value_of_another_lease_is_only_a_wake_up, P23)
@@ -95,66 +86,7 @@ TEST(only_the_tag_of_the_last_lookup_counts)
     }
 }
 
-/* The lease was found before it came: it may know of an invalidation that came after its fill. */
-TEST(a_waiter_that_joined_after_the_lookup_was_sent_looks_again, P23)
-{
-    struct seen *acquire = lookup_of("k", &before);
-    get("k", &during);
-    reply_busy_with(acquire, TAG_A);
-    get("k", &after);
-    pushed("k", TAG_A, "row");
-    answered_value(&before, "row", GUARD_FROM_FLEET);
-    still_waits(&during);
-    still_waits(&after);
-    reply_fresh_for(expect(CORE_ACQUIRE), "newer row", &during, GUARD_FROM_FLEET);
-    assert_int_equal(stats_of().push_answered, 1);
-}
-
-TEST(where_all_joined_too_late_it_is_only_a_wake_up)
-{
-    wait_for("k", &before, TAG_A);
-    get("k", &after);
-    cancel(&before);
-    pushed("k", TAG_A, "row");
-    still_waits(&after);
-    reply_fresh_for(expect(CORE_ACQUIRE), "row", &after, GUARD_FROM_FLEET);
-}
-
-/* Every poll looks again, so a waiter that has come since the last one is served by the next message. */
-TEST(a_poll_lets_the_later_ones_in)
-{
-    wait_for("k", &before, TAG_A);
-    get("k", &after);
-    pass(50);
-    reply_busy_with(expect(CORE_ACQUIRE), TAG_A);
-    pushed("k", TAG_A, "row");
-    answered_value(&before, "row", GUARD_FROM_FLEET);
-    answered_value(&after, "row", GUARD_FROM_FLEET);
-    sent_nothing();
-    assert_int_equal(stats_of().push_answered, 2);
-}
-
 /* ---- when it is worth no more than the message ---- */
-
-TEST(one_that_overtakes_the_busy_reply_is_latched_like_any_message)
-{
-    struct seen *acquire = lookup_of("k", &caller);
-    assert_null(core_awaits(bench.core, "k", 1, TAG_A, false));
-    pushed("k", TAG_A, "row");
-    sent_nothing();
-    reply_busy_with(acquire, TAG_A);
-    still_waits(&caller);
-    reply_fresh_for(expect(CORE_ACQUIRE), "row", &caller, GUARD_FROM_FLEET);
-}
-
-TEST(one_that_is_lost_is_made_good_by_the_poll)
-{
-    wait_for("k", &caller, TAG_A);
-    pass(50);
-    reply_fresh_for(expect(CORE_ACQUIRE), "row", &caller, GUARD_FROM_FLEET);
-    pushed("k", TAG_A, "row"); /* no waiter is left */
-    sent_nothing();
-}
 
 TEST(only_a_flight_that_waits_is_answered_with_it)
 {
@@ -164,20 +96,6 @@ TEST(only_a_flight_that_waits_is_answered_with_it)
     still_waits(&caller);
     sent_nothing();
     finish_load_for(load, "own row", &caller, GUARD_FROM_LOAD);
-}
-
-TEST(a_flood_of_them_is_slowed_down_like_any_messages)
-{
-    unsigned asked = 0;
-    wait_for("k", &caller, TAG_B);
-    for (int i = 0; i < 100; i++) {
-        pushed("k", TAG_A, "old row");
-        if (bench.seen_first == bench.seen_count)
-            continue;
-        reply_busy_with(expect(CORE_ACQUIRE), TAG_B);
-        asked++;
-    }
-    assert_in_range(asked, 1, 10);
 }
 
 /* ---- how old it is ---- */
@@ -193,22 +111,6 @@ TEST(its_age_is_the_time_since_the_lookup_that_found_the_lease, P23)
     assert_int_equal(caller.waiter.result.age_ms, 8); /* 7.001, rounded up */
     assert_int_equal(caller.waiter.result.left_ms, 60000 - 8);
     assert_true(caller.waiter.result.stored);
-}
-
-TEST(what_may_be_stale_by_now_is_only_a_wake_up)
-{
-    for (uint32_t fresh_ms = 5; fresh_ms <= 6; fresh_ms++) {
-        wait_for("k", &caller, TAG_A);
-        pass(5);
-        pushed_fresh("k", TAG_A, "row", fresh_ms);
-        if (fresh_ms == 6) {
-            answered_value(&caller, "row", GUARD_FROM_FLEET);
-            assert_int_equal(caller.waiter.result.left_ms, 1);
-            continue;
-        }
-        still_waits(&caller);
-        reply_fresh(expect(CORE_ACQUIRE), "row");
-    }
 }
 
 /* ---- which acquires want it ---- */
@@ -241,37 +143,6 @@ TEST(a_background_refresh_waits_for_no_process)
                  &(struct core_refresh){.key = {"k", 1, "k", 1}, .policy = &bench.policy});
     drain();
     assert_int_equal(expect(CORE_ACQUIRE)->action.waits, WAIT_NOT);
-}
-
-/* Up to its soft limit a waiter waits for the refresh: the value that this stores comes to it, too. */
-TEST(a_flight_that_holds_a_stale_value_is_answered_with_the_refreshed_one)
-{
-    bench.policy.stale_ms = 60000;
-    bench.policy.soft_ms = 500;
-    get("k", &caller);
-    reply_value(expect(CORE_ACQUIRE),
-                (struct core_reply){.kind = REPLY_STALE,
-                                    .refresher = REFRESH_OTHERS,
-                                    .age_ms = 70,
-                                    .pttl_ms = 9000,
-                                    .lease_tag = TAG_A},
-                "stale row");
-    still_waits(&caller);
-    pushed("k", TAG_A, "row");
-    answered_value(&caller, "row", GUARD_FROM_FLEET);
-    sent_nothing();
-}
-
-TEST(the_key_that_is_waited_for_is_told_by_its_tag)
-{
-    assert_null(core_awaits(bench.core, "k", 1, TAG_A, false));
-    wait_for("k", &caller, TAG_A);
-    const struct core_key *key = core_awaits(bench.core, "k", 1, TAG_A, false);
-    assert_non_null(key);
-    assert_int_equal(key->plain_bytes, 1);
-    assert_memory_equal(key->plain, "k", 1);
-    assert_null(core_awaits(bench.core, "k", 1, TAG_B, false));
-    assert_null(core_awaits(bench.core, "j", 1, TAG_A, false));
 }
 
 TEST_GROUP(.before = bench_up, .end = bench_close);

@@ -55,7 +55,7 @@ static struct seen *expect_acquire_of(const char *key)
     return acquire;
 }
 
-static struct caller caller, full, joined, patient, late, first, second, early, missing, damaged_one;
+static struct caller caller, full, joined, patient, late, first, second;
 
 /* ---- what a load without a waiter goes back to ---- */
 
@@ -150,14 +150,6 @@ TEST(while_others_refresh_or_it_cools_down_no_hit_asks_again, P46)
     expect(CORE_ACQUIRE);
 }
 
-TEST(a_get_that_finds_a_resting_flight_asks_for_itself)
-{
-    refresh("k", NULL);
-    reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OTHERS, 3000);
-    reply_fresh_for(lookup_of("k", &caller), "new", &caller, GUARD_FROM_CACHE);
-    assert_true(core_idle(bench.core));
-}
-
 TEST(a_refresh_finds_no_place_among_the_loads_of_users_and_asks_nothing, P157)
 {
     bench.config.max_loads = 1;
@@ -181,18 +173,6 @@ TEST(what_a_refresh_gets_and_does_not_need_is_given_back)
         sent_nothing();
         assert_true(core_idle(bench.core));
     }
-}
-
-TEST(a_waiter_that_joins_a_refresh_gets_the_value_that_is_there)
-{
-    refresh("k", NULL);
-    reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OURS, 3000);
-    struct seen *load = expect(CORE_LOAD);
-    struct seen *peek = lookup_of("k", &caller);
-    assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
-    reply_stale_of(peek, REFRESH_OTHERS, 3000);
-    answered_value(&caller, "old", GUARD_FROM_STALE);
-    finish_load(load, "new");
 }
 
 /* Another process, or this one before its settings were changed, let the value be served stale. */
@@ -231,16 +211,6 @@ TEST(an_early_refresh_names_the_value_it_is_for)
     finish_load(expect(CORE_LOAD), "new");
     assert_int_equal(stats_of().refresh_early, 1);
     assert_int_equal(stats_of().refresh_started, 0);
-}
-
-TEST(an_early_refresh_that_comes_second_leaves)
-{
-    refresh("k", FILLER);
-    reply_fresh(expect(CORE_ACQUIRE), "newer");
-    refresh("k", FILLER); /* rests */
-    sent_nothing();
-    pass(100);
-    assert_true(core_idle(bench.core));
 }
 
 /* A load of 2 s that is fresh for 20 ms more: e^-0.01. */
@@ -410,29 +380,6 @@ TEST(an_unchanged_value_is_touched_not_sent)
     assert_true(core_idle(bench.core));
 }
 
-TEST(a_waiter_for_an_unchanged_value_gets_the_old_one_as_new)
-{
-    bench.policy.soft_ms = SOFT_MS;
-    reply_stale_of(lookup_of("k", &caller), REFRESH_OURS, 3000);
-    load_says_unchanged(expect(CORE_LOAD));
-    reply_code(expect(CORE_TOUCH), 1);
-    assert_int_equal(caller.waiter.result.age_ms, 0);
-    assert_true(caller.waiter.result.stored);
-    answered_value(&caller, "old", GUARD_FROM_LOAD);
-}
-
-TEST(a_touched_value_that_went_meanwhile_is_filled_in_again)
-{
-    load_says_unchanged(begin_refresh());
-    struct seen *touch = expect(CORE_TOUCH);
-    reply_code(touch, -2);
-    struct seen *fill = expect(CORE_FILL);
-    assert_string_equal(fill->token, touch->token); /* the lease is the same */
-    reply_code(fill, 1);
-    sent_nothing();
-    assert_int_equal(stats_of().fill_stored, 1);
-}
-
 /* As a fill that goes unanswered: the value is in hand, no waiter need wait for the next attempt. */
 TEST(a_waiter_for_a_value_that_went_and_is_not_confirmed_either_is_answered_at_once)
 {
@@ -445,19 +392,6 @@ TEST(a_waiter_for_a_value_that_went_and_is_not_confirmed_either_is_answered_at_o
     reply_code(expect(CORE_FILL), 2);
 }
 
-TEST(a_touch_whose_lease_was_voided_answers_only_waiters_from_before_the_query)
-{
-    bench.policy.soft_ms = SOFT_MS;
-    reply_stale_of(lookup_of("k", &early), REFRESH_OURS, 3000);
-    struct seen *load = expect(CORE_LOAD);
-    reply_kind(lookup_of("k", &late), REPLY_FREE); /* its peek */
-    load_says_unchanged(load);
-    reply_code(expect(CORE_TOUCH), 0);
-    answered_value(&early, "old", GUARD_FROM_LOAD);
-    still_waits(&late);
-    reply_fresh_for(expect(CORE_ACQUIRE), "new", &late, GUARD_FROM_CACHE);
-}
-
 TEST(an_unanswered_touch_is_repeated_with_its_token)
 {
     load_says_unchanged(begin_refresh());
@@ -467,19 +401,6 @@ TEST(an_unanswered_touch_is_repeated_with_its_token)
     assert_string_equal(again->token, touch->token);
     reply_code(again, 2);
     assert_true(core_idle(bench.core));
-}
-
-TEST(there_is_nothing_to_compare_with_when_nothing_is_cached_or_it_is_not_ours)
-{
-    struct seen *load = begin_load("missing", &missing);
-    assert_null(load->action.previous);
-    finish_load_for(load, "v", &missing, GUARD_FROM_LOAD);
-    reply(
-        lookup_of("damaged", &damaged_one),
-        (struct core_reply){.kind = REPLY_STALE, .refresher = REFRESH_OURS, .damaged = true, .head = FILLER});
-    load = expect(CORE_LOAD);
-    assert_null(load->action.previous);
-    finish_load_for(load, "v", &damaged_one, GUARD_FROM_LOAD);
 }
 
 TEST_GROUP(.before = set_up, .end = bench_close);

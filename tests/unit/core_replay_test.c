@@ -114,18 +114,6 @@ TEST(confirmed_keys_and_tags_are_said_again_to_another_master_and_count_for_no_c
     nothing_is_replayed();
 }
 
-TEST(a_key_is_said_once_however_often_it_was_invalidated)
-{
-    for (int i = 0; i < 5; i++) {
-        confirm("a", false);
-        confirm("b", false);
-    }
-    reign_and_replay(0);
-    expect_replay("a", false);
-    expect_replay("b", false);
-    sent_nothing();
-}
-
 TEST(what_was_not_confirmed_is_not_said_again)
 {
     struct seen *first = send_invalidation_of("k", false);
@@ -167,31 +155,6 @@ TEST(what_is_just_young_enough_is_said)
     expect_replay("k", false);
 }
 
-TEST(commands_without_answer_do_not_show_that_the_old_master_lives)
-{
-    confirm("k", false);
-    pass(2 * REPLAY_AGE_MS);
-    static const enum core_reply_kind kinds[] = {REPLY_UNSENT, REPLY_UNKNOWN};
-    for (int i = 0; i < 2; i++)
-        core_replied(bench.core, bench.now_us, 1, &(struct core_reply){.kind = kinds[i]});
-    reign_and_replay(0);
-    expect_replay("k", false);
-}
-
-TEST(without_the_setting_or_without_redis_nothing_is_remembered)
-{
-    for (int i = 0; i < 2; i++) {
-        bench_again();
-        bench.config.replay = i == 1;
-        bench.config.without_redis = i == 1;
-        bench_open();
-        confirm("k", false);
-        reign(0);
-        nothing_is_replayed();
-        assert_int_equal(stats_of().replay_dropped, 0);
-    }
-}
-
 /* ---- once ---- */
 
 TEST(one_change_voids_a_load_that_began_after_it_once, P137)
@@ -217,27 +180,6 @@ TEST(the_next_change_says_it_once_more_also_what_was_itself_a_replay)
         reply_code(expect_replay("k", false), 1);
         pass(REPLAY_AGE_MS / 2 * 3); /* since the caller's */
     }
-}
-
-TEST(what_the_process_invalidates_itself_meanwhile_needs_no_replay)
-{
-    confirm("k", false);
-    confirm("k2", false);
-    reign(0);
-    confirm("k", false);
-    confirm("k2", false);
-    nothing_is_replayed();
-}
-
-TEST(a_reply_to_a_replay_that_the_process_has_overtaken_is_of_no_matter)
-{
-    confirm("k", false);
-    reign_and_replay(0);
-    struct seen *replay = expect_replay("k", false);
-    confirm("k", false);
-    reply_kind(replay, REPLY_UNKNOWN);
-    nothing_is_replayed();
-    assert_int_equal(stats_of().replayed, 0);
 }
 
 TEST(a_reply_to_a_replay_from_before_the_next_change_confirms_none_after_it, P137)
@@ -493,25 +435,6 @@ TEST(a_master_with_another_number_hears_what_the_one_before_it_confirmed)
     struct seen *first = next_seen(), *second = next_seen();
     assert_non_null(first);
     assert_non_null(second);
-}
-
-/* Its master's reign changed while it was still there, and this process hears of that only once it is elsewhere. */
-TEST(a_key_that_has_moved_since_its_master_changed_is_said_again_where_it_is)
-{
-    for (unsigned told = 4; told <= 6;
-         told += 2) { /* the same number, or that of a replica which took over */
-        bench_again();
-        open_replaying(true);
-        keys_shard = 4;
-        confirm("k", false);
-        keys_shard = 5;
-        reign_and_replay(told);
-        struct seen *seen = expect_replay("k", false);
-        assert_int_equal(seen->action.op >> CORE_OP_COUNT_BITS & 0xff, 5);
-        reply_code(seen, 1);
-        reign(told);
-        nothing_is_replayed(); /* 5 has confirmed it, and its reign goes on */
-    }
 }
 
 /* It was asked of 4, which led it to 5; and by the time that this process hears of the end of 5, it is at 4. */

@@ -48,7 +48,7 @@ static struct seen *lease_over(struct seen *acquire, const char *body)
     return expect(CORE_LOAD);
 }
 
-static struct caller caller, older, younger, first, second, third, revalidating, ordinary, user, joining;
+static struct caller caller, older, younger, first, second, third, revalidating, ordinary, user;
 
 /* ---- what counts ---- */
 
@@ -61,17 +61,6 @@ TEST(a_revalidation_loads_over_the_value_that_is_there)
     finish_load_for(load, "new", &caller, GUARD_FROM_LOAD);
     assert_true(caller.waiter.result.stored);
     assert_int_equal(stats_of().refresh_started, 0); /* a request waits for it */
-}
-
-TEST(a_load_that_runs_elsewhere_is_waited_for_and_does_not_count)
-{
-    revalidate("k", &caller);
-    reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
-    still_waits(&caller);
-    message("k", false);
-    struct seen *load = lease_over(expect_revalidation(OLD_FILLER OLD_LEASE), "of the old lease");
-    still_waits(&caller);
-    finish_load_for(load, "new", &caller, GUARD_FROM_LOAD);
 }
 
 TEST(what_a_push_brings_does_not_answer_it, P155)
@@ -88,31 +77,6 @@ TEST(what_a_push_brings_does_not_answer_it, P155)
     finish_load_for(lease(expect_revalidation(OLD_FILLER OLD_LEASE)), "new", &caller, GUARD_FROM_LOAD);
 }
 
-TEST(what_was_loaded_under_a_later_lease_counts)
-{
-    revalidate("k", &caller);
-    reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
-    message("k", false);
-    struct seen *again = expect_revalidation(OLD_FILLER OLD_LEASE);
-    reply_names_seen(
-        again, OLD_LEASE NEW_LEASE); /* another process was quicker, its lease is younger than the request */
-    message("k", false);
-    reply_fresh_for(expect_revalidation(OLD_FILLER OLD_LEASE), "new", &caller, GUARD_FROM_FLEET);
-    sent_nothing();
-}
-
-TEST(what_counts_for_an_older_request_does_not_for_one_that_came_since)
-{
-    revalidate("k", &older);
-    reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
-    message("k", false);
-    struct seen *again = expect_revalidation(OLD_FILLER OLD_LEASE);
-    revalidate("k", &younger); /* while the load of the new lease runs, or after it */
-    reply_fresh_for(again, "new", &older, GUARD_FROM_FLEET);
-    still_waits(&younger);
-    finish_load_for(lease_over(expect_revalidation(""), "new"), "newer", &younger, GUARD_FROM_LOAD);
-}
-
 TEST(one_that_comes_while_a_later_load_runs_is_not_answered_by_it)
 {
     revalidate("k", &older);
@@ -123,18 +87,6 @@ TEST(one_that_comes_while_a_later_load_runs_is_not_answered_by_it)
     reply_fresh_for(expect_revalidation(OLD_FILLER OLD_LEASE), "new", &older, GUARD_FROM_FLEET);
     still_waits(&younger);
     finish_load_for(lease_over(expect_revalidation(""), "new"), "newer", &younger, GUARD_FROM_LOAD);
-}
-
-TEST(one_that_comes_while_the_same_load_runs_has_the_same_names)
-{
-    revalidate("k", &older);
-    reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
-    revalidate("k", &younger); /* looks at once */
-    reply_names_seen(expect_revalidation(OLD_FILLER OLD_LEASE), OLD_FILLER OLD_LEASE);
-    message("k", false);
-    reply_fresh_for(expect_revalidation(OLD_FILLER OLD_LEASE), "new", &older, GUARD_FROM_FLEET);
-    answered_value(&younger, "new", GUARD_FROM_FLEET);
-    sent_nothing();
 }
 
 TEST(the_next_master_begins_anew)
@@ -154,17 +106,6 @@ TEST(so_does_a_new_connection)
     core_link(bench.core, bench.now_us, 0, true);
     message("k", false);
     finish_load_for(lease(expect_revalidation("")), "new", &caller, GUARD_FROM_LOAD);
-}
-
-TEST(an_entry_that_is_damaged_is_loaded_anew)
-{
-    revalidate("k", &caller);
-    const struct core_reply damaged = {
-        .kind = REPLY_STALE, .refresher = REFRESH_OURS, .head = OLD_FILLER, .damaged = true};
-    reply(expect_revalidation(""), damaged);
-    struct seen *load = expect(CORE_LOAD);
-    assert_null(load->action.previous);
-    finish_load_for(load, "new", &caller, GUARD_FROM_LOAD);
 }
 
 TEST(where_a_mark_stands_each_has_a_load_of_its_own_at_once)
@@ -201,14 +142,6 @@ TEST(a_failure_that_is_remembered_answers_it)
     assert_int_equal(caller.waiter.result.retry_ms, 500);
 }
 
-TEST(its_own_load_that_fails_answers_it_although_a_value_is_there)
-{
-    revalidate("k", &caller);
-    load_fails(lease_over(expect_revalidation(""), "old"), GUARD_FAILURE_UNAVAILABLE);
-    answered_from(&caller, GUARD_FAILED, GUARD_FROM_LOAD);
-    assert_int_equal(expect(CORE_RELEASE)->action.failure, GUARD_FAILURE_UNAVAILABLE);
-}
-
 /* ---- in one process ---- */
 
 TEST(two_of_them_are_one_load, P155)
@@ -236,30 +169,6 @@ TEST(one_that_comes_after_the_query_wants_another_even_if_the_first_was_stored)
     assert_int_equal(stats_of().load_started, 2);
 }
 
-TEST(an_ordinary_request_beside_it_is_answered_by_what_is_there)
-{
-    revalidate("k", &revalidating);
-    struct seen *load = lease_over(expect_revalidation(""), "old");
-    struct seen *lookup = lookup_of("k", &ordinary);
-    assert_int_equal(lookup->action.lookup, LOOKUP_NO_STALE);
-    reply_fresh_for(lookup, "old", &ordinary, GUARD_FROM_CACHE);
-    still_waits(&revalidating);
-    finish_load_for(load, "new", &revalidating, GUARD_FROM_LOAD);
-}
-
-TEST(the_load_of_an_ordinary_request_of_this_process_does_not_count)
-{
-    struct seen *load = begin_load("k", &ordinary);
-    revalidate("k", &revalidating);
-    reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
-    finish_load_for(load, "begun before", &ordinary, GUARD_FROM_LOAD);
-    still_waits(&revalidating);
-    message("k", false);
-    finish_load_for(lease_over(expect_revalidation(OLD_FILLER OLD_LEASE), "begun before"), "new",
-                    &revalidating, GUARD_FROM_LOAD);
-    assert_int_equal(stats_of().load_duplicate, 0);
-}
-
 TEST(a_process_that_waits_for_no_other_waits_for_itself)
 {
     bench.config.mode = GUARD_MODE_LOCAL;
@@ -281,14 +190,6 @@ TEST(a_process_that_waits_for_no_other_waits_for_itself)
     assert_int_equal(stats_of().load_duplicate, 0);
 }
 
-TEST(without_redis_it_loads)
-{
-    bench.config.without_redis = true;
-    bench_open();
-    revalidate("k", &caller);
-    loaded_for(expect(CORE_LOAD), "row", &caller, GUARD_FROM_LOAD);
-}
-
 TEST(a_failure_without_redis_is_remembered_for_both_kinds)
 {
     bench.config.without_redis = true;
@@ -306,44 +207,6 @@ TEST(a_failure_without_redis_is_remembered_for_both_kinds)
 }
 
 /* ---- for no user ---- */
-
-TEST(a_refresh_is_queued_behind_users_until_one_joins_it)
-{
-    static struct caller running[2];
-    struct seen *loads[] = {begin_load("x", &running[0]), begin_load("y", &running[1])};
-    refresh("a", &first);
-    reply_kind(expect_revalidation(""), REPLY_LEASE);
-    get("b", &user);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
-    loaded(loads[0], "row");
-    assert_int_equal(expect(CORE_FILL)->action.kind, CORE_FILL);
-    struct seen *next = expect(CORE_LOAD);
-    assert_string_equal(next->key, "b"); /* although it came later */
-    refresh("c", &second);
-    reply_kind(expect_revalidation(""), REPLY_LEASE);
-    revalidate("c", &joining);
-    loaded(loads[1], "row");
-    expect(CORE_FILL);
-    assert_string_equal(expect(CORE_LOAD)->key, "c");
-}
-
-TEST(a_queued_refresh_gives_its_place_to_a_user)
-{
-    static struct caller running[2];
-    begin_load("x", &running[0]);
-    begin_load("y", &running[1]);
-    refresh("a", &first);
-    reply_kind(expect_revalidation(""), REPLY_LEASE);
-    refresh("b", &second);
-    reply_kind(expect_revalidation(""), REPLY_LEASE);
-    get("c", &user);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_FREE); /* it could only peek */
-    answered(&second, GUARD_SHED);
-    expect(CORE_RELEASE);
-    assert_int_equal(expect(CORE_ACQUIRE)->action.lookup, LOOKUP_NO_STALE);
-    still_waits(&user);
-    still_waits(&first);
-}
 
 TEST(a_user_that_joins_a_refresh_takes_the_place_of_another_one)
 {
@@ -366,26 +229,6 @@ TEST(a_user_that_joins_a_refresh_takes_the_place_of_another_one)
 
 /* ---- limits ---- */
 
-TEST(its_soft_limit_gives_it_no_stale_value)
-{
-    bench.policy.stale_ms = 60000;
-    bench.policy.soft_ms = 50;
-    revalidate("k", &caller);
-    struct seen *load = lease_over(expect_revalidation(""), "old");
-    pass(100);
-    still_waits(&caller);
-    finish_load_for(load, "new", &caller, GUARD_FROM_LOAD);
-}
-
-TEST(it_has_a_deadline)
-{
-    bench.policy.deadline_ms = 100;
-    revalidate("k", &caller);
-    reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
-    pass(100);
-    answered(&caller, GUARD_TIMEOUT);
-}
-
 TEST(without_a_place_it_takes_no_lease_but_what_another_process_loads)
 {
     static struct caller blockers[4];
@@ -406,15 +249,6 @@ TEST(without_a_place_it_takes_no_lease_but_what_another_process_loads)
     revalidate("k", &caller);
     reply_kind(expect(CORE_ACQUIRE), REPLY_FREE);
     answered(&caller, GUARD_SHED);
-}
-
-TEST(rounds_are_bounded)
-{
-    revalidate("k", &caller);
-    const struct core_reply outdated = {.kind = REPLY_FRESH, .head = OLD_FILLER, .outdated = true};
-    for (int round = 0; round < 3; round++)
-        reply(expect(CORE_ACQUIRE), outdated);
-    loaded_for(expect(CORE_LOAD), "row", &caller, GUARD_FROM_LOAD);
 }
 
 TEST_GROUP(.before = bench_up, .end = bench_close);

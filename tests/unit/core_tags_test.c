@@ -51,23 +51,6 @@ static void reply_outdated(struct seen *acquire, enum core_reply_kind kind, enum
 
 static struct caller caller, first, second;
 
-/* ---- the tags' own master ---- */
-
-TEST(a_question_about_tags_that_is_not_answered_is_not_held_against_the_master_of_the_key)
-{
-    const struct core_reply doubt = {.kind = REPLY_UNKNOWN, .blameless = true};
-    for (unsigned i = 0; i < 3; i++) {
-        char key[8];
-        snprintf(key, sizeof key, "k%u", i);
-        get(key, &caller);
-        reply(expect(CORE_ACQUIRE), doubt);
-        reply(expect(CORE_ACQUIRE), doubt);
-        loaded_for(expect(CORE_LOAD), "row", &caller, GUARD_FROM_LOAD);
-    }
-    assert_false(stats_of().breaker_open);
-    assert_int_equal(stats_of().breaker_opened, 0);
-}
-
 /* ---- fills ---- */
 
 TEST(a_value_with_tags_is_stored_with_the_clock_that_was_read_before_its_load)
@@ -131,11 +114,6 @@ TEST(where_the_clock_was_not_read_the_value_is_answered_and_the_lease_given_back
     expect(CORE_ACQUIRE);
 }
 
-TEST(without_tags_no_clock_is_needed)
-{
-    finish_load_for(begin_load("k", &caller), "row", &caller, GUARD_FROM_LOAD);
-}
-
 /* ---- entries ---- */
 
 TEST(an_outdated_entry_answers_no_waiter_and_is_replaced)
@@ -151,63 +129,12 @@ TEST(an_outdated_entry_answers_no_waiter_and_is_replaced)
     assert_int_equal(stats_of().entry_rejected, 0);
 }
 
-TEST(an_outdated_stale_entry_that_came_with_the_lease_is_loaded_and_not_compared_with)
-{
-    bench.policy.stale_ms = 5000;
-    reply_outdated(lookup_of("k", &caller), REPLY_STALE, REFRESH_OURS);
-    still_waits(&caller);
-    struct seen *load = expect(CORE_LOAD);
-    assert_null(load->action.previous);
-    loaded_tagged(load, LOAD_OK, "new");
-    struct seen *fill = expect(CORE_FILL);
-    assert_true(fill->action.born.era == 7);
-    reply_fill(fill, false);
-    answered_value(&caller, "new", GUARD_FROM_LOAD);
-}
-
-TEST(an_outdated_entry_is_not_answered_beside_its_refresh)
-{
-    bench.policy.stale_ms = 5000;
-    reply_value(
-        lookup_of("k", &first),
-        (struct core_reply){
-            .kind = REPLY_STALE, .refresher = REFRESH_OURS, .head = FILLER, .clock = NOON, .pttl_ms = 3000},
-        "old");
-    answered_value(&first, "old", GUARD_FROM_STALE);
-    expect(CORE_LOAD);
-    struct seen *peek = lookup_of("k", &second);
-    assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
-    reply_outdated(peek, REPLY_STALE, REFRESH_OTHERS);
-    still_waits(&second);
-}
-
 TEST(what_a_lookup_found_outdated_is_named_in_the_first_acquire)
 {
     caller = (struct caller){.answers = 0};
     memcpy(caller.waiter.refused, FILLER, sizeof FILLER);
     get_as_prepared("k", &caller, bench.now_us + 1000 * BENCH_MS);
     assert_string_equal(expect(CORE_ACQUIRE)->refused, FILLER);
-}
-
-/* ---- invalidating ---- */
-
-TEST(an_invalidation_of_a_tag_says_so_in_every_attempt)
-{
-    struct core_invalidation invalidation = {
-        .key = {"t0", 2, "t0", 2}, .of_tag = true, .deadline_us = bench.now_us + 1000 * BENCH_MS};
-    assert_int_equal(core_invalidate(bench.core, bench.now_us, &invalidation), GUARD_OK);
-    drain();
-    struct seen *sent = expect(CORE_INVALIDATE);
-    assert_true(sent->action.of_tag);
-    reply_kind(sent, REPLY_UNKNOWN);
-    pass(100);
-    struct seen *again = expect(CORE_INVALIDATE);
-    assert_true(again->action.of_tag);
-    reply_code(again, 1);
-    assert_int_equal(bench.invalidated, 1);
-    assert_int_equal(invalidation.result.status, GUARD_OK);
-    assert_true(invalidation.result.value_dropped);
-    assert_false(invalidation.result.load_voided);
 }
 
 TEST_GROUP(.before = set_up, .end = bench_close);

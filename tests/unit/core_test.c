@@ -26,17 +26,6 @@ TEST(a_fresh_value_answers_everybody_who_asked_before_the_lookup, P13)
     assert_true(core_idle(bench.core));
 }
 
-TEST(who_joins_after_the_lookup_was_sent_gets_a_lookup_of_its_own)
-{
-    static struct caller first, second;
-    struct seen *acquire = lookup_of("k", &first);
-    get("k", &second);
-    sent_nothing();
-    reply_fresh_for(acquire, "old", &first, GUARD_FROM_CACHE);
-    still_waits(&second);
-    reply_fresh_for(expect(CORE_ACQUIRE), "new", &second, GUARD_FROM_CACHE);
-}
-
 TEST(an_absent_entry_is_an_answer)
 {
     reply(lookup_of("k", &caller), (struct core_reply){.kind = REPLY_FRESH, .absent = true});
@@ -582,13 +571,6 @@ TEST(two_unanswered_acquires_lead_to_a_load_without_redis)
     struct seen *acquire = expect(CORE_ACQUIRE);
     assert_string_equal(acquire->prev, second->token);
     reply_fresh_for(acquire, "v2", &later, GUARD_FROM_CACHE);
-}
-
-TEST(an_error_of_redis_leads_to_a_load_at_once)
-{
-    reply_kind(lookup_of("k", &caller), REPLY_REFUSED);
-    loaded_for(expect(CORE_LOAD), "v1", &caller, GUARD_FROM_LOAD);
-    sent_nothing();
 }
 
 /* Three unsent commands. */

@@ -105,26 +105,6 @@ TEST(an_entry_that_was_found_names_its_filler)
     answered_value(&stale, "row", GUARD_FROM_STALE);
 }
 
-TEST(without_a_lease_a_load_has_a_name_of_its_own)
-{
-    static struct caller first, second;
-    struct seen *acquire = lookup_of("a", &first);
-    reply_kind(acquire, REPLY_REFUSED);
-    struct seen *load = expect(CORE_LOAD);
-    assert_true(load->action.load != load_id_of_uuid(acquire->token));
-    loaded(load, "row");
-    assert_true(first.waiter.result.load == load->action.load && load->action.load != 0);
-    answered_value(&first, "row", GUARD_FROM_LOAD);
-    reply_kind(lookup_of("a", &second), REPLY_REFUSED);
-    struct seen *next = expect(CORE_LOAD);
-    assert_true(next->action.load != 0 && next->action.load != load->action.load);
-    load_fails(next, GUARD_FAILURE_REJECTED);
-    assert_true(second.waiter.result.load == next->action.load);
-    get("a", &first); /* the failure is remembered here */
-    answered_from(&first, GUARD_FAILED, GUARD_FROM_CACHE);
-    assert_true(first.waiter.result.load == next->action.load);
-}
-
 TEST(a_failure_that_is_remembered_names_the_load_that_failed)
 {
     struct seen *load = begin_load("k", &leader);
@@ -139,15 +119,6 @@ TEST(a_failure_that_is_remembered_names_the_load_that_failed)
                                                       .load = load->action.load});
     answered_from(&later, GUARD_FAILED, GUARD_FROM_CACHE);
     assert_true(later.waiter.result.load == load->action.load);
-}
-
-TEST(who_got_no_answer_names_no_load)
-{
-    struct seen *load = begin_load("k", &caller);
-    cancel(&caller);
-    answered(&caller, GUARD_CANCELLED);
-    assert_true(caller.waiter.result.load == 0);
-    finish_load(load, "row");
 }
 
 /* ---- what is told ---- */
@@ -188,20 +159,6 @@ TEST(how_a_load_ended_is_told)
     assert_int_equal(event->failure, GUARD_FAILURE_UNAVAILABLE);
     reply_code(expect(CORE_RELEASE), 1);
     told_nothing();
-}
-
-TEST(a_load_past_its_limit_ends_as_timeout)
-{
-    bench.policy.load_limit_ms = 100;
-    struct seen *load = begin_load("k", &caller);
-    expect_event(GUARD_EVENT_LOAD_STARTED, "k");
-    pass(100);
-    expect(CORE_CANCEL);
-    load_fails(load, GUARD_FAILURE_UNAVAILABLE);
-    const struct guard_event *event = expect_event(GUARD_EVENT_LOAD_ENDED, "k");
-    assert_int_equal(event->status, GUARD_FAILED);
-    assert_int_equal(event->failure, GUARD_FAILURE_TIMEOUT);
-    reply_code(expect(CORE_RELEASE), 1);
 }
 
 /* Its flight has gone on without it: the key is told all the same. */

@@ -464,20 +464,6 @@ TEST(a_give_without_an_answer_is_told_as_unknown_after_twice_the_limit_and_repea
     assert_true(lock_core_idle(bench.core));
 }
 
-TEST(a_give_that_is_read_after_the_process_stood_still_is_confirmed, P122)
-{
-    hold_name(&a, "a");
-    hold_name(&b, "b");
-    give(&a);
-    give(&b);
-    struct seen *give_a = expect(LOCK_GIVE), *give_b = expect(LOCK_GIVE);
-    stand_still(3 * 250);
-    reply_kind(give_a, LOCK_DONE);
-    reply_kind(give_b, LOCK_DONE);
-    was_given(&a, GUARD_LOCK_OK);
-    was_given(&b, GUARD_LOCK_OK);
-}
-
 TEST(a_give_is_not_repeated_once_its_lease_is_over)
 {
     hold_name(&caller, "a");
@@ -625,18 +611,6 @@ TEST(a_lost_hold_is_given_back_at_the_provider_when_its_validity_ends_though_it_
     reply_kind(give_of, LOCK_DONE);
     assert_true(lock_core_idle(bench.core));
     give_at_once(&caller, GUARD_LOCK_LOST);
-}
-
-TEST(lost_is_never_told_for_a_hold_that_was_given_back, P111)
-{
-    hold_name(&caller, "a");
-    stand_still(2 * BENCH_LEASE_MS);
-    give(&caller);
-    tick();
-    assert_int_equal(caller.losses, 0);
-    reply_kind(expect(LOCK_GIVE), LOCK_NOT_HELD);
-    was_given(&caller, GUARD_LOCK_LOST);
-    assert_int_equal(caller.losses, 0);
 }
 
 TEST(a_loss_that_was_not_fetched_when_the_hold_is_given_back_is_not_told)

@@ -251,44 +251,9 @@ static void every_state_meets_every_event(bool all_at_once, bool stays, enum loc
     }
 }
 
-TEST(every_state_meets_every_event_and_what_was_under_way_is_granted)
-{
-    every_state_meets_every_event(true, true, LOCK_GRANTED);
-}
-
-TEST(every_state_meets_every_event_and_what_was_under_way_is_refused)
-{
-    every_state_meets_every_event(true, true, LOCK_REFUSED);
-}
-
-TEST(every_state_meets_every_event_and_what_was_under_way_is_done)
-{
-    every_state_meets_every_event(false, true, LOCK_DONE);
-}
-
-TEST(every_state_meets_every_event_and_what_was_under_way_is_not_held)
-{
-    every_state_meets_every_event(true, false, LOCK_NOT_HELD);
-}
-
-TEST(every_state_meets_every_event_and_what_was_under_way_never_ran)
-{
-    every_state_meets_every_event(false, true, LOCK_UNSENT);
-}
-
 TEST(every_state_meets_every_event_and_what_was_under_way_may_have_run, P121)
 {
     every_state_meets_every_event(true, true, LOCK_UNANSWERED);
-}
-
-TEST(every_state_meets_every_event_and_what_was_under_way_was_given_back_before)
-{
-    every_state_meets_every_event(false, false, LOCK_GONE);
-}
-
-TEST(every_state_meets_every_event_and_the_provider_can_do_nothing)
-{
-    every_state_meets_every_event(true, true, LOCK_IMPOSSIBLE);
 }
 
 /* ---- deadlines ---- */
@@ -303,61 +268,6 @@ TEST(a_deadline_without_a_refusal_is_unreachable_and_says_what_is_known_of_the_l
     assert_string_equal(caller.request.result.why, "connection refused");
     sent_nothing();
     assert_true(lock_core_idle(bench.core));
-    bench_close();
-}
-
-TEST(a_deadline_after_a_refusal_is_busy_even_if_the_link_is_down_since)
-{
-    bench_up();
-    wait_for(&caller, "a", 4);
-    link_down();
-    pass(BENCH_WAIT_MS);
-    answered(&caller, GUARD_LOCK_BUSY);
-    assert_int_equal(caller.request.result.before, 4);
-    bench_close();
-}
-
-static void ask_for_50_ms(struct caller *asking, const char *name)
-{
-    prepare(asking, NAMES(name));
-    asking->request.deadline_us = bench.now_us + 50 * BENCH_MS;
-    ask(asking);
-}
-
-TEST(grants_that_are_read_after_the_deadline_count_and_a_refusal_does_not, P118)
-{
-    bench_up();
-    static struct caller behind;
-    ask_for_50_ms(&caller, "a");
-    ask_for_50_ms(&ahead, "b");
-    ask_for_50_ms(&behind, "c");
-    stand_still(100);
-    grant(expect(LOCK_TAKE), 1);
-    grant(expect(LOCK_TAKE), 1);
-    tick();
-    holds(&caller);
-    holds(&ahead);
-    answered(&behind, GUARD_LOCK_UNREACHABLE);
-    bench_close();
-    bench_up();
-    ask_for_50_ms(&caller, "a");
-    stand_still(100);
-    refuse(expect(LOCK_TAKE), 1, 0);
-    tick();
-    answered(&caller, GUARD_LOCK_BUSY);
-    bench_close();
-}
-
-TEST(a_request_that_waits_for_ever_has_no_deadline)
-{
-    bench_up();
-    prepare(&caller, NAMES("a"));
-    caller.request.deadline_us = UINT64_MAX;
-    ask(&caller);
-    link_down();
-    refuse(expect(LOCK_TAKE), 1, 0);
-    pass(1000 * BENCH_WAIT_MS);
-    still_waits(&caller);
     bench_close();
 }
 

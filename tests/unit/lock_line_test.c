@@ -41,33 +41,6 @@ TEST(a_hint_that_overtakes_the_refusal_counts, P112)
     holds(&caller);
 }
 
-TEST(a_hint_is_for_the_claim_that_it_names)
-{
-    struct seen *take_a = wait_for(&a, "a", 0);
-    wait_for(&b, "a", 1);
-    told(take_a);
-    assert_string_equal(expect(LOCK_TAKE)->token, take_a->token);
-    sent_nothing();
-}
-
-TEST(a_hint_for_nobody_here_does_nothing)
-{
-    struct seen stranger = {.token = "ffffffff-0000-4000-8000-000000000000", .names = {"a"}};
-    wait_for(&caller, "a", 1);
-    told(&stranger);
-    told_all("b");
-    sent_nothing();
-    assert_int_equal(stats_of().hints, 0);
-}
-
-TEST(a_hint_for_a_hold_does_nothing)
-{
-    struct seen *take = hold_name(&caller, "a");
-    told(take);
-    told_all("a");
-    sent_nothing();
-}
-
 TEST(a_hint_to_all_makes_those_on_the_name_ask)
 {
     wait_for(&a, "a", 0);
@@ -120,14 +93,6 @@ TEST(a_hint_makes_the_polls_begin_anew)
     told(take);
     refuse(expect(LOCK_TAKE), 0, 0);
     assert_in_range(pass_to_next(), 10, 30);
-}
-
-TEST(the_first_in_line_asks_when_what_is_in_front_runs_out)
-{
-    ask_for(&caller, "a");
-    refuse(expect(LOCK_TAKE), 0, 5);
-    assert_in_range(pass_to_next(), 5, 8);
-    expect(LOCK_TAKE);
 }
 
 TEST(one_that_waits_alone_asks_every_third_of_a_place)
@@ -213,22 +178,6 @@ TEST(a_stay_is_due_a_third_of_a_place_after_the_take_was_sent)
     expect(LOCK_STAY);
 }
 
-TEST(a_stay_says_who_has_lost_its_place_and_that_one_asks)
-{
-    crowd_waits(4);
-    lock_core_next_us(bench.core);
-    pass_to_next();
-    struct seen *poll = expect(LOCK_TAKE);
-    pass(PLACE_MS / 3);
-    struct seen *stay = expect(LOCK_STAY);
-    reply(stay,
-          (struct lock_reply){.kind = LOCK_DONE, .ask_now = (const uint32_t[]){1, 99}, .ask_now_count = 2});
-    struct seen *take = expect(LOCK_TAKE);
-    assert_string_equal(take->token, stay->tokens[1]);
-    sent_nothing();
-    refuse(poll, 0, 0);
-}
-
 TEST(a_stay_without_an_answer_is_repeated_soon)
 {
     wait_for(&caller, "a", 1);
@@ -307,22 +256,6 @@ TEST(more_than_a_thousand_places_are_renewed_by_several_actions_one_after_the_ot
         tick();
     }
     assert_int_equal(total, 2499);
-}
-
-TEST(when_the_places_in_front_run_out_one_asks_for_all)
-{
-    for (unsigned i = 0; i < 100; i++) {
-        ask_for(&crowd[i], "a");
-        refuse(expect(LOCK_TAKE), i + 2, 500);
-    }
-    pass(502);
-    struct seen *take = expect(LOCK_TAKE);
-    sent_nothing();
-    refuse(take, 1, 400);
-    pass(402);
-    take = expect(LOCK_TAKE);
-    sent_nothing();
-    grant(take, 1);
 }
 
 TEST(one_of_those_that_stay_asks_for_all_every_place_ms_even_without_a_hint)

@@ -46,25 +46,6 @@ TEST(a_hold_that_has_lost_one_name_protects_the_others_until_it_is_given_back)
     give_answered(&a, LOCK_NOT_HELD, GUARD_LOCK_LOST);
 }
 
-TEST(a_request_for_several_names_is_asked_again_by_a_hint_to_all_of_any)
-{
-    ask_for_names(&a, NAMES("a", "b"), NULL);
-    refuse(expect(LOCK_TAKE), 2, 0);
-    told_all("b");
-    refuse(expect(LOCK_TAKE), 2, 0);
-    told_all("a");
-    expect(LOCK_TAKE);
-}
-
-TEST(a_request_for_several_names_renews_its_places_by_itself)
-{
-    ask_for_names(&a, NAMES("a", "b"), NULL);
-    refuse(expect(LOCK_TAKE), 2, 0);
-    pass(1000);
-    refuse(expect(LOCK_TAKE), 2, 0);
-    sent_nothing();
-}
-
 TEST_GROUP(.before = bench_up, .after = bench_close);
 
 /* ---- in one order ---- */
@@ -119,21 +100,6 @@ TEST(a_request_that_gives_up_gives_back_what_it_has_in_reverse, P117)
     assert_string_equal(expect(LOCK_GIVE)->names[0], "b");
     assert_string_equal(expect(LOCK_GIVE)->names[0], "a");
     sent_nothing();
-}
-
-TEST(a_hold_of_several_names_is_given_back_in_reverse_and_told_once_all_are)
-{
-    ask_for_names(&a, NAMES("a", "b"), NULL);
-    grant(expect(LOCK_TAKE), 1);
-    grant(expect(LOCK_TAKE), 2);
-    give(&a);
-    struct seen *of_b = expect(LOCK_GIVE), *of_a = expect(LOCK_GIVE);
-    assert_string_equal(of_b->names[0], "b");
-    assert_string_equal(of_a->names[0], "a");
-    reply_kind(of_a, LOCK_NOT_HELD);
-    assert_int_equal(a.givings, 0);
-    reply_kind(of_b, LOCK_DONE);
-    was_given(&a, GUARD_LOCK_LOST);
 }
 
 TEST(a_hold_of_which_one_name_is_lost_is_lost_whatever_is_not_known_of_another)
@@ -232,25 +198,6 @@ TEST(one_that_asks_once_is_unreachable_after_once_ms_without_an_answer)
     assert_true(expect(LOCK_GIVE)->action.doubt);
 }
 
-TEST(one_that_asks_once_and_is_granted_by_a_later_try_has_it)
-{
-    ask_once(&a, "a", NULL);
-    reply_kind(expect(LOCK_TAKE), LOCK_UNANSWERED);
-    pass_to_next();
-    grant(expect(LOCK_TAKE), 1);
-    holds(&a);
-}
-
-TEST(one_that_is_refused_once_after_a_try_in_doubt_is_given_back)
-{
-    ask_once(&a, "a", NULL);
-    reply_kind(expect(LOCK_TAKE), LOCK_UNANSWERED);
-    pass_to_next();
-    refuse(expect(LOCK_TAKE), 0, 0);
-    answered(&a, GUARD_LOCK_BUSY);
-    assert_true(expect(LOCK_GIVE)->action.doubt);
-}
-
 /* ---- latches ---- */
 
 static void come_to_latch(struct caller *caller, uint32_t units, bool once)
@@ -261,20 +208,6 @@ static void come_to_latch(struct caller *caller, uint32_t units, bool once)
     caller->request.limit = 4;
     caller->request.once = once;
     ask(caller);
-}
-
-TEST(a_latch_that_is_open_is_answered_without_a_hold_and_nothing_is_given_back)
-{
-    come_to_latch(&a, 1, false);
-    struct seen *take = expect(LOCK_TAKE);
-    assert_int_equal(take->action.lock, GUARD_LOCK_LATCH);
-    assert_int_equal(take->action.units, 1);
-    assert_int_equal(take->action.limit, 4);
-    reply_kind(take, LOCK_GRANTED);
-    answered(&a, GUARD_LOCK_OK);
-    assert_int_equal(stats_of().held, 0);
-    sent_nothing();
-    assert_true(lock_core_idle(bench.core));
 }
 
 TEST(a_party_of_a_latch_says_again_that_it_is_there_by_a_third_of_its_lease)
@@ -290,34 +223,6 @@ TEST(a_party_of_a_latch_says_again_that_it_is_there_by_a_third_of_its_lease)
     assert_string_equal(again->token, take->token);
     reply_kind(again, LOCK_GRANTED);
     answered(&a, GUARD_LOCK_OK);
-}
-
-TEST(all_parties_of_a_latch_are_told)
-{
-    come_to_latch(&a, 1, false);
-    refuse(expect(LOCK_TAKE), 1, 0);
-    come_to_latch(&b, 0, false);
-    refuse(expect(LOCK_TAKE), 1, 0);
-    told_all("l");
-    reply_kind(expect(LOCK_TAKE), LOCK_GRANTED);
-    reply_kind(expect(LOCK_TAKE), LOCK_GRANTED);
-    answered(&a, GUARD_LOCK_OK);
-    answered(&b, GUARD_LOCK_OK);
-    sent_nothing();
-}
-
-TEST(a_party_that_is_cancelled_leaves_and_one_that_only_looks_has_nothing_to_leave)
-{
-    come_to_latch(&a, 1, false);
-    refuse(expect(LOCK_TAKE), 2, 0);
-    come_to_latch(&b, 0, false);
-    refuse(expect(LOCK_TAKE), 2, 0);
-    cancel(&b);
-    sent_nothing();
-    cancel(&a);
-    struct seen *leave = expect(LOCK_GIVE);
-    assert_int_equal(leave->action.lock, GUARD_LOCK_LATCH);
-    reply_kind(leave, LOCK_DONE);
 }
 
 TEST(one_that_only_looks_at_a_latch_leaves_nothing_even_while_it_asks)
@@ -338,15 +243,6 @@ TEST(a_latch_that_is_not_open_is_busy_for_one_that_asks_once_and_says_how_many_a
     answered(&a, GUARD_LOCK_BUSY);
     assert_int_equal(a.request.result.before, 3);
     expect(LOCK_GIVE);
-}
-
-TEST(a_latch_that_opened_long_ago_is_open_whatever_the_lease)
-{
-    come_to_latch(&a, 1, false);
-    struct seen *take = expect(LOCK_TAKE);
-    stand_still(2 * BENCH_LEASE_MS);
-    reply_kind(take, LOCK_GRANTED);
-    answered(&a, GUARD_LOCK_OK);
 }
 
 TEST_GROUP(.before = bench_up, .after = bench_close);

@@ -55,22 +55,6 @@ TEST(the_name_is_free_once_all_are_given_back_in_any_order, P115)
     assert_true(lock_core_idle(bench.core));
 }
 
-TEST(a_read_under_ones_own_write_shares_it)
-{
-    hold_as(&a, GUARD_LOCK_WRITE);
-    ask_as(&b, "a", GUARD_LOCK_READ, owner);
-    holds(&b);
-    sent_nothing();
-}
-
-TEST(a_read_under_ones_own_read_shares_it)
-{
-    hold_as(&a, GUARD_LOCK_READ);
-    ask_as(&b, "a", GUARD_LOCK_READ, owner);
-    holds(&b);
-    sent_nothing();
-}
-
 TEST(an_exclusive_request_under_ones_own_read_is_invalid, P115)
 {
     hold_as(&a, GUARD_LOCK_READ);
@@ -86,38 +70,6 @@ TEST(permits_are_never_reentrant)
     ask_as(&b, "a", GUARD_LOCK_PERMITS, owner);
     still_waits(&b);
     expect(LOCK_TAKE);
-}
-
-TEST(requests_of_nobody_share_nothing)
-{
-    hold_name(&a, "a");
-    ask_for(&b, "a");
-    still_waits(&b);
-    expect(LOCK_TAKE);
-}
-
-TEST(two_owners_share_nothing)
-{
-    struct lock_owner *other = lock_core_owner_new(bench.core);
-    hold_as(&a, GUARD_LOCK_FAIR);
-    ask_as(&b, "a", GUARD_LOCK_FAIR, other);
-    still_waits(&b);
-    expect(LOCK_TAKE);
-}
-
-TEST(a_hold_is_renewed_for_as_long_as_one_of_its_owner_wants_it)
-{
-    hold_as(&a, GUARD_LOCK_FAIR);
-    prepare(&b, NAMES("a"));
-    b.request.lock_owner = owner;
-    b.request.hold_ms = 1000;
-    ask(&b);
-    renew(LOCK_DONE);
-    give_at_once(&a, GUARD_LOCK_OK);
-    pass(BENCH_LEASE_MS / 3 * 2);
-    sent_nothing();
-    pass(BENCH_LEASE_MS / 3);
-    is_lost(&b);
 }
 
 TEST(a_renewal_that_only_a_hold_wanted_that_was_given_back_is_not_sent)
@@ -154,20 +106,6 @@ TEST(all_holds_of_a_claim_that_is_lost_are_lost)
     sent_nothing();
 }
 
-TEST(an_owner_that_asks_for_what_it_has_lost_asks_the_provider)
-{
-    struct seen *take = hold_as(&a, GUARD_LOCK_FAIR);
-    renew(LOCK_NOT_HELD);
-    ask_as(&b, "a", GUARD_LOCK_FAIR, owner);
-    struct seen *anew = expect(LOCK_TAKE);
-    assert_string_not_equal(anew->token, take->token);
-    grant(anew, 8);
-    holds(&b);
-    give_at_once(&a, GUARD_LOCK_LOST);
-    holds(&b);
-    give_back(&b);
-}
-
 TEST(an_owner_that_was_stopped_past_its_warning_does_not_enter_again_what_it_is_about_to_lose)
 {
     hold_as(&a, GUARD_LOCK_FAIR);
@@ -178,49 +116,6 @@ TEST(an_owner_that_was_stopped_past_its_warning_does_not_enter_again_what_it_is_
     expect(LOCK_TAKE);
 }
 
-static void ask_for_both(void)
-{
-    ask_for_names(&b, NAMES("a", "b"), owner);
-}
-
-/* Also if its renewal is under way. */
-TEST(what_ran_out_while_the_process_stood_still_is_not_shared_by_a_grant)
-{
-    hold_as(&a, GUARD_LOCK_FAIR);
-    ask_for_both();
-    struct seen *take = expect(LOCK_TAKE);
-    pass(BENCH_LEASE_MS / 3);
-    expect(LOCK_RENEW);
-    refuse(take, 0, 0);
-    stand_still(BENCH_LEASE_MS * 6 / 10);
-    told(take);
-    grant(expect(LOCK_TAKE), 8);
-    is_lost(&a);
-    still_waits(&b);
-    expect(LOCK_GIVE);
-    take = expect(LOCK_TAKE);
-    assert_int_equal(take->action.count, 2);
-    grant(take, 9);
-    holds(&b);
-}
-
-TEST(what_was_renewed_while_the_process_stood_still_is_shared_by_a_grant)
-{
-    hold_as(&a, GUARD_LOCK_FAIR);
-    ask_for_both();
-    struct seen *take = expect(LOCK_TAKE);
-    pass(BENCH_LEASE_MS / 3);
-    struct seen *renew = expect(LOCK_RENEW);
-    refuse(take, 0, 0);
-    stand_still(BENCH_LEASE_MS * 6 / 10);
-    told(take);
-    reply_kind(renew, LOCK_DONE);
-    grant(expect(LOCK_TAKE), 8);
-    tick();
-    holds(&a);
-    holds(&b);
-}
-
 TEST(one_of_several_holds_that_is_given_back_after_they_ran_out_is_lost)
 {
     hold_as(&a, GUARD_LOCK_FAIR);
@@ -229,16 +124,6 @@ TEST(one_of_several_holds_that_is_given_back_after_they_ran_out_is_lost)
     give_at_once(&a, GUARD_LOCK_LOST);
     tick();
     is_lost(&b);
-}
-
-TEST(an_owner_that_asks_for_what_it_is_giving_back_asks_after_that)
-{
-    hold_as(&a, GUARD_LOCK_FAIR);
-    give(&a);
-    ask_as(&b, "a", GUARD_LOCK_FAIR, owner);
-    expect(LOCK_GIVE);
-    grant(expect(LOCK_TAKE), 8);
-    holds(&b);
 }
 
 /* ---- waiting together ---- */
@@ -259,22 +144,6 @@ TEST(the_second_request_of_an_owner_waits_behind_its_first_and_shares_what_that_
     holds(&c);
     sent_nothing();
     assert_int_equal(stats_of().reentered, 2);
-}
-
-TEST(when_the_first_request_of_an_owner_gives_up_the_second_asks)
-{
-    ask_as(&a, "a", GUARD_LOCK_FAIR, owner);
-    struct seen *take = expect(LOCK_TAKE);
-    ask_as(&b, "a", GUARD_LOCK_FAIR, owner);
-    ask_as(&c, "a", GUARD_LOCK_FAIR, owner);
-    refuse(take, 1, 0);
-    cancel(&a);
-    struct seen *give_of = expect(LOCK_GIVE), *anew = expect(LOCK_TAKE);
-    sent_nothing();
-    reply_kind(give_of, LOCK_NOT_HELD);
-    grant(anew, 8);
-    holds(&b);
-    holds(&c);
 }
 
 TEST(the_first_request_of_an_owner_stays_the_first_when_it_needs_another_token)
@@ -326,21 +195,6 @@ TEST(one_that_waits_behind_another_of_its_owner_is_cancelled_alone)
     sent_nothing();
 }
 
-TEST(one_that_waits_behind_another_of_its_owner_is_busy_at_its_deadline_if_that_was_refused)
-{
-    ask_as(&a, "a", GUARD_LOCK_FAIR, owner);
-    struct seen *take = expect(LOCK_TAKE);
-    prepare(&b, NAMES("a"));
-    b.request.lock_owner = owner;
-    b.request.deadline_us = bench.now_us + 50 * BENCH_MS;
-    ask(&b);
-    refuse(take, 2, 0);
-    pass(50);
-    answered(&b, GUARD_LOCK_BUSY);
-    assert_int_equal(b.request.result.before, 2);
-    still_waits(&a);
-}
-
 /* Were it quadratic, this would take minutes. */
 TEST(ten_thousand_requests_of_one_owner_for_one_name_give_up_one_after_the_other)
 {
@@ -358,41 +212,6 @@ TEST(ten_thousand_requests_of_one_owner_for_one_name_give_up_one_after_the_other
 }
 
 /* ---- several names, some of which the owner has ---- */
-
-TEST(a_request_that_is_partly_covered_asks_for_the_rest)
-{
-    hold_as(&a, GUARD_LOCK_FAIR);
-    ask_for_names(&b, NAMES("b", "a", "c"), owner);
-    struct seen *take = expect(LOCK_TAKE);
-    assert_int_equal(take->action.count, 2);
-    assert_string_equal(take->names[0], "b");
-    assert_string_equal(take->names[1], "c");
-    grant(take, 20);
-    holds(&b);
-    assert_int_equal(b.request.result.fence[0], 20);
-    assert_int_equal(b.request.result.fence[1], 7);
-    assert_int_equal(b.request.result.fence[2], 21);
-    give_at_once(&a, GUARD_LOCK_OK);
-    sent_nothing();
-    give(&b);
-    reply_kind(expect(LOCK_GIVE), LOCK_DONE);
-    assert_int_equal(b.givings, 0);
-    reply_kind(expect(LOCK_GIVE), LOCK_DONE);
-    was_given(&b, GUARD_LOCK_OK);
-}
-
-TEST(what_a_request_shares_is_kept_for_it_while_it_waits_for_the_rest)
-{
-    struct seen *held = hold_as(&a, GUARD_LOCK_FAIR);
-    ask_for_names(&b, NAMES("a", "b"), owner);
-    struct seen *take = expect(LOCK_TAKE);
-    give_at_once(&a, GUARD_LOCK_OK);
-    sent_nothing();
-    cancel(&b);
-    reply_kind(take, LOCK_UNSENT);
-    assert_string_equal(expect(LOCK_GIVE)->token, take->token);
-    assert_string_equal(expect(LOCK_GIVE)->token, held->token);
-}
 
 TEST(a_request_that_loses_what_it_shares_while_it_waits_asks_for_all_anew)
 {

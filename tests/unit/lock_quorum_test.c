@@ -97,23 +97,6 @@ TEST(a_grant_is_told_once_a_quorum_has_written_its_fence, P123)
     assert_false(table.given_back[0]);
 }
 
-TEST(a_late_grant_helps_to_raise_and_does_not_change_the_number)
-{
-    begin(LOCK_TAKE);
-    grants(0, 7);
-    grants(1, 7);
-    grants(2, 7);
-    raises(0, LOCK_DONE);
-    raises(1, LOCK_UNANSWERED);
-    grants(3, 100);
-    assert_true(table.raised[3]);
-    raises(2, LOCK_DONE);
-    assert_int_equal(table.told, 0);
-    raises(3, LOCK_DONE);
-    told(LOCK_GRANTED);
-    assert_int_equal(table.reply.fence[0], 7);
-}
-
 TEST(what_cannot_be_raised_on_a_quorum_is_given_back)
 {
     begin(LOCK_TAKE);

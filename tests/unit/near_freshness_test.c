@@ -79,15 +79,6 @@ TEST(a_value_may_be_older_than_the_clock)
     near_free(&near);
 }
 
-TEST(nothing_is_kept_with_a_near_time_of_zero)
-{
-    struct near *near = subscribed();
-    struct near_lookup lookup = sent(near, SENT_US);
-    near_keep(&lookup, &(struct near_life){.near_ms = 0}, NULL, &(struct guard_result){.left_ms = 60000});
-    assert_false(is_there(near, SENT_US));
-    near_free(&near);
-}
-
 /* ---- what was looked up before it is not kept after it ---- */
 
 static void begins(struct near *near)

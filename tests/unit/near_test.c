@@ -114,18 +114,6 @@ TEST(of_two_lookups_the_younger_value_stays)
 
 /* ---- coherence ---- */
 
-TEST(a_dropped_key_is_gone_and_what_was_looked_up_before_stays_out)
-{
-    put("k", LATER_US, "v1");
-    uint64_t before = near_token(near, "k", 1);
-    near_drop(near, "k", 1);
-    assert_null(got("k", NOW_US));
-    put_body("k", before, LATER_US, "v1");
-    assert_null(got("k", NOW_US));
-    put("k", LATER_US, "v2");
-    assert_string_equal(got("k", NOW_US), "v2");
-}
-
 /* Looked up when near_stamp() was this. */
 static void put_tagged(const char *key, const char *tags, uint64_t stamp)
 {
