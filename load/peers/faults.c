@@ -132,8 +132,7 @@ static bool run_dead(struct stage *stage, struct peer *peer, struct score *score
 static bool change(const struct stage *stage, const char *path)
 {
     char statement[PURGE_BYTES];
-    snprintf(statement, sizeof statement,
-             "UPDATE products SET price_cents = 100000 - price_cents %% 10 WHERE id = %s",
+    snprintf(statement, sizeof statement, "UPDATE products SET price_cents = price_cents + 1 WHERE id = %s",
              strrchr(path, '/') + 1);
     return stack_postgres_query(stage->postgres.url, statement, NULL, 0);
 }
