@@ -22,7 +22,7 @@ static struct stack_redis redis;
 static struct herd_server server;
 static struct rival nginx[INSTANCES];
 static uint16_t proxied[INSTANCES], framed[INSTANCES]; /* further ports: PROXY protocol, HTTP/2 */
-static char module_path[PROC_PATH_BYTES + 32];
+static char module_path[RIVAL_TEXT_BYTES];
 static struct http_answer got; /* of the last get() */
 
 static const char configuration[] =
@@ -131,17 +131,14 @@ static void know_leaks(const char *folder)
 static bool servers_up(void)
 {
     const char *built = getenv("NGINX_MODULE");
-    char folder[PROC_PATH_BYTES], command[512];
+    char folder[PROC_PATH_BYTES];
     if (built == NULL || access(built, R_OK) != 0)
         return true; /* each test says so */
-    snprintf(command, sizeof command, "cp %s ", built);
-    if (!proc_folder("module", proc_plain_user(), folder) || !stack_redis_start(&redis, NULL) ||
-        !herd_server_start(&server))
+    if (!nginx_module(module_path) || !proc_folder("leaks", proc_plain_user(), folder) ||
+        !stack_redis_start(&redis, NULL) || !herd_server_start(&server))
         return false;
-    snprintf(module_path, sizeof module_path, "%s/module.so", folder);
     know_leaks(folder);
-    strncat(command, module_path, sizeof command - strlen(command) - 1);
-    return proc_output(command, folder, sizeof folder) && nginx_up(0) && nginx_up(1);
+    return nginx_up(0) && nginx_up(1);
 }
 
 /* Yours: free(). */
