@@ -471,19 +471,13 @@ void core_set_origin(struct flight *flight, struct core_origin *origin)
     flight->origin = origin;
 }
 
-/* NULL: the key has one already, or no memory. */
-static struct flight *flight_for_refresh(struct core *core, const struct core_refresh *refresh)
-{
-    const struct core_key *key = &refresh->key;
-    if (core->closed || find_flight(core, key->encoded, key->encoded_bytes) != NULL)
-        return NULL;
-    return core_new_flight(core, key, refresh->policy, FLIGHT_FOR_ALL);
-}
-
 void core_refresh(struct core *core, uint64_t now_us, const struct core_refresh *refresh)
 {
     core_begin(core, now_us);
-    struct flight *flight = flight_for_refresh(core, refresh);
+    const struct core_key *key = &refresh->key;
+    struct flight *flight = NULL;
+    if (!core->closed && find_flight(core, key->encoded, key->encoded_bytes) == NULL)
+        flight = core_new_flight(core, key, refresh->policy, FLIGHT_FOR_ALL);
     if (flight == NULL) {
         spend(core, refresh->origin);
     } else {

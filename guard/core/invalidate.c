@@ -82,18 +82,12 @@ enum guard_status core_invalidate(struct core *core, uint64_t now_us, struct cor
     return GUARD_OK;
 }
 
-static struct core_invalidation *find_invalidation(const struct core *core, uint64_t op)
-{
-    uint64_t id = op >> CORE_OP_BITS;
-    struct core_invalidation *found = NULL;
-    HASH_FIND_BYHASHVALUE(by_id, core->invalidations_by_id, &id, sizeof id, (unsigned)id, found);
-    return found != NULL && found->op == op ? found : NULL;
-}
-
 void invalidation_replied(struct core *core, uint64_t op, const struct core_reply *reply)
 {
-    struct core_invalidation *invalidation = find_invalidation(core, op);
-    if (invalidation == NULL)
+    const uint64_t id = op >> CORE_OP_BITS;
+    struct core_invalidation *invalidation = NULL;
+    HASH_FIND_BYHASHVALUE(by_id, core->invalidations_by_id, &id, sizeof id, (unsigned)id, invalidation);
+    if (invalidation == NULL || invalidation->op != op)
         return;
     invalidation->op = 0;
     if (reply->kind == REPLY_CODE) {

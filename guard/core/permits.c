@@ -162,20 +162,13 @@ void permits_query_over(struct core *core, struct permit *permit)
 
 /* ---- requesting ---- */
 
-/* A grant may have taken long to come, or we were stopped since; and nothing that has run out shall be used because
- * Redis has just gone. */
-static void give_back_what_ran_out(struct core *core)
-{
-    struct permit *permit = permit_in(core, PERMIT_READY);
-    while (permit != NULL && core->now_us >= permit->valid_until_us) {
-        give_back(core, permit);
-        permit = permit_in(core, PERMIT_READY);
-    }
-}
-
 uint32_t permits_allow(struct core *core)
 {
-    give_back_what_ran_out(core);
+    /* A grant may have taken long to come, or we were stopped since; and nothing that has run out shall be used because
+     * Redis has just gone. */
+    struct permit *permit = NULL;
+    while ((permit = permit_in(core, PERMIT_READY)) != NULL && core->now_us >= permit->valid_until_us)
+        give_back(core, permit);
     return permits_apply(core) ? core->permits.in_state[PERMIT_READY] + core->permits.spared : UINT32_MAX;
 }
 
@@ -329,16 +322,6 @@ static uint32_t clamp_count(int64_t number, uint32_t most)
     return number < most ? (uint32_t)number : most;
 }
 
-/* What may have run, or may yet, is given back. */
-static void start_without_permit(struct core *core, struct permit *permit)
-{
-    core->permits.spared++;
-    if (permit->doubtful)
-        give_back(core, permit);
-    else
-        move_permit(core, permit, PERMIT_FREE);
-}
-
 /* For a user, if one has come for which nothing was requested. */
 static void repeat_permit_request(struct core *core, struct permit *permit)
 {
@@ -357,10 +340,15 @@ static void permit_acquire_replied(struct core *core, struct permit *permit, con
     else if (reply->kind == REPLY_CODE)
         permit_refused(core, permit, clamp_count(-1 - reply->code, core->config.permit_ms));
     else if (reply->kind == REPLY_REFUSED || reply->kind == REPLY_MOVING ||
-             permit->attempts >= PERMIT_ATTEMPTS_MAX || core->closed || !permits_apply(core))
-        start_without_permit(core, permit);
-    else
+             permit->attempts >= PERMIT_ATTEMPTS_MAX || core->closed || !permits_apply(core)) {
+        core->permits.spared++;
+        if (permit->doubtful) /* what may have run, or may yet */
+            give_back(core, permit);
+        else
+            move_permit(core, permit, PERMIT_FREE);
+    } else {
         repeat_permit_request(core, permit);
+    }
 }
 
 static void permit_release_replied(struct core *core, struct permit *permit, const struct core_reply *reply)

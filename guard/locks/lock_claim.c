@@ -237,19 +237,13 @@ void lock_claim_told(struct lock_claim *claim)
     lock_claim_ask(claim);
 }
 
-/* A party of a latch says so again; a place is renewed. */
-static uint64_t again_us(const struct lock_claim *claim)
-{
-    uint64_t span_us = lock_us(claim->core->config.place_ms) / 3;
-    if (claim->kind == GUARD_LOCK_LATCH)
-        span_us = lock_earlier(span_us, lock_us(claim->lease_ms) / 3);
-    return claim->sent_us + span_us;
-}
-
 static void wait_alone(struct lock_claim *claim)
 {
     struct lock_core *core = claim->core;
-    uint64_t at_us = lock_earlier(again_us(claim), claim->hint_us);
+    uint64_t span_us = lock_us(core->config.place_ms) / 3;
+    if (claim->kind == GUARD_LOCK_LATCH) /* a party says so again; a place is renewed */
+        span_us = lock_earlier(span_us, lock_us(claim->lease_ms) / 3);
+    uint64_t at_us = lock_earlier(claim->sent_us + span_us, claim->hint_us);
     if (claim->before == 0)
         at_us =
             lock_earlier(at_us, core->now_us + lock_us(chance_backoff(&core->chance, CLAIM_POLL_FIRST_MS,

@@ -114,16 +114,6 @@ static struct lock_provider *open_provider(struct guard_locks *locks, struct gua
     return open != NULL ? open(&config, error) : NULL;
 }
 
-static void prepare_lock_callbacks(struct guard_locks *locks)
-{
-    host_wake_init(locks->host, &locks->wake, lock_thread_on_mail, locks);
-    locks->timer = (struct host_timer){.run = lock_thread_on_timer, .context = locks};
-    locks->limit = (struct host_timer){.run = lock_thread_on_limit, .context = locks};
-    locks->beat = (struct host_timer){.run = lock_thread_on_beat, .context = locks};
-    locks->turn_over = (struct host_soon){.run = lock_thread_on_turn_over, .context = locks};
-    host_timer_set(locks->host, &locks->beat, clock_now_us());
-}
-
 /* The thread did not start: its loop runs out on this one. */
 static void undo_lock_start(struct guard_locks *locks)
 {
@@ -145,7 +135,12 @@ static enum guard_status start_locks(struct guard_locks *locks, struct guard_err
                  "guard_locks_open: no memory, thread, randomness or descriptor to be had");
     locks->host = own_host_open();
     if (locks->host != NULL) {
-        prepare_lock_callbacks(locks);
+        host_wake_init(locks->host, &locks->wake, lock_thread_on_mail, locks);
+        locks->timer = (struct host_timer){.run = lock_thread_on_timer, .context = locks};
+        locks->limit = (struct host_timer){.run = lock_thread_on_limit, .context = locks};
+        locks->beat = (struct host_timer){.run = lock_thread_on_beat, .context = locks};
+        locks->turn_over = (struct host_soon){.run = lock_thread_on_turn_over, .context = locks};
+        host_timer_set(locks->host, &locks->beat, clock_now_us());
         locks->provider = open_provider(locks, &failed);
         bool whole = locks->provider != NULL && locks->provider->perform != NULL;
         locks->core = whole ? new_lock_core(locks) : NULL;

@@ -275,16 +275,6 @@ static void sort_names(struct lock_request *request)
     }
 }
 
-/* No owner enters again what it is about to lose. */
-static void lose_late_names(struct lock_core *core, const struct lock_request *request)
-{
-    for (size_t i = 0; i < request->count && request->lock_owner != NULL; i++) {
-        const struct lock_share *share = lock_share_find(core, request->lock_owner, &request->names[i]);
-        if (share != NULL && share->claim != NULL && lock_claim_is_late(share->claim))
-            lock_claim_alarm(share->claim);
-    }
-}
-
 static enum guard_lock_status check_request(struct lock_core *core, const struct lock_request *request,
                                             const char **why)
 {
@@ -328,7 +318,12 @@ enum guard_lock_status lock_core_ask(struct lock_core *core, uint64_t now_us, st
     lock_begin(core, now_us);
     *why = NULL;
     request->core = core;
-    lose_late_names(core, request);
+    /* No owner enters again what it is about to lose. */
+    for (size_t i = 0; i < request->count && request->lock_owner != NULL; i++) {
+        const struct lock_share *share = lock_share_find(core, request->lock_owner, &request->names[i]);
+        if (share != NULL && share->claim != NULL && lock_claim_is_late(share->claim))
+            lock_claim_alarm(share->claim);
+    }
     enum guard_lock_status status = check_request(core, request, why);
     if (status != GUARD_LOCK_OK)
         return status;

@@ -251,13 +251,6 @@ static void on_lock_looked(void *context, const struct guard_lock_view *view, co
     end_look(looking, view != NULL ? GUARD_LOCK_OK : GUARD_LOCK_UNREACHABLE, why);
 }
 
-static void enter_look(struct guard_locks *locks, struct lock_looking *looking)
-{
-    DL_APPEND(locks->looks, &looking->mail);
-    if (!locks->provider->look(locks->provider, &looking->name, on_lock_looked, looking))
-        end_look(looking, GUARD_LOCK_NO_MEMORY, "no memory, or too much is under way");
-}
-
 static void enter_owner_gone(struct guard_locks *locks, struct guard_owner *owner)
 {
     if (owner->core != NULL)
@@ -269,6 +262,7 @@ static void enter_owner_gone(struct guard_locks *locks, struct guard_owner *owne
 static void enter_lock_mail(struct guard_locks *locks, struct lock_mail *mail)
 {
     struct guard_hold *hold = mail->of;
+    struct lock_looking *looking = mail->of;
     switch (mail->kind) {
     case LOCK_MAIL_ASK:
         enter_lock_request(locks, hold);
@@ -285,7 +279,9 @@ static void enter_lock_mail(struct guard_locks *locks, struct lock_mail *mail)
         enter_owner_gone(locks, mail->of);
         break;
     case LOCK_MAIL_LOOK:
-        enter_look(locks, mail->of);
+        DL_APPEND(locks->looks, &looking->mail);
+        if (!locks->provider->look(locks->provider, &looking->name, on_lock_looked, looking))
+            end_look(looking, GUARD_LOCK_NO_MEMORY, "no memory, or too much is under way");
         break;
     }
 }
@@ -343,16 +339,6 @@ void lock_thread_on_provider_closed(void *context)
     lock_thread_ends(locks);
 }
 
-/* The provider says nothing any more. What is not confirmed ends with its lease. */
-static void abandon_what_is_open(struct guard_locks *locks)
-{
-    struct lock_mail *mail, *next;
-    DL_FOREACH_SAFE (locks->giving, mail, next)
-        tell_lock_given(mail->of, GUARD_LOCK_UNKNOWN);
-    DL_FOREACH_SAFE (locks->looks, mail, next)
-        end_look(mail->of, GUARD_LOCK_CLOSING, "the locks are closing");
-}
-
 static void end_locks(struct guard_locks *locks)
 {
     locks->phase = LOCK_ENDING;
@@ -365,7 +351,12 @@ static void end_locks(struct guard_locks *locks)
         pthread_mutex_unlock(&locks->mutex);
     } while (!locks->ended);
     locks->confirmed = lock_core_idle(locks->core);
-    abandon_what_is_open(locks);
+    /* The provider says nothing any more. What is not confirmed ends with its lease. */
+    struct lock_mail *mail, *next;
+    DL_FOREACH_SAFE (locks->giving, mail, next)
+        tell_lock_given(mail->of, GUARD_LOCK_UNKNOWN);
+    DL_FOREACH_SAFE (locks->looks, mail, next)
+        end_look(mail->of, GUARD_LOCK_CLOSING, "the locks are closing");
     host_timer_stop(locks->host, &locks->timer);
     host_timer_stop(locks->host, &locks->limit);
     host_timer_stop(locks->host, &locks->beat);

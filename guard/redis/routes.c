@@ -715,13 +715,6 @@ bool routes_send(struct redis_routes *routes, const struct redis_call *call)
 
 /* ---- how it is ---- */
 
-static const struct route_master *slot_owner(const struct redis_routes *routes, const char *name,
-                                             size_t bytes)
-{
-    unsigned node = redis_cluster_owner(routes->config.cluster, redis_slot(name, bytes));
-    return node != REDIS_NO_NODE ? routes->masters[node] : NULL;
-}
-
 bool routes_is_up(const struct redis_routes *routes)
 {
     for (unsigned i = 0; i < routes->top; i++)
@@ -768,7 +761,8 @@ struct redis_connection *routes_master(struct redis_routes *routes, unsigned sha
 
 bool routes_may_look_up(const struct redis_routes *routes, const char *name, size_t name_bytes)
 {
-    const struct route_master *master = slot_owner(routes, name, name_bytes);
+    const unsigned node = redis_cluster_owner(routes->config.cluster, redis_slot(name, name_bytes));
+    const struct route_master *master = node != REDIS_NO_NODE ? routes->masters[node] : NULL;
     return master != NULL && master->connection != NULL && connection_may_look_up(master->connection);
 }
 

@@ -180,15 +180,6 @@ static bool agrees(const struct redis_ballot *ballot, const struct redis_vote_re
     return redis_endpoint_equal(&ballot->master, &result->master) && !outdated;
 }
 
-static unsigned count_agreeing(const struct redis_vote *vote, const struct redis_vote_result *result)
-{
-    unsigned count = 0;
-    for (size_t i = 0; i < vote->count; i++)
-        if (vote->voters[i].answered && !is_double(vote, i, false) && agrees(&vote->voters[i].ballot, result))
-            count++;
-    return count;
-}
-
 static void count_voters(const struct redis_vote *vote, struct redis_vote_result *out)
 {
     unsigned seeds = 0, counted = 0;
@@ -215,7 +206,10 @@ static void elect(const struct redis_vote *vote, uint64_t now_ms, struct redis_v
         other.master = ballot->master;
         other.epoch = ballot->epoch;
         other.down_after_ms = ballot->down_after_ms;
-        other.agreeing = count_agreeing(vote, &other);
+        other.agreeing = 0;
+        for (size_t k = 0; k < vote->count; k++)
+            other.agreeing += vote->voters[k].answered && !is_double(vote, k, false) &&
+                              agrees(&vote->voters[k].ballot, &other);
         if (first || ballot->epoch > out->epoch || other.agreeing > out->agreeing)
             *out = other;
     }

@@ -58,15 +58,6 @@ static const char *wrong_count(const struct guard_request *request)
     return request->count > GUARD_MANY_MAX ? "request->count is above GUARD_MANY_MAX" : NULL;
 }
 
-static const char *wrong_flags(unsigned flags)
-{
-    if ((flags & ~(unsigned)(GUARD_PEEK | GUARD_REVALIDATE)) != 0)
-        return "request->flags has an unknown bit";
-    if (flags == (GUARD_PEEK | GUARD_REVALIDATE))
-        return "request->flags says both GUARD_PEEK and GUARD_REVALIDATE";
-    return NULL;
-}
-
 static const char *wrong_way(const struct guard *guard, const struct guard_request *request, bool blocks)
 {
     if (blocks && request->loop != NULL)
@@ -102,8 +93,10 @@ static const char *wrong_request(const struct guard *guard, const struct guard_r
         return "the kind is NULL";
     if (request->kind->guard != guard)
         return "the kind is another guard's";
-    if ((wrong = wrong_flags(request->flags)) != NULL)
-        return wrong;
+    if ((request->flags & ~(unsigned)(GUARD_PEEK | GUARD_REVALIDATE)) != 0)
+        return "request->flags has an unknown bit";
+    if (request->flags == (GUARD_PEEK | GUARD_REVALIDATE))
+        return "request->flags says both GUARD_PEEK and GUARD_REVALIDATE";
     if ((request->asker_ref == NULL) != (request->asker_unref == NULL))
         return "request->asker_ref and request->asker_unref must both be set, or neither";
     if ((wrong = wrong_place(request, blocks)) != NULL)
@@ -153,14 +146,6 @@ bool ask_near(struct guard *guard, const struct guard_kind *kind, const char *ke
                        result);
 }
 
-/* Redis cannot be asked, as its loop knows. */
-static bool is_away(const struct guard *guard, const struct guard_request *request)
-{
-    if (request->loop != NULL)
-        return request->loop->there->away;
-    return atomic_load_explicit(&guard->away, memory_order_relaxed);
-}
-
 static bool ask_kept(struct guard *guard, const struct guard_request *request, const struct plain_key *plain,
                      struct guard_result *result)
 {
@@ -186,7 +171,10 @@ static size_t look_near(struct guard *guard, const struct guard_request *request
 {
     size_t count = key_count(request), missing = 0;
     bool looks = (request->flags & GUARD_REVALIDATE) == 0;
-    bool away = looks && guard->near != NULL && is_away(guard, request);
+    /* Redis cannot be asked, as the request's loop knows. */
+    bool away = looks && guard->near != NULL &&
+                (request->loop != NULL ? request->loop->there->away
+                                       : atomic_load_explicit(&guard->away, memory_order_relaxed));
     for (size_t i = 0; i < count; i++) {
         const struct plain_key key = key_of(request, i);
         if (looks && ask_near(guard, request->kind, key.text, key.bytes, &results[i]))
@@ -275,7 +263,7 @@ static bool make_gets(struct asking *asking, const struct guard_request *request
         return false;
     for (size_t i = 0; i < request->count; i++) {
         if (results != NULL && results[i].status != GUARD_MISS) {
-            many_take(asking->many, i, &results[i]);
+            asking->many->results[i] = results[i];
             results[i].value = NULL;
         } else if (add_get(asking, request, i) == NULL) {
             return false;

@@ -5,6 +5,7 @@
 #include "../base/clock.h"
 #include "../base/process.h"
 #include "state.h"
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -759,7 +760,8 @@ static struct bell *batch_bell_of(struct running_load *asking)
         bell->refs++;
     }
     bell->refs--; /* that of bell_for() */
-    return bell;
+    assert(asking->batch_bell == bell);
+    return asking->batch_bell;
 }
 
 void load_keep_bell(struct running_load *load)

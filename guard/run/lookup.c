@@ -517,15 +517,6 @@ static void on_expired(void *context, bool expired)
     callback_hits(loop);
 }
 
-/* The breakers are the core's, which hears of no hit: the guard's thread passes this on. */
-static void note_heard(const struct lookup *lookup)
-{
-    struct loop *loop = lookup->loop;
-    unsigned shard = redis_shard(loop->redis, lookup->name, lookup->name_bytes);
-    atomic_fetch_or_explicit(&loop->guard->heard[shard / 64], UINT64_C(1) << shard % 64,
-                             memory_order_relaxed);
-}
-
 void lookup_hears_no_master(struct guard *guard)
 {
     if (guard->near != NULL && !atomic_exchange(&guard->masterless, true))
@@ -560,8 +551,12 @@ static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl
         lookup_hears_master(loop->guard);
     else if (outcome == REDIS_REPLIED)
         hear_error(lookup, reply);
-    if (found && atomic_load_explicit(&loop->guard->doubts, memory_order_relaxed))
-        note_heard(lookup);
+    if (found && atomic_load_explicit(&loop->guard->doubts, memory_order_relaxed)) {
+        /* The breakers are the core's, which hears of no hit: the guard's thread passes this on. */
+        const unsigned shard = redis_shard(loop->redis, lookup->name, lookup->name_bytes);
+        atomic_fetch_or_explicit(&loop->guard->heard[shard / 64], UINT64_C(1) << shard % 64,
+                                 memory_order_relaxed);
+    }
     if (found && lookup->gets != NULL)
         answer_entry(lookup, reply);
     one_reply_less(lookup);
@@ -711,7 +706,7 @@ static bool begin_lookup(struct loop *loop, struct get *get)
     get->lookup = lookup;
     DL_APPEND(lookup->gets, get);
     if (get->many != NULL)
-        many_looking(get->many);
+        get->many->looking++;
     if (made)
         prepare_lookup(lookup);
     return true;

@@ -7,11 +7,6 @@
 
 /* ---- between lookup and core ---- */
 
-void many_looking(struct many *many)
-{
-    many->looking++;
-}
-
 /* No lookup is outstanding: on with those that were no hits. */
 static void many_looked_up(struct many *many)
 {
@@ -47,7 +42,7 @@ void many_cancelled_here(struct get *get)
 
 /* ---- answering ---- */
 
-static void free_many(struct many *many)
+void many_discard(struct many *many)
 {
     for (size_t i = 0; i < many->count; i++)
         guard_value_unref(&many->results[i].value);
@@ -79,7 +74,7 @@ static void part_answered(void *context, const struct guard_result *result)
         return;
     forget_stand_in(many);
     many->answered(many->context, many->results);
-    free_many(many);
+    many_discard(many);
 }
 
 void many_forget(struct get *get)
@@ -88,16 +83,6 @@ void many_forget(struct get *get)
 }
 
 /* ---- making ---- */
-
-static struct get *new_stand_in(struct many *many)
-{
-    struct get *stand_in = calloc(1, sizeof *stand_in);
-    if (stand_in == NULL)
-        return NULL;
-    stand_in->is_stand_in = true;
-    stand_in->many = many;
-    return stand_in;
-}
 
 struct many *many_new(struct loop *loop, const struct guard_request *request, size_t asked)
 {
@@ -110,20 +95,18 @@ struct many *many_new(struct loop *loop, const struct guard_request *request, si
     many->answered = request->answered;
     many->context = request->context;
     many->count = request->count;
-    many->stand_in = new_stand_in(many);
-    if (many->stand_in != NULL)
-        return many;
-    free(many);
-    return NULL;
+    many->stand_in = calloc(1, sizeof *many->stand_in);
+    if (many->stand_in == NULL) {
+        free(many);
+        return NULL;
+    }
+    many->stand_in->is_stand_in = true;
+    many->stand_in->many = many;
+    return many;
 }
 _Static_assert(sizeof(struct many) % _Alignof(struct guard_result) == 0 &&
                    sizeof(struct many_part) % _Alignof(struct guard_result) == 0,
                "the results follow the parts");
-
-void many_take(struct many *many, size_t i, const struct guard_result *result)
-{
-    many->results[i] = *result;
-}
 
 void many_add(struct many *many, struct get *get, size_t i)
 {
@@ -134,11 +117,6 @@ void many_add(struct many *many, struct get *get, size_t i)
     get->waiter.of_many = true;
     get->answered = part_answered;
     get->context = part;
-}
-
-void many_discard(struct many *many)
-{
-    free_many(many);
 }
 
 guard_ticket many_take_ticket(struct many *many)

@@ -42,8 +42,6 @@ struct many {
 
 /* Of a request that was checked, for so many gets. NULL: no memory. */
 struct many *many_new(struct loop *loop, const struct guard_request *request, size_t asked);
-/* Key i has been answered; its value becomes ours. */
-void many_take(struct many *many, size_t i, const struct guard_result *result);
 /* Key i has this get; the caller's until it is accepted. */
 void many_add(struct many *many, struct get *get, size_t i);
 /* Before any of its gets is accepted. */
@@ -53,8 +51,7 @@ guard_ticket many_take_ticket(struct many *many);
 /* They do not any more; if it has one. */
 void many_return_ticket(struct many *many);
 
-/* A lookup of one of them begins. */
-void many_looking(struct many *many);
+/* A lookup of one of them, `looking`, has begun. */
 /* It was no hit: holds the get. */
 void many_missed(struct get *get);
 /* It was a hit. */

@@ -143,20 +143,14 @@ static const char *refuse_nested(const struct guard_load *handle, const char *wr
     return wrong;
 }
 
-/* NULL: its loader does not run, or has deferred it. */
-static struct running_load *load_that_runs(const struct guard_load *handle)
-{
-    desk_lock();
-    struct running_load *load = load_of(handle);
-    bool runs = load != NULL && load->stage == LOAD_RUNS;
-    desk_unlock();
-    return runs ? load : NULL;
-}
-
 enum guard_status guard_load_get(struct guard_load *handle, const struct guard_request *request,
                                  struct guard_result *result)
 {
-    struct running_load *load = load_that_runs(handle);
+    desk_lock();
+    struct running_load *load = load_of(handle);
+    if (load != NULL && load->stage != LOAD_RUNS)
+        load = NULL; /* it is deferred */
+    desk_unlock();
     struct guard *guard = load != NULL ? load->desk->context : NULL;
     const char *wrong =
         load == NULL ? refuse_nested(handle, "the load is deferred, or over; of a deferred one say `within` "

@@ -120,14 +120,6 @@ static void say_forgotten(struct guard *guard, uint64_t load)
             key);
 }
 
-static void say_unstarted(struct guard *guard, const struct core_action *action)
-{
-    say(&guard->say, SAY_LOADER, SAY_BAD,
-        "there is no thread or no memory for the load of \"%.*s\", or no loop any more that guard_refresh() "
-        "named: its requests are answered NO_MEMORY here, and other processes may load it",
-        SAID_KEY_BYTES, action->key.plain);
-}
-
 static void perform(struct guard *guard, const struct core_action *action)
 {
     bool performed = true;
@@ -146,7 +138,11 @@ static void perform(struct guard *guard, const struct core_action *action)
     case CORE_LOAD:
         performed = start_load(guard, action);
         if (!performed)
-            say_unstarted(guard, action);
+            say(&guard->say, SAY_LOADER, SAY_BAD,
+                "there is no thread or no memory for the load of \"%.*s\", or no loop any more that "
+                "guard_refresh() named: its requests are answered NO_MEMORY here, and other processes may "
+                "load it",
+                SAID_KEY_BYTES, action->key.plain);
         break;
     case CORE_CANCEL:
         load_cancel(guard->desk, action->load);

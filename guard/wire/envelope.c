@@ -141,22 +141,16 @@ size_t envelope_size(const struct envelope *envelope)
            envelope->body_bytes + LINE_ENDS + meta_bytes + CHECKSUM_BYTES;
 }
 
-static char letter_of(const struct envelope *envelope)
-{
-    if (envelope->mark)
-        return kind_mark;
-    if (envelope->absent)
-        return kind_absent;
-    return envelope->meta_bytes > 0 ? kind_meta : kind_value;
-}
-
 static void put_head(const struct envelope *envelope, char *head)
 {
     memcpy(head, frame, HEAD_BYTES);
     memcpy(head + filler_field.at, envelope->filler, filler_field.bytes);
     put_digits(head, px_field, envelope->px_ms);
     put_digits(head, stale_field, envelope->stale_ms);
-    head[kind_field.at] = letter_of(envelope);
+    head[kind_field.at] = envelope->mark             ? kind_mark
+                          : envelope->absent         ? kind_absent
+                          : envelope->meta_bytes > 0 ? kind_meta
+                                                     : kind_value;
     memset(head + own_fresh_field.at, of_policy, own_fresh_field.bytes);
     if (envelope->life.own_fresh)
         put_digits(head, own_fresh_field, envelope->life.fresh_ms);

@@ -278,14 +278,6 @@ static void give_acquire(struct script_call *call)
     add_text(call, &letters[2]);
 }
 
-static void give_renew(struct script_call *call)
-{
-    const struct core_action *action = call->action;
-    add_keys(call, action->key.encoded, action->asks_wait ? "lw" : "l");
-    add_text(call, action->token);
-    add_number(call, action->lease_ms);
-}
-
 /* Fill and touch; false: no memory. */
 static bool give_store(struct script_call *call)
 {
@@ -376,13 +368,6 @@ static void give_permit(struct script_call *call)
     add_text(call, call->protocol->channel);
 }
 
-static void give_permit_renew(struct script_call *call)
-{
-    add_keys(call, call->action->key.encoded, "p");
-    add_text(call, call->action->token);
-    add_number(call, call->protocol->permit_ms);
-}
-
 /* ---- sending ---- */
 
 static bool run_call(struct redis *redis, enum script script, const struct script_call *call,
@@ -394,12 +379,15 @@ static bool run_call(struct redis *redis, enum script script, const struct scrip
 /* Which script it is, with all that it is given. SCRIPT_COUNT: none, or no memory. */
 static enum script give(struct script_call *call)
 {
-    switch (call->action->kind) {
+    const struct core_action *action = call->action;
+    switch (action->kind) {
     case CORE_ACQUIRE:
         give_acquire(call);
         return SCRIPT_ACQUIRE;
     case CORE_RENEW:
-        give_renew(call);
+        add_keys(call, action->key.encoded, action->asks_wait ? "lw" : "l");
+        add_text(call, action->token);
+        add_number(call, action->lease_ms);
         return SCRIPT_RENEW;
     case CORE_FILL:
         return give_store(call) ? SCRIPT_FILL : SCRIPT_COUNT;
@@ -414,7 +402,9 @@ static enum script give(struct script_call *call)
         give_permit(call);
         return SCRIPT_PERMIT_ACQUIRE;
     case CORE_PERMIT_RENEW:
-        give_permit_renew(call);
+        add_keys(call, action->key.encoded, "p");
+        add_text(call, action->token);
+        add_number(call, call->protocol->permit_ms);
         return SCRIPT_PERMIT_RENEW;
     case CORE_PERMIT_RELEASE:
         give_permit(call);

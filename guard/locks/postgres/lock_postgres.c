@@ -399,15 +399,6 @@ static void lose_pg_token(struct pg_seat *seat, const struct lock_session_event 
     forget_pg_token(self, token);
 }
 
-static void tell_pg_loss(struct lock_postgres *self, const struct pg_loss *loss, const char *why)
-{
-    const char *encoded = strchr(loss->name, ':');
-    if (loss->dropped && !self->is_closing)
-        self->hooks.dropped(self->hooks.context, loss->token, why);
-    if (loss->told && !self->is_closing)
-        self->hooks.told(self->hooks.context, loss->token, encoded + 1, strlen(encoded + 1));
-}
-
 static void end_pg_looks(struct lock_postgres *self, const char *why)
 {
     struct pg_look *ended = self->looks, *look, *next;
@@ -429,7 +420,11 @@ static void hear_pg_end(struct pg_seat *seat, const struct lock_session_event *e
         lose_pg_token(seat, event, &loss);
     serve_pg_queue(self);
     tell_pg_link(self, is_news);
-    tell_pg_loss(self, &loss, event->why);
+    const char *encoded = strchr(loss.name, ':');
+    if (loss.dropped && !self->is_closing)
+        self->hooks.dropped(self->hooks.context, loss.token, event->why);
+    if (loss.told && !self->is_closing)
+        self->hooks.told(self->hooks.context, loss.token, encoded + 1, strlen(encoded + 1));
     if (!self->is_closing && (event->state == LOCK_SESSION_LOOKING || (began && !had_token)))
         end_pg_looks(self, event->why);
 }
