@@ -457,49 +457,6 @@ bool browser_click(struct browser *browser, const char *selector)
 
 /* ---- what it saw ---- */
 
-static int digit_of(char c)
-{
-    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *at = c != '\0' ? strchr(DIGITS, c) : NULL;
-    return at != NULL ? (int)(at - DIGITS) : -1;
-}
-
-static void write_base64(const char *text, FILE *out)
-{
-    uint32_t bits = 0;
-    unsigned count = 0;
-    for (; digit_of(*text) != -1; text++) {
-        bits = bits << 6 | (uint32_t)digit_of(*text);
-        count += 6;
-        if (count >= 8)
-            fputc((int)(bits >> (count -= 8) & 0xff), out);
-    }
-}
-
-static json_t *whole_page(struct browser *browser)
-{
-    json_t *size = browser_value(browser, "[innerWidth, document.documentElement.scrollHeight]");
-    double width = 0, height = 0;
-    json_unpack(size, "[F, F]", &width, &height);
-    json_decref(size);
-    return json_pack("{s:i, s:i, s:f, s:f, s:i}", "x", 0, "y", 0, "width", width, "height", height, "scale",
-                     1);
-}
-
-bool browser_picture(struct browser *browser, const char *path)
-{
-    json_t *result = command(browser, "Page.captureScreenshot",
-                             json_pack("{s:s, s:b, s:o}", "format", "png", "captureBeyondViewport", 1, "clip",
-                                       whole_page(browser)));
-    const char *text = text_at(result, "data", NULL, NULL);
-    FILE *out = text != NULL ? fopen(path, "we") : NULL;
-    if (out != NULL)
-        write_base64(text, out);
-    bool written = out != NULL && fclose(out) == 0;
-    json_decref(result);
-    return written;
-}
-
 static char *text_of_file(const char *path)
 {
     enum { FILE_BYTES = 1 << 14 };

@@ -58,8 +58,6 @@ bool browser_click(struct browser *browser, const char *selector);
 
 /* ---- what it saw ---- */
 
-/* The whole page, as PNG. */
-bool browser_picture(struct browser *browser, const char *path);
 /*
  * What no page of ours may have, a line each, cut to fit: something wider than the screen, text whose contrast with what is
  * behind it is below 4.5 to 1 (3 to 1 if it is large), a control without a name. "": nothing. Lent until the next call.
