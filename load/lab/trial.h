@@ -116,9 +116,9 @@ struct failure {
     enum lab_group group;
     uint32_t worker_count;
     bool (*run)(struct trial *trial); /* false: the trial could not be run */
-    uint32_t limit;  /* units that may be held at once; 0: LAB_ALL */
-    bool is_pooled;  /* PostgreSQL's locks are reached through a pooler */
-    bool wants_wake; /* the wake delay means something here */
+    uint32_t limit;                   /* units that may be held at once; 0: LAB_ALL */
+    bool is_pooled;                   /* PostgreSQL's locks are reached through a pooler */
+    bool wants_wake;                  /* the wake delay means something here */
     struct cell_demand demand;
 };
 

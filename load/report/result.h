@@ -81,8 +81,8 @@ struct result_slice {
     uint32_t p50_us, p99_us, max_us;
     uint32_t
         p99_slices; /* p99_us is that of so many slices together, of which each has it; 0: of too few answers */
-    uint32_t loads;   /* that began; LOG only */
-    uint32_t needed;  /* expiries that began */
+    uint32_t loads;  /* that began; LOG only */
+    uint32_t needed; /* expiries that began */
     uint64_t became
         [RESULT_BECAME]; /* each of the due is one: a class of status, or an outcome without an answer */
 };
