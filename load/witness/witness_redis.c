@@ -4,7 +4,6 @@
 
 #include "app/common/redis_url.h"
 #include "load/base/clock.h"
-#include "load/base/net.h"
 #include "load/base/ticker.h"
 #include "load/witness/witness_postgres.h"
 
@@ -13,8 +12,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
-#include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +22,9 @@
 enum {
     OPEN_LIMIT_MS = 3000,
     READ_EVERY_MS = 250,
-    READ_LIMIT_MS = 450,
-    LOOKS = 8, /* at keys, after each reading */
+    READ_LIMIT_MS = 450, /* for each answer */
+    LOOKS = 8,           /* at keys, after each reading */
     LOOK_LIMIT_MS = 100,
-    SILENT_LIMIT_MS = 3000, /* then another connection is tried */
     STARTED_SLACK_MS = 1000 /* Redis tells its age in whole seconds */
 };
 
@@ -34,8 +32,7 @@ struct witness_redis {
     struct redis_url url; /* its host is an address */
     bool is_shared;
     redisContext *context; /* owned; NULL: no connection */
-    uint32_t outstanding;  /* INFOs whose reply nobody has waited for to the end */
-    uint64_t asked_us;
+    bool is_late;          /* the last answer was not there in time */
     char why[WITNESS_WHY_BYTES];
 
     struct ticker ticker; /* all is its thread's while it runs */
@@ -43,7 +40,7 @@ struct witness_redis {
     char run_id[48]; /* of the server that `before` is from; "": none yet */
     uint64_t read_us;
     uint64_t infos, auths;       /* of ours that are in the sum, too */
-    uint64_t ran;                /* INFOs of ours that were answered, ... */
+    uint64_t ran;                /* INFOs of ours that ran, or will, ... */
     uint64_t ran_at_connect;     /* ... before this connection */
     uint64_t ran_at_reading;     /* ... before the INFO commandstats of this reading */
     uint64_t ran_before_reading; /* ... before that of the reading before */
@@ -53,7 +50,6 @@ struct witness_redis {
     struct witness_kept kept[WITNESS_KEPT_MAX];
     size_t kept_count;
     bool cannot_look;       /* it may not run what that takes */
-    bool is_selected;       /* the database of the URL, over this connection */
     uint64_t looks, looked; /* pairs of RANDOMKEY and PTTL: since the last reading; in the sum, too */
     uint64_t selects;
 };
@@ -68,93 +64,37 @@ static bool fail(struct witness_redis *redis, const char *why)
 
 static bool hang_up(struct witness_redis *redis, const char *why)
 {
-    bool has_error = redis->context != NULL && redis->context->err != 0;
-    fail(redis, has_error ? redis->context->errstr : why);
+    fail(redis, why);
     redisFree(redis->context);
     redis->context = NULL;
-    redis->outstanding = 0;
     return false;
 }
 
-/* One reply; NULL: not within the limit, or the connection is gone. */
-static redisReply *take_reply(struct witness_redis *redis, uint64_t end_us)
+/* NULL: it hung up, and so does the witness; or it is late: an INFO runs all the same once it goes on, though nobody
+ * hears the answer. If it is killed instead, the view misses commands anyway. */
+__attribute__((format(printf, 2, 3))) static redisReply *ask(struct witness_redis *redis, const char *format,
+                                                             ...)
 {
-    void *reply = NULL;
-    for (;;) {
-        if (redisGetReplyFromReader(redis->context, &reply) != REDIS_OK) {
-            hang_up(redis, "what it says is no RESP");
-            return NULL;
-        }
-        if (reply != NULL) {
-            redis->outstanding--;
-            return reply;
-        }
-        if (!net_wait(redis->context->fd, POLLIN, end_us)) {
-            fail(redis, "no answer in time");
-            return NULL;
-        }
-        if (redisBufferRead(redis->context) != REDIS_OK) {
-            hang_up(redis, "the connection broke");
-            return NULL;
-        }
-    }
+    va_list words;
+    va_start(words, format);
+    redisReply *reply = redisvCommand(redis->context, format, words);
+    redis->is_late = reply == NULL && errno == EAGAIN;
+    va_end(words);
+    if (reply == NULL)
+        hang_up(redis, redis->is_late ? "no answer in time" : redis->context->errstr);
+    return reply;
 }
 
-static bool write_all(struct witness_redis *redis, uint64_t end_us)
-{
-    int is_done = 0;
-    redis->asked_us = clock_us();
-    redis->outstanding++;
-    while (!is_done) {
-        if (redisBufferWrite(redis->context, &is_done) != REDIS_OK)
-            return hang_up(redis, "the connection broke");
-        if (!is_done && !net_wait(redis->context->fd, POLLOUT, end_us))
-            return hang_up(redis, "it does not read");
-    }
-    return true;
-}
-
-static redisReply *ask(struct witness_redis *redis, int count, const char **words, uint64_t end_us)
-{
-    if (redisAppendCommandArgv(redis->context, count, words, NULL) != REDIS_OK) {
-        hang_up(redis, "no memory");
-        return NULL;
-    }
-    return write_all(redis, end_us) ? take_reply(redis, end_us) : NULL;
-}
-
-/* What the server still has to say to an earlier question. */
-static bool take_outstanding(struct witness_redis *redis, uint64_t end_us)
-{
-    while (redis->outstanding > 0) {
-        redisReply *reply = take_reply(redis, end_us);
-        if (reply == NULL) {
-            if (clock_us() - redis->asked_us <= (uint64_t)SILENT_LIMIT_MS * 1000)
-                return false;
-            /* once it goes on it runs them, though nobody hears the replies; if it is killed instead, or stays
-             * silent, the view misses commands anyway */
-            redis->infos += redis->outstanding;
-            return hang_up(redis, "it is silent");
-        }
-        redis->ran++;
-        freeReplyObject(reply);
-    }
-    return true;
-}
-
-static bool log_in(struct witness_redis *redis, uint64_t end_us)
+static bool log_in(struct witness_redis *redis)
 {
     const struct redis_url *url = &redis->url;
-    const char *words[3] = {"AUTH", url->user, url->password};
-    bool has_user = url->user[0] != '\0';
     if (url->password[0] == '\0')
         return true;
-    if (!has_user)
-        words[1] = url->password;
     redis->auths++; /* it will run, be it late */
-    redisReply *reply = ask(redis, has_user ? 3 : 2, words, end_us);
+    redisReply *reply = url->user[0] != '\0' ? ask(redis, "AUTH %s %s", url->user, url->password)
+                                             : ask(redis, "AUTH %s", url->password);
     if (reply == NULL)
-        return hang_up(redis, "no answer to AUTH");
+        return false;
     bool good = reply->type != REDIS_REPLY_ERROR;
     if (!good)
         hang_up(redis, reply->str);
@@ -162,31 +102,37 @@ static bool log_in(struct witness_redis *redis, uint64_t end_us)
     return good;
 }
 
-static bool connect_until(struct witness_redis *redis, uint64_t end_us)
+/* For who looks at keys. */
+static bool choose(struct witness_redis *redis)
+{
+    if (!redis->is_shared || redis->url.database == 0)
+        return true;
+    redisReply *reply = ask(redis, "SELECT %u", (unsigned)redis->url.database);
+    redis->cannot_look = redis->cannot_look || (reply != NULL && reply->type == REDIS_REPLY_ERROR);
+    redis->selects += reply != NULL && reply->type != REDIS_REPLY_ERROR;
+    freeReplyObject(reply);
+    return reply != NULL;
+}
+
+static bool connect_within(struct witness_redis *redis, struct timeval limit)
 {
     const struct redis_url *url = &redis->url;
-    redis->context =
-        url->is_unix ? redisConnectUnixNonBlock(url->host) : redisConnectNonBlock(url->host, url->port);
+    redis->context = url->is_unix ? redisConnectUnixWithTimeout(url->host, limit)
+                                  : redisConnectWithTimeout(url->host, url->port, limit);
     if (redis->context == NULL || redis->context->err != 0)
-        return hang_up(redis, "no memory");
-    if (!net_wait(redis->context->fd, POLLOUT, end_us))
-        return hang_up(redis, "it does not accept a connection in time");
-    int error = net_connect_error(redis->context->fd);
+        return hang_up(redis, redis->context != NULL ? redis->context->errstr : "no memory");
     redis->ran_at_connect = redis->ran;
-    redis->is_selected = false;
-    return error == 0 ? log_in(redis, end_us) : hang_up(redis, strerror(error));
+    redisSetTimeout(redis->context, limit);
+    return log_in(redis) && choose(redis);
 }
 
 /* The text of an INFO section; yours to free. */
-static char *take_info(struct witness_redis *redis, const char *section, uint64_t end_us)
+static char *take_info(struct witness_redis *redis, const char *section)
 {
-    const char *words[] = {"INFO", section};
-    redisReply *reply = ask(redis, 2, words, end_us);
-    if (reply == NULL)
-        return NULL;
-    redis->ran++;
-    char *text = reply->type == REDIS_REPLY_STRING ? strdup(reply->str) : NULL;
-    if (text == NULL)
+    redisReply *reply = ask(redis, "INFO %s", section);
+    redis->ran += reply != NULL || redis->is_late;
+    char *text = reply != NULL && reply->type == REDIS_REPLY_STRING ? strdup(reply->str) : NULL;
+    if (text == NULL && reply != NULL)
         fail(redis, reply->type == REDIS_REPLY_ERROR ? reply->str : "INFO gave no text");
     freeReplyObject(reply);
     return text;
@@ -207,16 +153,15 @@ static bool describe(const char *info, struct server *server)
 }
 
 /* Into `now`. */
-static bool try_to_read(struct witness_redis *redis, uint64_t end_us, struct server *server)
+static bool try_to_read(struct witness_redis *redis, struct timeval limit, struct server *server)
 {
     *server = (struct server){.age_us = 0};
-    if (redis->context != NULL && !take_outstanding(redis, end_us) && redis->context != NULL)
+    if (redis->context == NULL && !connect_within(redis, limit))
         return false;
-    if (redis->context == NULL && !connect_until(redis, end_us))
-        return false;
-    char *about = take_info(redis, "server", end_us);
+    redisSetTimeout(redis->context, limit);
+    char *about = take_info(redis, "server");
     redis->ran_at_reading = redis->ran;
-    char *stats = about != NULL ? take_info(redis, "commandstats", end_us) : NULL;
+    char *stats = about != NULL ? take_info(redis, "commandstats") : NULL;
     bool good = stats != NULL && describe(about, server);
     if (stats != NULL && !good)
         fail(redis, "INFO server has no run_id");
@@ -229,11 +174,11 @@ static bool try_to_read(struct witness_redis *redis, uint64_t end_us, struct ser
 }
 
 /* A connection that broke while nobody looked is no reason: whoever is there now may be asked. */
-static bool read_counters(struct witness_redis *redis, uint64_t end_us, struct server *server)
+static bool read_counters(struct witness_redis *redis, struct timeval limit, struct server *server)
 {
     bool was_connected = redis->context != NULL;
-    return try_to_read(redis, end_us, server) ||
-           (was_connected && redis->context == NULL && try_to_read(redis, end_us, server));
+    return try_to_read(redis, limit, server) ||
+           (was_connected && redis->context == NULL && !redis->is_late && try_to_read(redis, limit, server));
 }
 
 /* Ours are in the counters, too; INFO commandstats itself only in the reading that follows. */
@@ -260,7 +205,8 @@ static bool take_reading(struct witness_redis *redis, uint32_t limit_ms)
     struct server server;
     uint64_t begin_us = clock_us();
     bool is_first = redis->run_id[0] == '\0';
-    redis->is_missing = !read_counters(redis, begin_us + (uint64_t)limit_ms * 1000, &server);
+    const struct timeval limit = {.tv_sec = limit_ms / 1000, .tv_usec = limit_ms % 1000 * 1000};
+    redis->is_missing = !read_counters(redis, limit, &server);
     if (redis->is_missing)
         return false;
     if (!is_first)
@@ -289,48 +235,29 @@ static void note_kept(struct witness_redis *redis, const char *key, long long le
 }
 
 /* Any key of those that are there; each time another one, or the same one a little later. */
-static bool look_at_one(struct witness_redis *redis, uint64_t end_us)
+static bool look_at_one(struct witness_redis *redis)
 {
-    const char *words_of_key[] = {"RANDOMKEY"}, *words_of_life[] = {"PTTL", ""};
-    redisReply *key = ask(redis, 1, words_of_key, end_us), *left = NULL;
+    redisReply *key = ask(redis, "RANDOMKEY"), *left = NULL;
     redis->cannot_look = redis->cannot_look || (key != NULL && key->type == REDIS_REPLY_ERROR);
-    if (key != NULL && key->type == REDIS_REPLY_STRING)
-        words_of_life[1] = key->str;
+    const char *name = key != NULL && key->type == REDIS_REPLY_STRING ? key->str : "";
     if (key != NULL && !redis->cannot_look)
-        left = ask(redis, 2, words_of_life, end_us);
-    redis->looks += left != NULL && left->type == REDIS_REPLY_INTEGER;
-    if (left != NULL && left->type == REDIS_REPLY_INTEGER)
-        note_kept(redis, words_of_life[1], left->integer);
-    if (left == NULL && !redis->cannot_look)
-        hang_up(redis, "no answer in time"); /* whatever it still says would be taken for another answer */
+        left = ask(redis, "PTTL %s", name);
+    if (left != NULL && left->type == REDIS_REPLY_INTEGER) {
+        redis->looks++;
+        note_kept(redis, name, left->integer);
+    }
     bool good = left != NULL;
     freeReplyObject(key);
     freeReplyObject(left);
     return good;
 }
 
-static bool select_database(struct witness_redis *redis, uint64_t end_us)
-{
-    char number[16];
-    const char *words[] = {"SELECT", number};
-    snprintf(number, sizeof number, "%" PRIu32, redis->url.database);
-    if (redis->is_selected || redis->url.database == 0)
-        return true;
-    redisReply *reply = ask(redis, 2, words, end_us);
-    if (reply == NULL)
-        return hang_up(redis, "no answer in time");
-    redis->is_selected = reply->type != REDIS_REPLY_ERROR;
-    redis->selects += redis->is_selected;
-    freeReplyObject(reply);
-    return redis->is_selected;
-}
-
 static void look_at_keys(struct witness_redis *redis)
 {
     uint64_t end_us = clock_us() + (uint64_t)LOOK_LIMIT_MS * 1000;
-    if (!redis->is_shared || redis->cannot_look || redis->outstanding > 0 || !select_database(redis, end_us))
+    if (!redis->is_shared || redis->cannot_look)
         return;
-    for (int i = 0; i < LOOKS && clock_us() < end_us && look_at_one(redis, end_us);)
+    for (int i = 0; i < LOOKS && clock_us() < end_us && look_at_one(redis);)
         i++;
 }
 

@@ -65,7 +65,7 @@ bool witness_redis_begin(struct witness_redis *redis, char why[static WITNESS_WH
 /* Returns at once: the last reading is under way. */
 void witness_redis_end(struct witness_redis *redis);
 
-/* Within a second of ..._end(): commands and has_redis go into the view. */
+/* Within a second or two of ..._end(): commands and has_redis go into the view. */
 void witness_redis_finish(struct witness_redis *redis, struct witness_view *view);
 
 /* Leaves NULL. Accepts NULL in *redis. */
