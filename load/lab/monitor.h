@@ -2,9 +2,9 @@
 /*
  * monitor.h - what Redis itself says happened to a lock and a value: its MONITOR stream.
  *
- *     monitor_open() --> everything Redis runs is buffered for us --> monitor_finish() --> events
+ *     monitor_start() -> everything Redis runs is buffered for us --> monitor_finish() --> events
  *                          |
- *                          +--> Redis was killed: monitor_lost(), then monitor_open() to the new one
+ *                          +--> Redis was killed: monitor_lost(), then monitor_again() to the new one
  *
  * Kept are the commands that touch the lock or fill the value, in the order in which Redis ran them, with
  * Redis's own instants (turned into clock_us(); both clocks are this machine's) and the address of the

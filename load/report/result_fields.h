@@ -117,10 +117,7 @@ struct json_t;
 /* What report_write() writes; yours. NULL: no memory. */
 struct json_t *report_to_json(const struct report *report);
 
-/* Take the value; *list or *object is NULL from the first one on that could not be added. */
+/* Takes the value; *list is NULL from the first one on that could not be added. */
 void json_append(struct json_t **list, struct json_t *value);
-void json_put(struct json_t **object, const char *name, struct json_t *value);
-/* All members of a struct. */
-void json_put_fields(struct json_t **object, const struct field *fields, const void *base);
 
 #endif

@@ -42,7 +42,7 @@ void json_append(json_t **list, json_t *item)
     }
 }
 
-void json_put(json_t **object, const char *name, json_t *value)
+static void json_put(json_t **object, const char *name, json_t *value)
 {
     if (*object == NULL) {
         json_decref(value);
@@ -162,22 +162,11 @@ static json_t *value_to_json(const struct result *result, const struct field *fi
     return NULL;
 }
 
-static void put_fields(json_t **object, const struct result *result, const struct field *fields,
-                       const void *base)
-{
-    for (; fields->name != NULL; fields++)
-        json_put(object, fields->name, value_to_json(result, fields, base));
-}
-
-void json_put_fields(json_t **object, const struct field *fields, const void *base)
-{
-    put_fields(object, NULL, fields, base);
-}
-
 static json_t *object_to_json(const struct result *result, const struct field *fields, const void *base)
 {
     json_t *object = json_object();
-    put_fields(&object, result, fields, base);
+    for (; fields->name != NULL; fields++)
+        json_put(&object, fields->name, value_to_json(result, fields, base));
     return object;
 }
 

@@ -38,8 +38,6 @@ enum {
 
 /* What PostgreSQL logs when such a load starts. */
 #define FLEET_LOAD_PRODUCT "/* load product */"
-#define FLEET_LOAD_PRODUCTS "/* load products */"
-#define FLEET_LOAD_CATEGORY "/* load category */"
 #define FLEET_LOAD_CATALOG "/* load catalog */"
 
 /* The one of the program. */
