@@ -251,14 +251,4 @@ TEST(a_lease_that_cannot_be_renewed_twice_is_refused_with_the_reason)
     policy_is(GUARD_INVALID, "loader");
 }
 
-TEST(a_text_too_long_is_cut)
-{
-    char text[600];
-    memset(text, 'x', sizeof text - 1);
-    text[sizeof text - 1] = '\0';
-    assert_int_equal(check_failed(&error, GUARD_NO_MEMORY, "%s", text), GUARD_NO_MEMORY);
-    assert_int_equal(strlen(error.text), sizeof error.text - 1);
-    assert_int_equal(check_failed(NULL, GUARD_CLOSING, "%s", text), GUARD_CLOSING);
-}
-
 TEST_GROUP(.before = are_good);

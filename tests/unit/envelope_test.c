@@ -140,27 +140,6 @@ TEST(what_was_written_is_read)
     assert_survives();
 }
 
-TEST(an_entry_without_tags_is_read)
-{
-    envelope.tags_bytes = 0;
-    envelope.born = (struct tags_clock){0, 0};
-    assert_survives();
-    envelope.tags = NULL;
-    write_text();
-    assert_int_equal(read_exactly(text, envelope_size(&envelope)), ENVELOPE_OK);
-}
-
-TEST(an_absent_entry_is_read)
-{
-    envelope.absent = true;
-    envelope.stale_ms = 0;
-    envelope.validator_bytes = envelope.body_bytes = 0;
-    assert_survives();
-    envelope.validator = envelope.body = NULL;
-    write_text();
-    assert_int_equal(read_exactly(text, envelope_size(&envelope)), ENVELOPE_OK);
-}
-
 TEST(a_life_of_its_own_is_read)
 {
     envelope.life =
@@ -311,15 +290,6 @@ TEST(the_fault_is_named)
     assert_int_equal(read_exactly(text, size), ENVELOPE_TRUNCATED);
     assert_int_equal(read_exactly("", 0), ENVELOPE_FOREIGN);
     assert_int_equal(read_exactly("a value of somebody else", 24), ENVELOPE_FOREIGN);
-}
-
-TEST(a_refused_envelope_leaves_the_result_alone)
-{
-    struct envelope out = {.px_ms = 4711};
-    write_text();
-    text[envelope_size(&envelope) - 1] ^= 1;
-    assert_int_equal(envelope_read(text, envelope_size(&envelope), key, KEY_BYTES, &out), ENVELOPE_DAMAGED);
-    assert_true(out.px_ms == 4711);
 }
 
 /* Sound in form and checksum, but not what any filler of ours writes. The sums come from another implementation. */

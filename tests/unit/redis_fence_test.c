@@ -74,14 +74,6 @@ TEST(who_is_busy_asks_for_the_role_only, P86)
     assert_int_equal(role, 10);
 }
 
-TEST(whoever_falls_silent_asks_half_a_second_later)
-{
-    fence.sent_ms = BEGIN_MS + REDIS_BEAT_MS - 1;
-    assert_int_equal(redis_fence_beat(&fence, BEGIN_MS + REDIS_BEAT_MS), REDIS_BEAT_NONE);
-    assert_int_equal(redis_fence_next_ms(&fence), BEGIN_MS + 2 * REDIS_BEAT_MS - 1);
-    assert_int_equal(redis_fence_beat(&fence, BEGIN_MS + 2 * REDIS_BEAT_MS - 1), REDIS_BEAT_WRITE);
-}
-
 /* However busy it is: only that opens the fence. */
 TEST(a_shut_fence_is_tried_every_half_second)
 {
@@ -137,14 +129,6 @@ TEST(what_an_acl_has_refused_is_asked_for_again)
     redis_fence_passed(&fence, true);
     assert_int_equal(fence.mode, REDIS_FENCE_WRITE);
     for (now = asked; now < asked + 4 * REDIS_AGAIN_MS; now += REDIS_BEAT_MS)
-        assert_int_not_equal(redis_fence_beat(&fence, now), REDIS_BEAT_AGAIN);
-}
-
-TEST(a_master_without_replicas_is_not_asked_for_what_its_acl_refuses)
-{
-    redis_fence_refused(&fence, REDIS_ERROR_DENIED);
-    redis_fence_refused(&fence, REDIS_ERROR_FENCED);
-    for (uint64_t now = BEGIN_MS; now < BEGIN_MS + 4 * REDIS_AGAIN_MS; now += REDIS_BEAT_MS)
         assert_int_not_equal(redis_fence_beat(&fence, now), REDIS_BEAT_AGAIN);
 }
 

@@ -96,20 +96,6 @@ static bool take_two(void)
     return take();
 }
 
-TEST(a_view_names_the_owners_and_saying_it_again_changes_nothing)
-{
-    assert_int_equal(redis_slots_owner(&slots, 0), REDIS_NO_NODE);
-    begin_view();
-    say('a', 7000, 1, 0, 8191);
-    say('b', 7001, 2, 8192, REDIS_SLOTS - 1);
-    assert_true(take());
-    assert_int_equal(owner_port(8191), 7000);
-    assert_int_equal(owner_port(8192), 7001);
-    assert_int_equal(slots.nodes[redis_slots_owner(&slots, 0)].slots, 8192);
-    assert_int_equal(slots.nodes[redis_slots_owner(&slots, 0)].takeovers, 0);
-    assert_false(take());
-}
-
 TEST_GROUP(.before = empty_map);
 
 TEST(a_higher_epoch_moves_a_slot_and_an_old_view_cannot_turn_it_back, P139)

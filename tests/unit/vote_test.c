@@ -193,14 +193,6 @@ TEST(there_are_as_many_as_a_sentinel_counts_if_the_url_names_fewer)
     expect(OLD, true);
 }
 
-TEST(those_of_the_url_count_though_no_sentinel_knows_them)
-{
-    begin(3);
-    cast_with(0, OLD, 1, false, 0);
-    expect(OLD, false);
-    assert_int_equal(result.known, 3);
-}
-
 TEST(a_sentinel_that_knows_no_such_master_does_not_say_how_many_there_are)
 {
     begin(1);
@@ -260,19 +252,6 @@ static size_t learn_at(const char *host, const char *port, char letter)
 static size_t learn(const char *host, char letter)
 {
     return learn_at(host, "26379", letter);
-}
-
-TEST(a_sentinel_that_another_names_is_asked_too)
-{
-    begin(1);
-    identify(0, 'a');
-    assert_int_equal(learn("10.1.0.2", 'b'), 1);
-    assert_int_equal(learn("10.1.0.3", 'c'), 2);
-    assert_int_equal(learn("10.1.0.3", 'c'), REDIS_VOTERS_MAX);
-    cast(0, OLD, 1);
-    expect(OLD, false);
-    cast(2, OLD, 1);
-    expect(OLD, true);
 }
 
 TEST(one_that_the_url_names_otherwise_is_not_learned)
