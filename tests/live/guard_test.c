@@ -53,20 +53,6 @@ TEST(a_missing_key_is_loaded_once_for_the_whole_fleet)
     assert_int_equal(saved, 2 * CROWD - 1);
 }
 
-TEST(the_rest_of_the_fleet_hits_what_one_has_loaded)
-{
-    fleet_open(2);
-    struct guard_result loaded = expect_row(0, "user:1", "user:1 v1");
-    assert_int_equal(loaded.source, GUARD_FROM_LOAD);
-    assert_int_equal(loaded.age_ms, 0);
-    struct guard_result hit = expect_row(1, "user:1", "user:1 v1");
-    assert_int_equal(hit.source, GUARD_FROM_CACHE);
-    assert_true(hit.stored);
-    assert_int_equal(hit.age_ms + hit.left_ms, fleet.policy.fresh_ms);
-    assert_int_equal(fleet.source.begun, 1);
-    assert_int_equal(stats_of(fleet.guards[1]).hit, 1);
-}
-
 TEST(an_absent_row_is_an_answer_and_is_remembered)
 {
     fleet.source.verdict = SOURCE_ABSENT;
@@ -410,18 +396,6 @@ TEST(an_entry_that_is_not_ours_counts_as_missing_and_is_replaced, P34)
     assert_true(stats_of(fleet.guards[0]).entry_rejected >= 3);
 }
 
-TEST(namespaces_do_not_see_each_other)
-{
-    fleet_add();
-    fleet.config.name_space = "elsewhere";
-    fleet_open(2);
-    expect_row(0, "k", "k v1");
-    fleet.source.version = 2;
-    expect_row(1, "k", "k v2");
-    assert_true(invalidate(1, "k").value_dropped);
-    expect_row(0, "k", "k v1");
-}
-
 /* Who subscribed to the messages of this database. */
 static long long listeners(unsigned database)
 {
@@ -697,20 +671,6 @@ TEST(a_wrong_setting_is_refused_by_name)
         assert_int_equal(guard_open(&wrong[i], &guard, NULL), GUARD_INVALID);
     }
     assert_int_equal(guard_open(NULL, &guard, NULL), GUARD_INVALID);
-}
-
-TEST(a_wrong_policy_is_refused_by_name)
-{
-    struct guard_error error = {.text = ""};
-    struct guard_kind *kind = NULL;
-    fleet_open(1);
-    struct guard_policy policy = fleet.policy;
-    policy.lease_ms = fleet.config.redis_limit_ms * 3 - 1;
-    assert_int_equal(guard_kind_add(fleet.guards[0], &policy, &kind, &error), GUARD_INVALID);
-    assert_non_null(strstr(error.text, "lease_ms"));
-    assert_non_null(strstr(error.text, "redis_limit_ms"));
-    assert_null(kind);
-    assert_int_equal(guard_kind_add(fleet.guards[0], NULL, &kind, &error), GUARD_INVALID);
 }
 
 /* ---- calls that block, where nobody may wait ---- */

@@ -153,6 +153,15 @@ TEST(what_was_found_serves_from_when_its_lookup_was_sent)
     assert_false(serves(NOW_US + SPAN_US));
 }
 
+TEST(a_kind_without_a_near_time_has_it_in_an_outage_only)
+{
+    put(NOW_US);
+    assert_false(is_near(NOW_US));
+    assert_true(serves(NOW_US));
+    policy.outage_ms = 0;
+    assert_false(serves(NOW_US));
+}
+
 TEST(what_is_near_serves_from_the_last_touch)
 {
     struct near_lookup lookup = sent(NOW_US);
@@ -189,6 +198,19 @@ TEST(an_absent_row_serves_too)
     assert_int_equal(kept(NOW_US, &result), NEAR_KEPT);
     assert_int_equal(result.status, GUARD_ABSENT);
     assert_null(result.value);
+}
+
+TEST(its_own_life_bounds_it_and_its_stale_time_is_a_part_of_that)
+{
+    static const uint64_t fresh_us = 1000 * MS, stale_us = 1500 * MS;
+    struct guard_result result;
+    struct near_lookup lookup = sent(NOW_US);
+    found_for(&lookup, (struct near_life){.stale_ms = 1500}, (struct guard_result){.left_ms = 1000});
+    assert_int_equal(kept(NOW_US + fresh_us - 1, &result), NEAR_KEPT);
+    assert_int_equal(kept(NOW_US + fresh_us, &result), NEAR_KEPT_REFRESH);
+    assert_int_equal(result.left_ms, 0);
+    assert_true(serves(NOW_US + fresh_us + stale_us - 1));
+    assert_false(serves(NOW_US + fresh_us + stale_us));
 }
 
 TEST(what_was_found_stale_serves_as_stale_and_is_not_near)
@@ -310,6 +332,14 @@ TEST(what_was_right_long_ago_goes_unless_it_is_near)
     assert_in_range(find_many(KEYS, now_us, (struct near_life){.spare_ms = SPAN_MS}), 0, KEYS / 16);
 }
 
+TEST(what_is_near_or_loaded_is_always_put_in)
+{
+    fill_small_store((struct near_life){.near_ms = 0});
+    assert_int_equal(find_many(KEYS, NOW_US, (struct near_life){.spare_ms = 0}), KEYS);
+    assert_int_equal(find_many(2 * KEYS, NOW_US, (struct near_life){.near_ms = 1, .spare_ms = SPAN_MS}),
+                     KEYS);
+}
+
 /* ---- the subscription, and other masters ---- */
 
 TEST(losing_the_subscription_keeps_it_and_what_is_looked_up_meanwhile)
@@ -324,7 +354,68 @@ TEST(losing_the_subscription_keeps_it_and_what_is_looked_up_meanwhile)
     assert_true(serves(NOW_US + SPAN_US));
 }
 
+static void returns(void)
+{
+    near_subscribed(near, false);
+    near_subscribed(near, true);
+}
+
+static void another_reigns(void)
+{
+    near_drop_all(near);
+}
+
+/* A lookup or a load from before it, or from the outage, that ends after it. */
+TEST(with_the_subscription_or_another_master_all_goes_that_is_there_or_on_its_way)
+{
+    void (*const drops[])(void) = {returns, another_reigns};
+    for (size_t i = 0; i < 2; i++) {
+        put(NOW_US);
+        struct near_lookup early = sent(NOW_US);
+        drops[i]();
+        assert_false(serves(NOW_US));
+        found(&early);
+        assert_false(serves(NOW_US));
+        near_subscribed(near, false);
+        struct near_lookup meanwhile = sent(NOW_US);
+        near_subscribed(near, true);
+        found(&meanwhile);
+        assert_false(serves(NOW_US));
+    }
+}
+
 /* ---- invalidations ---- */
+
+static void begins(void)
+{
+    near_invalidation_begins(near, false, "k", 1);
+}
+
+static void ends(void)
+{
+    near_invalidation_ends(near, false, "k", 1);
+}
+
+static void hears(void)
+{
+    near_heard(near, true, 0, "k", 1);
+}
+
+/* In an outage and outside, begun or over: a load from before the COMMIT would be put in between. */
+TEST(an_invalidation_drops_it_and_voids_what_is_on_its_way)
+{
+    void (*const drops[])(void) = {begins, ends, hears};
+    for (size_t i = 0; i < 6; i++) {
+        near_subscribed(near, i < 3);
+        struct near_lookup early = sent(NOW_US);
+        put(NOW_US);
+        assert_true(serves(NOW_US));
+        drops[i % 3]();
+        assert_false(serves(NOW_US));
+        found(&early);
+        assert_false(serves(NOW_US));
+    }
+}
 
 static void found_tagged(const struct near_lookup *lookup)
 {
