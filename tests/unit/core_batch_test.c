@@ -333,6 +333,19 @@ TEST(singles_and_keys_of_many_are_one_query_of_the_share_whose_turn_it_is)
     finish_all(loads, 2);
 }
 
+TEST(without_a_guard_each_request_is_a_query_of_its_own)
+{
+    bench.config.mode = GUARD_MODE_OFF;
+    bench_open();
+    static struct caller callers[3];
+    struct seen *load = begin_load("s0", &callers[0]);
+    for (size_t i = 1; i < 3; i++)
+        line_up_alone("s0", &callers[i]);
+    finish_load(load, "v");
+    expect_load("s0");
+    sent_nothing();
+}
+
 /* A refresh fills what users leave free, and never takes a user with it. */
 TEST(users_are_one_query_before_refreshes_and_with_them_where_there_is_room, P94)
 {

@@ -238,6 +238,15 @@ TEST(what_is_shared_is_told_by_the_release_and_not_stored, P150)
     reply_code(expect(CORE_RELEASE), 1);
 }
 
+TEST(nor_is_it_stored_if_the_loader_names_a_life)
+{
+    const struct guard_keep keep = {.how = GUARD_SHARE, .fresh_ms = 60000, .stale_ms = 60000};
+    loaded_kept(begin_load("k", &caller), "row", keep);
+    assert_true(expect(CORE_RELEASE)->action.shares);
+    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    sent_nothing();
+}
+
 TEST(what_is_too_big_or_cannot_be_checked_is_not_shared)
 {
     char big[102];

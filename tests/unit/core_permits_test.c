@@ -161,6 +161,14 @@ TEST(a_load_starts_once_it_has_lease_and_permit_and_gives_both_back, P49)
     sent_nothing();
 }
 
+TEST(a_load_that_fails_gives_its_permit_back)
+{
+    struct seen *load = load_with_permit("k", &caller);
+    load_fails(load, GUARD_FAILURE_UNAVAILABLE);
+    assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, load->permit);
+    expect(CORE_RELEASE);
+}
+
 TEST(no_permit_is_asked_for_without_a_fleet_or_a_limit)
 {
     for (int which = 0; which < 4; which++) {
@@ -237,6 +245,36 @@ TEST(single_gets_that_wait_for_a_permit_are_one_query_under_it, P94)
             assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, loads[0]->permit);
         reply_code(expect(CORE_FILL), 1);
         answered_value(&callers[i], "row", GUARD_FROM_LOAD);
+    }
+    sent_nothing();
+}
+
+/* Two keys are a query: the third one is the first that needs another permit, expected as well as queued. */
+TEST(as_many_are_asked_for_as_there_are_full_queries)
+{
+    with_permits(4);
+    static struct caller callers[5];
+    static const char *const names[] = {"a", "b", "c", "d", "e"};
+    bench.policy.batch_loader = (guard_batch_loader *)(uintptr_t)1;
+    bench.policy.batch_max = 2;
+    bench.config.max_loads = 8;
+    bench_open();
+    struct seen *acquires[5], *asked[3];
+    for (int i = 0; i < 5; i++) {
+        get(names[i], &callers[i]);
+        acquires[i] = expect(CORE_ACQUIRE);
+        if (i % 2 == 0)
+            asked[i / 2] = expect_users_request();
+        sent_nothing();
+    }
+    for (int i = 0; i < 5; i++)
+        reply_kind(acquires[i], REPLY_LEASE);
+    sent_nothing();
+    for (int i = 0; i < 3; i++)
+        grant(asked[i], 0);
+    for (int i = 0; i < 5; i++) {
+        struct seen *load = expect_load_of(names[i]);
+        assert_string_equal(load->permit, asked[i / 2]->token);
     }
     sent_nothing();
 }
@@ -392,6 +430,18 @@ TEST(a_permit_passes_to_users_of_its_process_for_a_turn, P48)
     assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, token);
     expect(CORE_FILL);
     assert_string_not_equal(expect_users_request()->token, token);
+}
+
+TEST(a_refresh_has_no_turn)
+{
+    open_with_one_permit();
+    struct seen *load = load_with_permit("a", &caller);
+    queue_refresh("b");
+    refuse(expect_refreshs_request(), PERMIT_MS);
+    loaded(load, "row");
+    expect(CORE_PERMIT_RELEASE);
+    expect(CORE_FILL);
+    expect_refreshs_request();
 }
 
 TEST(a_permit_that_was_lost_has_no_turn, P48)

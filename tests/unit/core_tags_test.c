@@ -129,6 +129,22 @@ TEST(an_outdated_entry_answers_no_waiter_and_is_replaced)
     assert_int_equal(stats_of().entry_rejected, 0);
 }
 
+TEST(an_outdated_entry_is_not_answered_beside_its_refresh)
+{
+    bench.policy.stale_ms = 5000;
+    reply_value(
+        lookup_of("k", &first),
+        (struct core_reply){
+            .kind = REPLY_STALE, .refresher = REFRESH_OURS, .head = FILLER, .clock = NOON, .pttl_ms = 3000},
+        "old");
+    answered_value(&first, "old", GUARD_FROM_STALE);
+    expect(CORE_LOAD);
+    struct seen *peek = lookup_of("k", &second);
+    assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
+    reply_outdated(peek, REPLY_STALE, REFRESH_OTHERS);
+    still_waits(&second);
+}
+
 TEST(what_a_lookup_found_outdated_is_named_in_the_first_acquire)
 {
     caller = (struct caller){.answers = 0};

@@ -105,6 +105,26 @@ TEST(an_entry_that_was_found_names_its_filler)
     answered_value(&stale, "row", GUARD_FROM_STALE);
 }
 
+TEST(without_a_lease_a_load_has_a_name_of_its_own)
+{
+    static struct caller first, second;
+    struct seen *acquire = lookup_of("a", &first);
+    reply_kind(acquire, REPLY_REFUSED);
+    struct seen *load = expect(CORE_LOAD);
+    assert_true(load->action.load != load_id_of_uuid(acquire->token));
+    loaded(load, "row");
+    assert_true(first.waiter.result.load == load->action.load && load->action.load != 0);
+    answered_value(&first, "row", GUARD_FROM_LOAD);
+    reply_kind(lookup_of("a", &second), REPLY_REFUSED);
+    struct seen *next = expect(CORE_LOAD);
+    assert_true(next->action.load != 0 && next->action.load != load->action.load);
+    load_fails(next, GUARD_FAILURE_REJECTED);
+    assert_true(second.waiter.result.load == next->action.load);
+    get("a", &first); /* the failure is remembered here */
+    answered_from(&first, GUARD_FAILED, GUARD_FROM_CACHE);
+    assert_true(first.waiter.result.load == next->action.load);
+}
+
 TEST(a_failure_that_is_remembered_names_the_load_that_failed)
 {
     struct seen *load = begin_load("k", &leader);

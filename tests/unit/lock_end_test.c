@@ -251,9 +251,16 @@ static void every_state_meets_every_event(bool all_at_once, bool stays, enum loc
     }
 }
 
-TEST(every_state_meets_every_event_and_what_was_under_way_may_have_run, P121)
+TEST(every_state_meets_every_event_whatever_becomes_of_what_was_under_way, P121)
 {
-    every_state_meets_every_event(true, true, LOCK_UNANSWERED);
+    static const struct {
+        bool all_at_once, stays;
+        enum lock_reply_kind kind;
+    } rows[] = {{true, true, LOCK_GRANTED},   {true, true, LOCK_REFUSED},   {false, true, LOCK_DONE},
+                {true, false, LOCK_NOT_HELD}, {false, true, LOCK_UNSENT},   {true, true, LOCK_UNANSWERED},
+                {false, false, LOCK_GONE},    {true, true, LOCK_IMPOSSIBLE}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        every_state_meets_every_event(rows[i].all_at_once, rows[i].stays, rows[i].kind);
 }
 
 /* ---- deadlines ---- */
@@ -271,7 +278,62 @@ TEST(a_deadline_without_a_refusal_is_unreachable_and_says_what_is_known_of_the_l
     bench_close();
 }
 
+TEST(a_deadline_after_a_refusal_is_busy_even_if_the_link_is_down_since)
+{
+    bench_up();
+    wait_for(&caller, "a", 4);
+    link_down();
+    pass(BENCH_WAIT_MS);
+    answered(&caller, GUARD_LOCK_BUSY);
+    assert_int_equal(caller.request.result.before, 4);
+    bench_close();
+}
+
+static void ask_for_50_ms(struct caller *asking, const char *name)
+{
+    prepare(asking, NAMES(name));
+    asking->request.deadline_us = bench.now_us + 50 * BENCH_MS;
+    ask(asking);
+}
+
+TEST(grants_that_are_read_after_the_deadline_count_and_a_refusal_does_not, P118)
+{
+    bench_up();
+    static struct caller behind;
+    ask_for_50_ms(&caller, "a");
+    ask_for_50_ms(&ahead, "b");
+    ask_for_50_ms(&behind, "c");
+    stand_still(100);
+    grant(expect(LOCK_TAKE), 1);
+    grant(expect(LOCK_TAKE), 1);
+    tick();
+    holds(&caller);
+    holds(&ahead);
+    answered(&behind, GUARD_LOCK_UNREACHABLE);
+    bench_close();
+    bench_up();
+    ask_for_50_ms(&caller, "a");
+    stand_still(100);
+    refuse(expect(LOCK_TAKE), 1, 0);
+    tick();
+    answered(&caller, GUARD_LOCK_BUSY);
+    bench_close();
+}
+
 /* ---- the end ---- */
+
+TEST(a_request_that_waits_for_ever_has_no_deadline)
+{
+    bench_up();
+    prepare(&caller, NAMES("a"));
+    caller.request.deadline_us = UINT64_MAX;
+    ask(&caller);
+    link_down();
+    refuse(expect(LOCK_TAKE), 1, 0);
+    pass(1000 * BENCH_WAIT_MS);
+    still_waits(&caller);
+    bench_close();
+}
 
 TEST(a_core_that_is_freed_forgets_what_is_not_given_back_yet)
 {

@@ -2,7 +2,7 @@
 /* lock_line_test.c - waiting: hints, polls, places, many on one name, the link. Rules L7 and L8 of lock_core.h. */
 #include "lock_bench.h"
 
-enum { PLACE_MS = 3000, POLL_MOST_MS = 750, MANY = 1000 };
+enum { PLACE_MS = 3000, MANY = 1000 };
 
 static struct caller crowd[10000];
 
