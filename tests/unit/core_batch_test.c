@@ -589,21 +589,27 @@ TEST(so_it_is_however_many_ask)
     assert_true(queries >= 15 && queries <= 15 + 3);
 }
 
-/* However many workers are free. */
+/* However many workers are free: here one for each key, and more. */
 TEST(a_half_is_one_query_though_its_keys_need_not_wait)
 {
+    enum { BUSY = KEYS + 1 };
     static const char *const even[] = {"s0", "s2"}, *const odd[] = {"s1", "s3"};
-    open_shares(2, 10, KEYS);
-    static struct caller first, second, callers[KEYS];
-    struct seen *other = begin_load("second", &second), *load = queue_singles(&first, callers), *loads[KEYS];
+    static const char *const busy[BUSY] = {"b0", "b1", "b2", "b3", "b4"};
+    open_shares(1 + BUSY, 10, KEYS);
+    static struct caller first, callers[KEYS], others[BUSY];
+    struct seen *running[BUSY], *loads[KEYS];
+    for (size_t i = 0; i < BUSY; i++)
+        running[i] = begin_load(busy[i], &others[i]);
+    struct seen *load = queue_singles(&first, callers);
     finish_load(load, "v");
     expect_query(loads, singles, KEYS);
-    finish_load(other, "v");
+    finish_all(running, BUSY);
     fail_as_one(loads, KEYS);
     for (size_t i = 0; i < 2; i++)
         loads[i] = expect_load(even[i]);
     for (size_t i = 0; i < 2; i++)
         loads[2 + i] = expect_load(odd[i]);
+    assert_true(loads[0]->action.batch != 0 && loads[2]->action.batch != 0);
     assert_int_equal(loads[0]->action.batch, loads[1]->action.batch);
     assert_int_equal(loads[2]->action.batch, loads[3]->action.batch);
     assert_true(loads[0]->action.batch != loads[2]->action.batch);

@@ -213,6 +213,15 @@ TEST(its_own_life_bounds_it_and_its_stale_time_is_a_part_of_that)
     assert_false(serves(NOW_US + fresh_us + stale_us));
 }
 
+TEST(what_is_only_near_does_not_serve)
+{
+    struct near_lookup lookup = sent(NOW_US);
+    const struct guard_result absent = {.status = GUARD_ABSENT, .left_ms = LONG_MS};
+    near_keep(&lookup, &(struct near_life){.near_ms = LONG_MS}, NULL, &absent);
+    assert_true(is_near(NOW_US));
+    assert_false(serves(NOW_US));
+}
+
 TEST(what_was_found_stale_serves_as_stale_and_is_not_near)
 {
     struct guard_result result;
