@@ -171,6 +171,7 @@ TEST(without_a_subscription_nothing_is_near_and_when_it_comes_all_goes)
     uint64_t before = near_token(near, "k", 1);
     put("k", LATER_US, "v1");
     near_subscribed(near, false);
+    put("k", LATER_US, "v1");
     assert_null(got("k", NOW_US));
     near_subscribed(near, true);
     put_body("k", before, LATER_US, "v1");
