@@ -832,15 +832,6 @@ TEST_GROUP(.up = server_up, .before = test_begins, .after = test_ends);
 
 /* ---- through locks.h ---- */
 
-static char said[1024]; /* the last line of the log */
-
-static void hear_log(void *context, const char *line, bool good)
-{
-    (void)good;
-    (void)context;
-    snprintf(said, sizeof said, "%s", line);
-}
-
 static struct guard_locks *open_locks(const char *url, uint32_t limit_ms)
 {
     struct guard_locks_config config = GUARD_LOCKS_CONFIG_DEFAULTS;
@@ -850,7 +841,7 @@ static struct guard_locks *open_locks(const char *url, uint32_t limit_ms)
     config.urls = &url;
     config.limit_ms = limit_ms;
     config.connect_limit_ms = config.place_ms = 4 * limit_ms;
-    config.log = hear_log;
+    config.log = guard_log_none;
     if (guard_locks_open(&config, &locks, &error) != GUARD_OK)
         fail_msg("%s", error.text);
     return locks;
