@@ -208,18 +208,19 @@ static bool keep_variables(struct copy *copy, ngx_http_request_t *r)
     return true;
 }
 
+/* The first two are of the whole match: nobody can ask for them, and an expression without groups leaves them unset. */
 static bool keep_captures(struct copy *copy, ngx_http_request_t *r)
 {
 #if (NGX_PCRE)
     ngx_pool_t *pool = copy->r.pool;
     ngx_http_core_main_conf_t *core = ngx_http_get_module_main_conf(r, ngx_http_core_module);
     ngx_str_t subject = {0, r->captures_data};
-    if (r->captures == NULL || r->captures_data == NULL) {
+    if (r->captures == NULL || r->captures_data == NULL || r->ncaptures <= 2) {
         copy->r.captures = NULL;
         copy->r.ncaptures = 0;
         return true;
     }
-    for (ngx_uint_t i = 0; i < r->ncaptures; i++)
+    for (ngx_uint_t i = 2; i < r->ncaptures; i++)
         subject.len = r->captures[i] > (int)subject.len ? (size_t)r->captures[i] : subject.len;
     copy->r.captures = ngx_pcalloc(pool, (core->ncaptures + 3) * sizeof *copy->r.captures);
     if (copy->r.captures == NULL || !keep(pool, &subject))
@@ -463,31 +464,30 @@ static void hear(ngx_http_request_t *r, struct says *says, struct vary *vary)
     }
 }
 
-static void add_header(struct entry_writer *writer, const char *name, ngx_str_t value)
+static struct text type_of(ngx_http_request_t *r)
 {
-    if (value.len != 0)
-        entry_add(writer, (struct text){name, strlen(name)}, text_of(value));
+    const ngx_http_headers_out_t *out = &r->headers_out;
+    const bool is_apart = out->charset.len > 0 && out->content_type_len == out->content_type.len;
+    const size_t most = out->content_type.len + sizeof "; charset=" + out->charset.len;
+    u_char *both = is_apart ? ngx_pnalloc(r->pool, most) : NULL;
+    if (both == NULL)
+        return text_of(out->content_type);
+    u_char *end = ngx_snprintf(both, most, "%V; charset=%V", &out->content_type, &out->charset);
+    return (struct text){(const char *)both, (size_t)(end - both)};
 }
 
+/* Some that nginx's own handlers leave to its last filter are in no list. */
 static void add_headers(ngx_http_request_t *r, struct entry_writer *writer, bool is_for_one)
 {
     ngx_list_part_t *part = &r->headers_out.headers.part;
     ngx_uint_t i = 0;
     u_char date[sizeof "Mon, 28 Sep 1970 06:00:00 GMT"];
-    ngx_str_t type = r->headers_out.content_type;
-    if (r->headers_out.charset.len != 0 && r->headers_out.content_type_len == type.len) {
-        type.data = ngx_pnalloc(r->pool, type.len + sizeof "; charset=" + r->headers_out.charset.len);
-        type.len = type.data == NULL
-                       ? 0
-                       : (size_t)(ngx_sprintf(type.data, "%V; charset=%V", &r->headers_out.content_type,
-                                              &r->headers_out.charset) -
-                                  type.data);
+    if (r->headers_out.content_type.len > 0)
+        entry_add(writer, TEXT("Content-Type"), type_of(r));
+    if (r->headers_out.last_modified == NULL && r->headers_out.last_modified_time != -1) {
+        const u_char *end = ngx_http_time(date, r->headers_out.last_modified_time);
+        entry_add(writer, TEXT("Last-Modified"), (struct text){(const char *)date, (size_t)(end - date)});
     }
-    add_header(writer, "Content-Type", type);
-    if (r->headers_out.last_modified == NULL && r->headers_out.last_modified_time != -1)
-        add_header(
-            writer, "Last-Modified",
-            (ngx_str_t){(size_t)(ngx_http_time(date, r->headers_out.last_modified_time) - date), date});
     for (ngx_table_elt_t *header; (header = next_header(&part, &i)) != NULL;)
         if (!header_is_left_out(text_of(header->key), is_for_one))
             entry_add(writer, text_of(header->key), text_of(header->value));

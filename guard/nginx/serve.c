@@ -195,7 +195,7 @@ static bool put_head(ngx_http_request_t *r, struct visit *visit, const struct en
 {
     struct text name, value;
     char age[16];
-    for (size_t at = 0; entry_header(entry, &at, &name, &value);)
+    for (struct text headers = entry->headers; entry_header(&headers, &name, &value);)
         if (!put_header(r, name, value))
             return false;
     snprintf(age, sizeof age, "%" PRIu32, visit->age_s);
@@ -269,7 +269,7 @@ static ngx_int_t answer(struct visit *visit, const struct guard_result *result)
     if (result->status != GUARD_OK)
         return refuse(r, visit);
     const struct text meta = {result->value->meta, result->value->meta_bytes};
-    if (entry_read(meta, &entry) == 0)
+    if (!entry_read(meta, &entry))
         return pass(visit, "unreadable");
     if (entry.status == 0)
         return pass(visit, "large");

@@ -4,12 +4,12 @@
  */
 #include "verdict.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Nothing is kept for longer than a day. */
-enum { DAY_S = 86400, PASS_MS = 10000, PASS_COOKIE_MS = 1000, FRONT_BYTES = 26 };
+enum { DAY_S = 86400, PASS_MS = 10000, PASS_COOKIE_MS = 1000 };
 static const int64_t SECONDS_MAX = (int64_t)1 << 31; /* RFC 9111, 1.2.2 */
-static const char MAGIC[4] = {'S', 'G', '1', '\n'};
 
 static char lower(char c)
 {
@@ -217,94 +217,82 @@ bool header_is_left_out(struct text name, bool is_for_one)
     return text_is_in(name, TEXT(connections_or_nginxs)) || (text_is(name, "set-cookie") && !is_for_one);
 }
 
-/* ---- an entry: magic, status (2), age and freshness (4 each), three lengths (4 each), the parts ---- */
+/* ---- an entry ---- */
 
-static void put(struct entry_writer *writer, const void *bytes, size_t count)
+static void put(struct entry_writer *writer, struct text text)
 {
-    writer->is_full |= count > (size_t)(writer->end - writer->at);
-    if (writer->is_full || count == 0)
+    writer->is_full |= text.bytes > (size_t)(writer->end - writer->at);
+    if (writer->is_full || text.bytes == 0)
         return;
-    memcpy(writer->at, bytes, count);
-    writer->at += count;
-}
-
-static void put_number(struct entry_writer *writer, uint32_t number, size_t bytes)
-{
-    unsigned char big[4];
-    for (size_t i = 0; i < bytes; i++)
-        big[i] = (unsigned char)(number >> (8 * (bytes - 1 - i)));
-    put(writer, big, bytes);
-}
-
-static uint32_t number_at(const char *at, size_t bytes)
-{
-    uint32_t number = 0;
-    for (size_t i = 0; i < bytes; i++)
-        number = number << 8 | (unsigned char)at[i];
-    return number;
+    memcpy(writer->at, text.data, text.bytes);
+    writer->at += text.bytes;
 }
 
 void entry_begin(struct entry_writer *writer, char *room, size_t bytes, const struct entry *entry)
 {
+    char front[64];
+    const int front_bytes =
+        snprintf(front, sizeof front, "SG1 %u %u %u %u\n", (unsigned)entry->status, (unsigned)entry->age_s,
+                 (unsigned)entry->fresh_s, (unsigned)entry->variant.bytes);
     *writer = (struct entry_writer){.at = room, .start = room, .end = room + bytes};
-    put(writer, MAGIC, sizeof MAGIC);
-    put_number(writer, entry->status, 2);
-    put_number(writer, entry->age_s, 4);
-    put_number(writer, entry->fresh_s, 4);
-    put_number(writer, (uint32_t)entry->names.bytes, 4);
-    put_number(writer, (uint32_t)entry->variant.bytes, 4);
-    put_number(writer, 0, 4);
-    put(writer, entry->names.data, entry->names.bytes);
-    put(writer, entry->variant.data, entry->variant.bytes);
+    put(writer, (struct text){front, (size_t)front_bytes});
+    put(writer, entry->names);
+    put(writer, TEXT("\n"));
+    put(writer, entry->variant);
 }
 
 void entry_add(struct entry_writer *writer, struct text name, struct text value)
 {
-    put_number(writer, (uint32_t)name.bytes, 4);
-    put_number(writer, (uint32_t)value.bytes, 4);
-    put(writer, name.data, name.bytes);
-    put(writer, value.data, value.bytes);
+    writer->is_full |= value.bytes > 0 && memchr(value.data, '\n', value.bytes) != NULL;
+    put(writer, name);
+    put(writer, TEXT(":"));
+    put(writer, value);
+    put(writer, TEXT("\n"));
 }
 
 size_t entry_end(struct entry_writer *writer)
 {
-    if (writer->is_full)
-        return 0;
-    const size_t bytes = (size_t)(writer->at - writer->start);
-    const size_t before = FRONT_BYTES + number_at(writer->start + 14, 4) + number_at(writer->start + 18, 4);
-    struct entry_writer length = {writer->start + 22, writer->start, writer->end, false};
-    put_number(&length, (uint32_t)(bytes - before), 4);
-    return bytes;
+    put(writer, TEXT("\n"));
+    return writer->is_full ? 0 : (size_t)(writer->at - writer->start);
 }
 
-size_t entry_read(struct text stored, struct entry *out)
+/* What stands before `end`; false: it does not end. */
+static bool take_part(struct text *rest, char end, struct text *part)
 {
-    if (stored.bytes < FRONT_BYTES || memcmp(stored.data, MAGIC, sizeof MAGIC) != 0)
-        return 0;
-    const size_t names = number_at(stored.data + 14, 4), variant = number_at(stored.data + 18, 4);
-    const size_t headers = number_at(stored.data + 22, 4), all = FRONT_BYTES + names + variant + headers;
-    if (all > stored.bytes)
-        return 0;
-    const char *parts = stored.data + FRONT_BYTES;
-    *out = (struct entry){.status = number_at(stored.data + 4, 2),
-                          .age_s = number_at(stored.data + 6, 4),
-                          .fresh_s = number_at(stored.data + 10, 4),
-                          .names = {parts, names},
-                          .variant = {parts + names, variant},
-                          .headers = {parts + names + variant, headers}};
-    return all;
-}
-
-bool entry_header(const struct entry *entry, size_t *at, struct text *name, struct text *value)
-{
-    const size_t left = entry->headers.bytes - *at;
-    const char *from = entry->headers.data + *at;
-    if (left < 8)
+    const char *at = rest->bytes > 0 ? memchr(rest->data, end, rest->bytes) : NULL;
+    if (at == NULL)
         return false;
-    *name = (struct text){from + 8, number_at(from, 4)};
-    *value = (struct text){from + 8 + name->bytes, number_at(from + 4, 4)};
-    if (name->bytes + value->bytes > left - 8)
-        return false;
-    *at += 8 + name->bytes + value->bytes;
+    *part = (struct text){rest->data, (size_t)(at - rest->data)};
+    *rest = (struct text){at + 1, rest->bytes - part->bytes - 1};
     return true;
+}
+
+static bool take_number(struct text *rest, char end, uint32_t *number)
+{
+    struct text part;
+    if (!take_part(rest, end, &part))
+        return false;
+    *number = (uint32_t)seconds_of(part);
+    return true;
+}
+
+bool entry_read(struct text stored, struct entry *out)
+{
+    struct text magic;
+    uint32_t variant_bytes;
+    if (stored.bytes < 2 || memcmp(stored.data + stored.bytes - 2, "\n\n", 2) != 0)
+        return false;
+    if (!take_part(&stored, ' ', &magic) || !text_is(magic, "sg1") ||
+        !take_number(&stored, ' ', &out->status) || !take_number(&stored, ' ', &out->age_s) ||
+        !take_number(&stored, ' ', &out->fresh_s) || !take_number(&stored, '\n', &variant_bytes) ||
+        !take_part(&stored, '\n', &out->names) || variant_bytes > stored.bytes)
+        return false;
+    out->variant = (struct text){stored.data, variant_bytes};
+    out->headers = (struct text){stored.data + variant_bytes, stored.bytes - variant_bytes};
+    return true;
+}
+
+bool entry_header(struct text *headers, struct text *name, struct text *value)
+{
+    return take_part(headers, '\n', value) && take_part(value, ':', name);
 }

@@ -9,8 +9,13 @@
  *     any other status                            STORE if it says for how long itself, else PASS
  *     nothing is fresh, or it is an error page    SHARE: for those that wait
  *
- * And how status and headers are kept beside the body. An entry is "SG1" and four lengths, then the parts; what
- * comes out of Redis is believed no further than its lengths. Pure, any thread. Texts are lent.
+ * And how status and headers are kept beside the body, as an entry; what comes out of Redis is not believed:
+ *
+ *     SG1 STATUS AGE FRESH VARIANT-BYTES       status 0: there is no answer in it
+ *     NAMES,OF,VARY,
+ *     the variant, then NAME:VALUE for each header, then an empty line
+ *
+ * Pure, any thread. Texts are lent.
  */
 #ifndef GUARD_NGINX_VERDICT_H
 #define GUARD_NGINX_VERDICT_H
@@ -73,7 +78,7 @@ bool header_is_left_out(struct text name, bool is_for_one);
 enum { ENTRY_META_MAX = 4096 };
 
 struct entry {
-    unsigned status;     /* 0: there is no answer in it: the request goes to the origin itself, and streams */
+    uint32_t status;     /* 0: the request goes to the origin itself, and streams */
     uint32_t age_s;      /* that it had when it came */
     uint32_t fresh_s;    /* that it was stored for */
     struct text names;   /* of Vary */
@@ -90,10 +95,9 @@ void entry_begin(struct entry_writer *writer, char *room, size_t bytes, const st
 void entry_add(struct entry_writer *writer, struct text name, struct text value);
 /* How long it has become; 0: it does not fit. */
 size_t entry_end(struct entry_writer *writer);
-/* The bytes of the front; 0: it is none. */
-size_t entry_read(struct text stored, struct entry *out);
-/* The next header; false: there is none. `*at` is 0 at first. */
-bool entry_header(const struct entry *entry, size_t *at, struct text *name, struct text *value);
+bool entry_read(struct text stored, struct entry *out); /* false: it is none */
+/* The next header, which leaves the list; false: there is none. */
+bool entry_header(struct text *headers, struct text *name, struct text *value);
 
 /* Whatever its case; what it is compared with is lower-case. */
 bool text_is(struct text text, const char *name);
