@@ -304,10 +304,11 @@ $(NGINX_OBJECTS): $(NGINX_BUILD)/%.o: guard/nginx/%.c
 	$(CC) $(CPPFLAGS) $(NGINX_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 $(NGINX_BUILD)/modules.o:
 	$(CC) $(NGINX_CFLAGS) -fvisibility=default -w $(CFLAGS) -c -o $@ $(NGINX_BUILD)/src/objs/ngx_http_stampede_module_modules.c
-$(NGINX_MODULE): $(NGINX_OBJECTS) $(NGINX_BUILD)/modules.o $(GUARD_LIB) guard/nginx/exports
+# Of the guard what it takes: no lock, and no library of one.
+$(NGINX_MODULE): $(NGINX_OBJECTS) $(NGINX_BUILD)/modules.o $(GUARD_PARTS) guard/nginx/exports
 	@echo "  LINK $@"
 	$(CC) -shared $(HARDENING_LINK) -Wl,-z,nodelete -Wl,--version-script=guard/nginx/exports $(SANITIZE) $(CFLAGS) $(LDFLAGS) -o $@ \
-	    $(NGINX_OBJECTS) $(NGINX_BUILD)/modules.o $(GUARD_LIB) $(GUARD_LIBS) $(LDLIBS)
+	    $(NGINX_OBJECTS) $(NGINX_BUILD)/modules.o $(GUARD_PARTS) $(GUARD_TLS_LIBS) -lhiredis $(LDLIBS)
 -include $(NGINX_OBJECTS:.o=.d)
 
 # The libraries of the loops that there are adapters for, and of the servers among the examples.
@@ -357,7 +358,7 @@ $(TEST_PROGRAMS): %: %.o $(ARCHIVES)
 	$(LINK) $(TEST_LINKER) $(WRAPPED) $(filter %.o,$^) $(filter %.a,$^) $(LIBS_cmocka) $(LOOP_LIBRARIES) $(LIBRARIES)
 
 # Not every system has what modules are built with; the test says that it has not.
-nginx-where-it-is: $(GUARD_LIB)
+nginx-where-it-is: $(GUARD_PARTS)
 nginx-headers nginx-where-it-is:
 	@sh load/deps.sh nginx
 	@! $(HAS_NGINX) || $(MAKE) --no-print-directory $(if $(filter %-headers,$@),$(NGINX_HEADERS),$(NGINX_MODULE))

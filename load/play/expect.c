@@ -28,8 +28,7 @@ static const struct trait {
     {FIGURE("answered per second", "over the whole run; only with a rate"), .figure = EXPECT_RATE,
      .unit = COUNT, .traits = 0},
     {FIGURE("failed", "no answer although the client stayed, or a 5xx. Not known where no answer was a 2xx "
-                      "or 304 but some "
-                      "a redirect or a 4xx, unless that is expected too"),
+                      "or 304 but some a redirect or a 4xx, unless that is expected too"),
      .figure = EXPECT_FAILED, .unit = SHARE, .traits = OF_REQUESTS},
     {FIGURE("status N", "answers with this status; 5xx: with any of that class"), .figure = EXPECT_STATUS,
      .unit = SHARE, .traits = OF_REQUESTS},
@@ -53,8 +52,7 @@ static const struct trait {
     {FIGURE("loads", "statements that began"), .figure = EXPECT_LOADS, .unit = COUNT,
      .traits = WINDOW | EXPECT_NEEDS_LOADS},
     {FIGURE("loads at once", "the most that ran at the same time, of those that began in the run; needs "
-                             "log_duration = on, which a "
-                             "stack then has"),
+                             "log_duration = on, which a stack then has"),
      .figure = EXPECT_LOADS_AT_ONCE, .unit = COUNT, .traits = OF_KEYS},
     {FIGURE("loads per expiry", "what a guard keeps at 1; load/README.md says what an expiry is"),
      .figure = EXPECT_LOADS_PER_EXPIRY, .unit = COUNT, .traits = OF_KEYS},
