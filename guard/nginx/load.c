@@ -640,9 +640,11 @@ static u_char *log_load(ngx_log_t *log, u_char *text, size_t bytes)
     return last;
 }
 
+/* Counted once more, as in ngx_http_request_handler(): the cleanup of its upstream gives back the one that is there. */
 static void end_request(struct load *load)
 {
     ngx_connection_t *c = load->request->connection;
+    load->request->count++;
     ngx_http_finalize_request(load->request, NGX_HTTP_CLIENT_CLOSED_REQUEST);
     ngx_http_run_posted_requests(c);
 }
