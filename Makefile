@@ -565,7 +565,7 @@ bench: all $(BUILD)/bench
 # What cannot be installed is reported as not run.
 peers: all
 	@sh load/peers/install.sh build/peers_node $(T)
-	@$(MAKE) --no-print-directory nginx-where-it-is
+	@! $(HAS_NGINX) || $(MAKE) --no-print-directory $(NGINX_MODULE)
 	@CATALOGD=$(BUILD)/catalogd PEERS_NODE=build/peers_node NGINX_MODULE=$(NGINX_MODULE) $(PEERS) $(T)
 
 # Exits with 1 where ours does not keep what it promises.

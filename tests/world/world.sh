@@ -65,7 +65,6 @@ part_machines() {
 
 part_ci() {
     kept "$world/ci-$release" && enter "$world/ci-$release" "$debs" "cd /src
-        sh load/deps.sh nginx
         make warnings CC=clang
         make -j2 objects WERROR=1 CFLAGS='-Og -g1'
         make -j2 test WERROR=1 CFLAGS='-Og -g1' T='$(echo $ci_tests)'"
