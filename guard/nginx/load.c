@@ -649,13 +649,21 @@ static void end_request(struct load *load)
     ngx_http_run_posted_requests(c);
 }
 
-/* Nothing is ever ready here: worker_shutdown_timeout has passed, or a timer of nginx's. */
+/* Nothing is ever ready here: worker_shutdown_timeout has passed, or a delay (limit_req, auth_delay). */
 static void on_event(ngx_event_t *event)
 {
     ngx_connection_t *c = event->data;
     struct load *load = ((struct load_log *)c->log->data)->load;
-    if (c->close && load != NULL)
+    if (c->close && load != NULL) {
         end_request(load);
+        return;
+    }
+    if (load == NULL || !event->delayed || !event->timedout)
+        return;
+    event->delayed = event->timedout = 0;
+    ngx_http_request_t *r = c->data;
+    r->write_event_handler(r);
+    ngx_http_run_posted_requests(c);
 }
 
 /* As ngx_event_accept() and HTTP/2 make theirs. It never becomes ready, and ends as soon as it is answered: eof. */
@@ -714,6 +722,8 @@ static void fill_request(ngx_http_request_t *r, struct copy *copy)
     r->add_uri_to_alias = from->add_uri_to_alias;
     r->valid_unparsed_uri = from->valid_unparsed_uri;
     r->internal = from->internal;
+    /* "Passed" in both modules: the client has been counted, and what a redirect leads to would count it twice. */
+    r->limit_req_status = r->limit_conn_status = 1;
     r->valid_location = r->logged = 1;
 #if (NGX_PCRE)
     r->ncaptures = from->ncaptures;

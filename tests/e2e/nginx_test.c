@@ -26,6 +26,15 @@ static uint16_t proxied[INSTANCES], framed[INSTANCES]; /* further ports: PROXY p
 static char module_path[RIVAL_TEXT_BYTES];
 static struct http_answer got; /* of the last get() */
 
+/* Further locations: a string in C has a limit, too. */
+static const char further[] =
+    "    location /limited { limit_conn slots 1; limit_req zone=rate; root {folder}; error_page 404 = @few; "
+    "}\n"
+    "    location @few { limit_conn slots 1; limit_req zone=rate; rewrite ^ /ok break; "
+    "proxy_pass http://herd; }\n"
+    "    location /late { root {folder}; error_page 404 = @locked; }\n"
+    "    location @locked { auth_basic x; auth_basic_user_file none; auth_delay 1ms; root {folder}; }\n";
+
 static const char configuration[] =
     "load_module %s;\n"
     "daemon off;\nworker_processes 2;\npid nginx.pid;\nerror_log errors %s;\n%s\n"
@@ -39,6 +48,7 @@ static const char configuration[] =
     "  stampede_fresh 60s; stampede_stale 1h; stampede_absent 10s; stampede_load_limit 5s;\n"
     "  stampede_failure 1m; stampede_outage 1m; proxy_buffer_size 16k; proxy_buffers 8 16k;\n"
     "  proxy_cache_path {folder}/cached keys_zone=z:1m;\n" /* its manager is a process of nginx, too */
+    "  limit_conn_zone $server_port zone=slots:1m; limit_req_zone $server_port zone=rate:1m rate=1r/m;\n"
     "  upstream herd { server 127.0.0.1:%u; }\n"
     "  upstream origin { server unix:{folder}/origin; }\n"
     "  server { listen 127.0.0.1:{port} backlog=1024;\n"
@@ -68,7 +78,7 @@ static const char configuration[] =
     "    location /once { stampede_bypass 1; proxy_pass http://herd/status/404; proxy_intercept_errors on;\n"
     "      error_page 404 = @fallback; }\n"
     "    location /lasting { expires 1h; rewrite ^/lasting(.*)$ $1 break; proxy_pass http://origin; }\n"
-    "    location = /metrics { stampede_metrics; } }\n"
+    "    location = /metrics { stampede_metrics; }\n%s  }\n"
     "  server { listen %u sndbuf=32k proxy_protocol; listen 127.0.0.1:%u http2; stampede $request_uri;\n"
     "    allow 127.0.0.0/8; deny all; set_real_ip_from 127.0.0.1; real_ip_header proxy_protocol;\n"
     "    proxy_set_header X-At '$server_addr:$server_port $proxy_protocol_addr $realip_remote_addr';\n"
@@ -95,8 +105,8 @@ static bool nginx_up_under(size_t i, const char *level, const char *more, const 
     proxied[i] = net_free_port();
     framed[i] = net_free_port();
     int bytes = snprintf(text, sizeof text, configuration, module_path, level, more, (unsigned)redis.port,
-                         (unsigned)server.ports[HERD_SERVER_HTTP], (unsigned)proxied[i], (unsigned)framed[i],
-                         0, longer);
+                         (unsigned)server.ports[HERD_SERVER_HTTP], further, (unsigned)proxied[i],
+                         (unsigned)framed[i], 0, longer);
     const char *preload = getenv("NGINX_PRELOAD"); /* nginx itself has no sanitizer */
     if (preload != NULL && *preload != '\0')
         setenv("LD_PRELOAD", preload, 1);
@@ -616,6 +626,15 @@ TEST(an_error_page_is_shared_and_one_that_was_not_needed_changes_nothing)
         {0, "/fall/1", .status = 200, .body = "ok", .said = "fwd=miss", .unsaid = "stored", .loads = 2},
         {1, "/fall/1", .status = 200, .body = "ok", .said = "fwd=miss", .unsaid = "stored", .loads = 4},
         {BOTH, "/sorry/1", .status = 200, .body = "ok", .said = "fwd=miss", .unsaid = "stored", .loads = 6},
+    };
+    EXPECT_ROWS(rows);
+}
+
+TEST(limits_count_a_client_once_and_a_delay_ends)
+{
+    static const struct row rows[] = {
+        {0, "/limited", .status = 200, .body = "ok", .said = "fwd=miss", .loads = 1},
+        {BOTH, "/late", .status = 401, .said = "fwd=miss", .unsaid = "stored", .loads = 1},
     };
     EXPECT_ROWS(rows);
 }
