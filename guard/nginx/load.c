@@ -443,9 +443,8 @@ static struct load *load_of(ngx_http_request_t *r)
     return ((struct load_log *)r->connection->log->data)->load;
 }
 
-static void hear(ngx_http_request_t *r, struct says *says, struct vary *vary)
+static void hear(ngx_list_part_t *part, struct says *says, struct vary *vary)
 {
-    ngx_list_part_t *part = &r->headers_out.headers.part;
     ngx_uint_t i = 0;
     for (ngx_table_elt_t *header; (header = next_header(&part, &i)) != NULL;) {
         const struct text name = text_of(header->key), value = text_of(header->value);
@@ -462,6 +461,31 @@ static void hear(ngx_http_request_t *r, struct says *says, struct vary *vary)
             says->expires_s = left_s < 0 ? 0 : left_s;
         }
     }
+}
+
+/* nginx does not pass all on (proxy_hide_header, `expires`, X-Accel-Redirect): who may have it counts all the same,
+ * as for its own cache, but for what proxy_ignore_headers names. */
+static void hear_origin(ngx_http_request_t *r, struct says *says, struct vary *vary)
+{
+    struct says origin;
+    struct vary varies = {.bytes = 0};
+    if (r->upstream == NULL || r->upstream->conf == NULL)
+        return;
+    const ngx_uint_t ignored = r->upstream->conf->ignore_headers;
+    const bool obeys = (ignored & NGX_HTTP_UPSTREAM_IGN_CACHE_CONTROL) == 0;
+    says_init(&origin, says->status);
+    hear(&r->upstream->headers_in.headers.part, &origin, &varies);
+    says->no_store |= origin.no_store && obeys;
+    says->no_cache |= origin.no_cache && obeys;
+    says->is_private |= origin.is_private && obeys;
+    says->must_revalidate |= origin.must_revalidate && obeys;
+    says->sets_cookie |= origin.sets_cookie && (ignored & NGX_HTTP_UPSTREAM_IGN_SET_COOKIE) == 0;
+    says->is_handed_on = r->upstream->headers_in.x_accel_redirect != NULL &&
+                         (ignored & NGX_HTTP_UPSTREAM_IGN_XA_REDIRECT) == 0;
+    if ((ignored & NGX_HTTP_UPSTREAM_IGN_VARY) != 0)
+        return;
+    vary->is_all |= varies.is_all;
+    vary_add(vary, (struct text){varies.names, varies.bytes});
 }
 
 static struct text type_of(ngx_http_request_t *r)
@@ -513,7 +537,8 @@ static ngx_int_t judge(struct load *load, ngx_http_request_t *r)
     ngx_str_t variant;
     says_init(&says, entry.status);
     says.is_error_page = entry.status < 400 && is_error_page(r);
-    hear(r, &says, &vary);
+    hear(&r->headers_out.headers.part, &says, &vary);
+    hear_origin(r, &says, &vary);
     entry.age_s = says.age_s;
     load->verdict = verdict_of(&says, &rules);
     load->is_judged = true;

@@ -126,11 +126,19 @@ static bool is_cached_by_status(unsigned status)
            status == 308 || status == 404 || status == 410;
 }
 
+/* Is the page of the kind that each client has its own? */
+static bool is_for_one(const struct says *says, int64_t fresh_s)
+{
+    return says->no_store || says->is_private || says->no_cache || (says->is_handed_on && fresh_s == -1);
+}
+
 static bool must_pass(const struct says *says, int64_t fresh_s)
 {
-    if (says->no_store || says->is_private || says->no_cache || says->sets_cookie)
+    if (is_for_one(says, fresh_s) || says->sets_cookie)
         return true;
     if (says->status == 206 || says->status == 304) /* no whole page */
+        return true;
+    if (says->status == 401 || says->status == 407) /* who logs in asks again */
         return true;
     return fresh_s == -1 && !is_cached_by_status(says->status) && !says->is_error_page;
 }
@@ -141,10 +149,10 @@ struct verdict verdict_of(const struct says *says, const struct rules *rules)
     const int64_t life_s = says->s_maxage != -1 ? says->s_maxage : says->max_age;
     const int64_t left_s = life_s > says->age_s ? life_s - says->age_s : 0;
     const int64_t fresh_s = life_s != -1 ? left_s : says->expires_s;
-    /* Who gets a cookie may be the only one, and many may begin with it: the next load decides anew soon. */
-    const uint32_t pass_ms = says->sets_cookie ? PASS_COOKIE_MS : PASS_MS;
+    /* Perhaps only a new client gets a cookie, or one client a 302 or 429: that must not part all others for long. */
+    const uint32_t pass_ms = says->sets_cookie ? PASS_COOKIE_MS : is_for_one(says, fresh_s) ? PASS_MS : 0;
     struct verdict verdict = {VERDICT_STORE, is_absent ? rules->absent_ms : rules->fresh_ms, rules->stale_ms,
-                              pass_ms};
+                              PASS_MS};
     if (says->status >= 500 || says->status < 200)
         return (struct verdict){.how = VERDICT_FAIL};
     if (must_pass(says, fresh_s))

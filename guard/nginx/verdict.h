@@ -2,11 +2,11 @@
 /*
  * verdict.h - what an origin's answer says about itself, and what is made of it: stored and for how long, or passed.
  *
- *     no-store, private, no-cache, Set-Cookie, Vary: *                                              PASS
+ *     no-store, private, no-cache, Set-Cookie, Vary: *, 401, 407                                    PASS
  *     5xx                                                                                           FAIL
  *     404, 410                                    STORE for what it says itself, else for absent_ms
  *     200, 203, 204, 300, 301, 308                STORE for what it says itself, else for fresh_ms and stale_ms
- *     any other status                            STORE if it says for how long itself, else PASS
+ *     any other status, X-Accel-Redirect          STORE if it says for how long itself, else PASS
  *     nothing is fresh, or it is an error page    SHARE: for those that wait
  *
  * And how status and headers are kept beside the body, as an entry; what comes out of Redis is not believed:
@@ -35,6 +35,7 @@ struct text {
 struct says {
     unsigned status;
     bool no_store, no_cache, is_private, must_revalidate, sets_cookie;
+    bool is_handed_on;  /* X-Accel-Redirect: where the page lies says nothing of who may have it */
     bool is_error_page; /* nginx's own took the place of an answer that is not known, and hides its status */
     int64_t s_maxage, max_age, stale_s;
     int64_t expires_s; /* from now on */
@@ -49,7 +50,8 @@ enum verdict_how { VERDICT_STORE, VERDICT_SHARE, VERDICT_PASS, VERDICT_FAIL };
 struct verdict {
     enum verdict_how how;
     uint32_t fresh_ms, stale_ms;
-    uint32_t pass_ms; /* if it passes: so long nobody waits for a load of the page */
+    uint32_t
+        pass_ms; /* if it passes: so long nobody waits for a load of the page; 0: it says nothing of the next */
 };
 
 void says_init(struct says *says, unsigned status);

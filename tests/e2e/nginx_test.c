@@ -32,6 +32,12 @@ static const char further[] =
     "}\n"
     "    location @few { limit_conn slots 1; limit_req zone=rate; rewrite ^ /ok break; "
     "proxy_pass http://herd; }\n"
+    "    location /hiding { proxy_hide_header Cache-Control; proxy_hide_header Set-Cookie; "
+    "proxy_hide_header Vary;\n"
+    "      rewrite ^/hiding(.*)$ $1 break; proxy_pass http://origin; }\n"
+    "    location /ignoring { proxy_hide_header Cache-Control; proxy_ignore_headers Cache-Control;\n"
+    "      rewrite ^/ignoring(.*)$ $1 break; proxy_pass http://origin; }\n"
+    "    location = /inside { internal; alias {folder}/nginx; }\n"
     "    location /late { root {folder}; error_page 404 = @locked; }\n"
     "    location @locked { auth_basic x; auth_basic_user_file none; auth_delay 1ms; root {folder}; }\n";
 
@@ -85,6 +91,8 @@ static const char configuration[] =
     "    location / { proxy_pass http://herd; } }\n"
     "  server { listen unix:{folder}/origin;\n"
     "    location ~ ^/said/([^/]+)(/.*)$ { add_header Cache-Control $1; proxy_pass http://herd$2; }\n"
+    "    location ~ ^/given/(.*)$ { add_header X-Accel-Redirect /inside; add_header Cache-Control $1;\n"
+    "      add_header Vary Cookie; return 200; }\n"
     "    location ~ ^/cookie(/.*)$ { add_header Set-Cookie a=b; proxy_pass http://herd$1; }\n"
     "    location ~ ^/visitor(/.*)$ { set $c a=b; if ($http_cookie) { set $c ''; }\n"
     "      add_header Set-Cookie $c; proxy_pass http://herd$1; }\n"
@@ -587,6 +595,23 @@ TEST(the_origin_decides_who_gets_its_answer)
         {BOTH, "/status/404", .status = 404, .body = "told", .said = "stampede; hit", .loads = 7},
         {BOTH, "/status/500", .status = 502, .said = "Retry-After: ", .loads = 8},
         {0, "/dead/1", .status = 502, .loads = 8},
+    };
+    EXPECT_ROWS(rows);
+}
+
+TEST(what_nginx_hides_decides_too_unless_it_is_told_to_ignore_it)
+{
+    static const char one[] = "Accept-Language: de\r\nCookie: a=1\r\n", two[] = "Cookie: a=2\r\n";
+    static const struct row rows[] = {
+        {BOTH, "/hiding/said/private/key/35", .status = 200, .unsaid = "stored", .loads = 2},
+        {BOTH, "/hiding/cookie/key/36", .status = 200, .unsaid = "stored", .loads = 4},
+        {0, "/hiding/vary/key/37", .headers = one, .status = 200, .said = "stored", .loads = 5},
+        {0, "/hiding/vary/key/37", .headers = two, .status = 200, .said = "stored", .loads = 6},
+        {BOTH, "/ignoring/said/private/key/38", .status = 200, .said = "stampede; hit", .loads = 7},
+        {BOTH, "/given/", .status = 200, .said = "fwd=miss", .unsaid = "stored", .loads = 7},
+        {0, "/given/max-age=60", .headers = one, .status = 200, .said = "stored", .loads = 7},
+        {1, "/given/max-age=60", .headers = one, .status = 200, .said = "; hit", .loads = 7},
+        {1, "/given/max-age=60", .headers = two, .status = 200, .said = "stored", .loads = 7},
     };
     EXPECT_ROWS(rows);
 }

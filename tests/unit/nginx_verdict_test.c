@@ -115,6 +115,29 @@ TEST(what_is_for_one_client_passes)
     assert_int_equal(verdict_of(&says, &RULES).pass_ms, 1000);
 }
 
+TEST(what_one_client_is_told_parts_no_others)
+{
+    static const unsigned statuses[] = {206, 302, 400, 401, 403, 407, 429, 431};
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
+        assert_int_equal(of(statuses[i], "").how, VERDICT_PASS);
+        assert_int_equal(of(statuses[i], "").pass_ms, 0);
+        assert_int_equal(of(statuses[i], "private").pass_ms, 10000);
+    }
+    EXPECT(401, "max-age=9", VERDICT_PASS, 0, 0);
+    EXPECT(407, "max-age=9", VERDICT_PASS, 0, 0);
+}
+
+TEST(what_was_found_elsewhere_is_kept_if_the_origin_says_for_how_long)
+{
+    struct says says;
+    says_init(&says, 200);
+    says.is_handed_on = true;
+    assert_int_equal(verdict_of(&says, &RULES).how, VERDICT_PASS);
+    assert_int_equal(verdict_of(&says, &RULES).pass_ms, 10000);
+    says_cache_control(&says, TEXT("max-age=60"));
+    assert_int_equal(verdict_of(&says, &RULES).how, VERDICT_STORE);
+}
+
 TEST(vary_is_a_list_of_small_names_each_once)
 {
     struct vary vary = {.bytes = 0};
