@@ -160,6 +160,10 @@ static ngx_int_t try_settings(ngx_conf_t *cf, struct settings *settings)
     enum guard_status status = settings_open(settings, guard_log_none, &guard, &error);
     if (guard != NULL)
         guard_close(&guard, 0);
+    /* Each worker opens its own. None does after a reload with `master_process off`: there requests pass. */
+    struct location **all = settings->locations.elts;
+    for (ngx_uint_t i = 0; i < settings->locations.nelts; i++)
+        all[i]->kind = NULL;
     if (status == GUARD_OK)
         return NGX_OK;
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "stampede: %s", error.text);
