@@ -386,16 +386,19 @@ static bool tag_load(struct load *load)
     return true;
 }
 
-/* A page that is too large for the guard: what it gets says that, and whoever gets it asks the origin itself. */
+/* A page that is too large for the guard: what it gets says that, and whoever gets it asks the origin itself. One that
+ * passes says so for no longer than it would part the others. */
 static void finish_large(struct load *load)
 {
     struct entry_writer writer;
     const ngx_msec_t page_ms = load->location->fresh_ms;
-    const uint32_t fresh_ms = page_ms > LARGE_MS ? (uint32_t)page_ms : LARGE_MS;
+    const bool passes = load->verdict.how == VERDICT_PASS;
+    const uint32_t large_ms = page_ms > LARGE_MS ? (uint32_t)page_ms : LARGE_MS;
+    const uint32_t fresh_ms = passes ? load->verdict.pass_ms : large_ms;
     entry_begin(&writer, load->meta, sizeof load->meta,
                 &(struct entry){.status = 0, .fresh_s = fresh_ms / 1000});
     load->meta_bytes = entry_end(&writer);
-    load->verdict = (struct verdict){.how = VERDICT_STORE, .fresh_ms = fresh_ms};
+    load->verdict = (struct verdict){fresh_ms > 0 ? VERDICT_STORE : VERDICT_PASS, fresh_ms, 0, 0};
     load->bytes = 0;
 }
 
@@ -525,6 +528,14 @@ static bool is_error_page(const ngx_http_request_t *r)
     return r->error_page && (r->uri_changes != NGX_HTTP_MAX_URI_CHANGES + 1 || is_elsewhere);
 }
 
+static void write_meta(struct load *load, ngx_http_request_t *r, const struct entry *entry)
+{
+    struct entry_writer writer;
+    entry_begin(&writer, load->meta, sizeof load->meta, entry);
+    add_headers(r, &writer, load->verdict.how == VERDICT_PASS);
+    load->meta_bytes = entry_end(&writer);
+}
+
 static ngx_int_t judge(struct load *load, ngx_http_request_t *r)
 {
     struct says says;
@@ -533,7 +544,6 @@ static ngx_int_t judge(struct load *load, ngx_http_request_t *r)
     const struct rules rules = {.fresh_ms = (uint32_t)load->location->fresh_ms,
                                 .stale_ms = (uint32_t)load->location->stale_ms,
                                 .absent_ms = (uint32_t)load->location->absent_ms};
-    struct entry_writer writer;
     ngx_str_t variant;
     says_init(&says, entry.status);
     says.is_error_page = entry.status < 400 && is_error_page(r);
@@ -549,15 +559,15 @@ static ngx_int_t judge(struct load *load, ngx_http_request_t *r)
     entry.names = (struct text){vary.names, vary.is_all ? 0 : vary.bytes};
     if (request_variant(r, entry.names, r->pool, &variant) != NGX_OK)
         return NGX_ERROR;
-    if (variant.len > VARIANT_BYTES_MAX) { /* no key: for this client, and it leaves no mark for others */
-        load->verdict = (struct verdict){.how = VERDICT_PASS};
-        entry.names.bytes = variant.len = 0;
-    }
     entry.variant = text_of(variant);
     entry.fresh_s = load->verdict.fresh_ms / 1000;
-    entry_begin(&writer, load->meta, sizeof load->meta, &entry);
-    add_headers(r, &writer, load->verdict.how == VERDICT_PASS);
-    load->meta_bytes = entry_end(&writer);
+    write_meta(load, r, &entry);
+    if (variant.len > VARIANT_BYTES_MAX || (load->meta_bytes == 0 && variant.len > 0)) {
+        /* no key has room for it: for this client, and it leaves no mark for others */
+        load->verdict = (struct verdict){.how = VERDICT_PASS};
+        entry.names.bytes = entry.variant.bytes = 0;
+        write_meta(load, r, &entry);
+    }
     load->is_large = load->meta_bytes == 0;
     if (load->handle != NULL && load->verdict.how != VERDICT_PASS && !tag_load(load)) {
         ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
