@@ -178,6 +178,8 @@ static enum guard_status attach(struct settings *settings, ngx_log_t *log, struc
         return GUARD_NO_MEMORY;
     enum guard_status status = settings_open(settings, say, &worker.guard, error);
     if (status == GUARD_OK)
+        guard_connected_wait(worker.guard); /* else each new worker would load what the fleet has */
+    if (status == GUARD_OK)
         status = guard_epoll_attach(worker.guard, &ours, &worker.loop, error);
     if (status != GUARD_OK)
         return status;
