@@ -65,6 +65,7 @@ static char *location_merge(ngx_conf_t *cf, void *parent, void *child)
         return NGX_CONF_ERROR;
     if (inner->key == NULL && inner->is_off == NGX_CONF_UNSET && inner->handler == NULL)
         inner->key = outer->key;
+    inner->is_heir = inner->key == outer->key;
     ngx_conf_merge_value(inner->is_off, outer->is_off, 0);
     ngx_conf_merge_ptr_value(inner->tags, outer->tags, NULL);
     ngx_conf_merge_ptr_value(inner->bypass, outer->bypass, NULL);

@@ -33,6 +33,7 @@ struct location {
     ngx_array_t *tags, *bypass, *purge; /* of ngx_http_complex_value_t; a key and perhaps a tag */
     ngx_msec_t fresh_ms, stale_ms, absent_ms, failure_ms, outage_ms, load_limit_ms;
     ngx_flag_t is_off;
+    bool is_heir;                /* the key stands further out */
     ngx_http_handler_pt handler; /* of ours, for a purge or the numbers; NULL: others' */
     struct guard_kind *kind;     /* of this process */
 };

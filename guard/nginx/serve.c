@@ -408,6 +408,13 @@ static bool asks_for_page(const ngx_http_request_t *r)
            !r->headers_in.chunked && r->headers_in.upgrade == NULL;
 }
 
+/* auth_request and mirror want the status of their request alone: it says what one client may do, or tells another
+ * server of it. The key of the page around it is none of theirs. */
+static bool is_aside(const ngx_http_request_t *r, const struct location *location)
+{
+    return r != r->main && r->header_only && location->is_heir;
+}
+
 /* Once for each request: what it is redirected to belongs to its answer. */
 ngx_int_t serve_handler(ngx_http_request_t *r)
 {
@@ -416,7 +423,7 @@ ngx_int_t serve_handler(ngx_http_request_t *r)
     if (visit != NULL)
         return visit->word == NULL ? NGX_DONE : NGX_DECLINED;
     if (location->key == NULL || location->kind == NULL || worker.guard == NULL || load_is(r) ||
-        !asks_for_page(r))
+        !asks_for_page(r) || is_aside(r, location))
         return NGX_DECLINED;
     ngx_pool_cleanup_t *cleanup = ngx_pool_cleanup_add(r->pool, sizeof *visit);
     if (cleanup == NULL)

@@ -38,8 +38,20 @@ static const char further[] =
     "    location /ignoring { proxy_hide_header Cache-Control; proxy_ignore_headers Cache-Control;\n"
     "      rewrite ^/ignoring(.*)$ $1 break; proxy_pass http://origin; }\n"
     "    location = /inside { internal; alias {folder}/nginx; }\n"
+    "    location = /who { internal; stampede $uri; rewrite ^ /key/16 break; proxy_pass http://herd; }\n"
+    "    location = /each { internal; rewrite ^ /key/39 break; proxy_pass http://herd; }\n"
+    "    location = /ask/each { auth_request /each; proxy_pass http://herd/ok; }\n"
     "    location /late { root {folder}; error_page 404 = @locked; }\n"
     "    location @locked { auth_basic x; auth_basic_user_file none; auth_delay 1ms; root {folder}; }\n";
+
+static const char further_of_origin[] =
+    "    location ~ ^/given/(.*)$ { add_header X-Accel-Redirect /inside; add_header Cache-Control $1;\n"
+    "      add_header Vary Cookie; return 200; }\n"
+    "    location /headed/most { set $h 01234567; set $h $h$h$h$h$h$h$h$h$h$h; set $h $h$h$h$h$h$h$h$h$h$h;\n"
+    "      add_header X-Long $h$h$h; add_header Vary Accept-Language; return 200; }\n"
+    "    location /headed/cookie { set $h 01234567; set $h $h$h$h$h$h$h$h$h$h$h; set $h "
+    "$h$h$h$h$h$h$h$h$h$h;\n"
+    "      set $h a=$h$h$h$h$h$h; if ($http_cookie) { set $h ''; } add_header Set-Cookie $h; return 200; }\n";
 
 static const char configuration[] =
     "load_module %s;\n"
@@ -71,7 +83,7 @@ static const char configuration[] =
     "    location /asked { set $x $http_if_none_match; rewrite ^ /key/30 break;\n"
     "      proxy_set_header X-Asked [$http_if_none_match]; proxy_pass http://herd; }\n"
     "    location /off { stampede off; proxy_pass http://herd/key; }\n"
-    "    location = /let { auth_request /key/16; proxy_pass http://herd/ok; }\n"
+    "    location = /let { auth_request /who; proxy_pass http://herd/ok; }\n"
     "    location = /parts { default_type text/html; ssi on; return 200\n"
     "      '<!--# include virtual=\"/key/15\" --> and <!--# include virtual=\"/key/15\" -->'; }\n"
     "    location = /ping { return 200 pong; }\n"
@@ -91,8 +103,7 @@ static const char configuration[] =
     "    location / { proxy_pass http://herd; } }\n"
     "  server { listen unix:{folder}/origin;\n"
     "    location ~ ^/said/([^/]+)(/.*)$ { add_header Cache-Control $1; proxy_pass http://herd$2; }\n"
-    "    location ~ ^/given/(.*)$ { add_header X-Accel-Redirect /inside; add_header Cache-Control $1;\n"
-    "      add_header Vary Cookie; return 200; }\n"
+    "%s"
     "    location ~ ^/cookie(/.*)$ { add_header Set-Cookie a=b; proxy_pass http://herd$1; }\n"
     "    location ~ ^/visitor(/.*)$ { set $c a=b; if ($http_cookie) { set $c ''; }\n"
     "      add_header Set-Cookie $c; proxy_pass http://herd$1; }\n"
@@ -114,7 +125,7 @@ static bool nginx_up_under(size_t i, const char *level, const char *more, const 
     framed[i] = net_free_port();
     int bytes = snprintf(text, sizeof text, configuration, module_path, level, more, (unsigned)redis.port,
                          (unsigned)server.ports[HERD_SERVER_HTTP], further, (unsigned)proxied[i],
-                         (unsigned)framed[i], 0, longer);
+                         (unsigned)framed[i], further_of_origin, 0, longer);
     const char *preload = getenv("NGINX_PRELOAD"); /* nginx itself has no sanitizer */
     if (preload != NULL && *preload != '\0')
         setenv("LD_PRELOAD", preload, 1);
@@ -619,10 +630,9 @@ TEST(what_nginx_hides_decides_too_unless_it_is_told_to_ignore_it)
 TEST(what_an_answer_varies_by_joins_the_key)
 {
     static const char de[] = "Accept-Language: de\r\n", en[] = "Accept-Language: en\r\n";
-    static char longer[5000]; /* no key has room for it: its client's alone */
-    memset(longer, 'x', sizeof longer - 1);
-    memcpy(longer, "Accept-Language: ", 17);
-    strcpy(longer + sizeof longer - 3, "\r\n");
+    static char longer[5000], long_ish[2030]; /* no key or no entry has room for it: its client's alone */
+    snprintf(longer, sizeof longer, "Accept-Language: %04970d\r\n", 0);
+    snprintf(long_ish, sizeof long_ish, "Accept-Language: %02000d\r\n", 0);
     const struct row rows[] = {
         {0, "/vary/key/4", .headers = de, .status = 200, .loads = 1},
         {0, "/vary/key/4", .headers = en, .status = 200, .loads = 2},
@@ -635,6 +645,12 @@ TEST(what_an_answer_varies_by_joins_the_key)
         {0, "/vary/key/33", .headers = de, .status = 200, .said = "stored", .loads = 6},
         {1, "/vary/key/33", .headers = longer, .status = 200, .unsaid = "stored", .loads = 7},
         {1, "/vary/key/33", .headers = de, .status = 200, .said = "; hit", .loads = 7},
+        {0, "/headed/most", .headers = long_ish, .status = 200, .said = "X-Long: 0", .unsaid = "stored",
+         .loads = 7},
+        {BOTH, "/headed/most", .headers = de, .status = 200, .said = "; hit", .loads = 7},
+        {0, "/headed/most", .headers = long_ish, .status = 200, .said = "X-Long: 0", .unsaid = "stored",
+         .loads = 7},
+        {BOTH, "/headed/most", .headers = de, .status = 200, .said = "; hit", .loads = 7},
         /* a line feed in a key reaches no variant of another page */
         {0, "/vary/key/24%0Aaccept-language,%0Aaccept-language:de,%0A", .status = 404, .unsaid = "stampede",
          .loads = 8},
@@ -695,6 +711,10 @@ TEST(a_visitor_that_gets_a_cookie_does_not_switch_the_cache_off)
     assert_false(says("Cache-Status", "stored"));
     WAIT_UNTIL(
         (ask(nginx[1].port, "/visitor/key/22", NULL, "Cookie: a=b\r\n"), says("Cache-Status", "; hit")));
+    expect(0, "/headed/cookie", 200, NULL); /* one that no entry has room for */
+    assert_true(times_in_head("Set-Cookie: a=01234567") == 1);
+    WAIT_UNTIL(
+        (ask(nginx[1].port, "/headed/cookie", NULL, "Cookie: a=b\r\n"), says("Cache-Status", "; hit")));
 }
 
 TEST(nginx_replaces_the_cache_control_of_a_stored_page)
@@ -752,6 +772,15 @@ TEST(a_request_of_a_request_waits_and_loads_like_any_other)
         expect(i, "/let", 200, "ok");
     }
     assert_int_equal(loads(), 3);
+}
+
+TEST(what_one_client_may_do_is_not_what_others_may_unless_the_location_itself_has_a_key)
+{
+    static const struct row rows[] = {
+        {0, "/ask/each", .status = 200, .body = "ok", .loads = 2},
+        {BOTH, "/ask/each", .status = 200, .body = "ok", .said = "; hit", .loads = 4},
+    };
+    EXPECT_ROWS(rows);
 }
 
 TEST(conditions_ranges_and_head_are_nginxs_own)
@@ -839,6 +868,22 @@ TEST(a_debug_log_can_be_written)
     assert_true(is_sound(1));
     rival_stop(&nginx[1]);
     assert_true(nginx_up(1));
+}
+
+TEST(new_workers_answer_what_the_fleet_has)
+{
+    pid_t pids[16];
+    need_module();
+    expect(1, "/key/41", 200, NULL);
+    const size_t count = workers_of(1, pids);
+    for (size_t i = 0; i < count; i++)
+        kill(pids[i], SIGSTOP);
+    crowd_asks(40, "/key/41"); /* they wait for whoever accepts them */
+    kill(nginx[1].pid, SIGHUP);
+    assert_int_equal(crowd_answered(40), 40);
+    for (size_t i = 0; i < count; i++)
+        kill(pids[i], SIGCONT);
+    assert_int_equal(loads(), 1);
 }
 
 /* One process, which has all that a worker has. */
