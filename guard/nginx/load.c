@@ -325,12 +325,31 @@ static void fail_load(struct load *load, enum guard_failure failure)
     load->handle = NULL;
 }
 
+/* This worker lacks connections or memory, which says nothing about the origin: the request that began it asks the
+ * origin itself, the others anew. */
+static void decline_load(struct guard_load *handle)
+{
+    char meta[64];
+    struct entry_writer writer;
+    entry_begin(&writer, meta, sizeof meta, &(struct entry){.status = 0});
+    guard_load_keep(handle, &(struct guard_keep){.how = GUARD_PASS});
+    guard_load_meta(handle, meta, entry_end(&writer));
+    guard_load_done(handle, "", 0, NULL);
+}
+
 static void free_load(struct load *load)
 {
     fail_load(load, GUARD_FAILURE_UNAVAILABLE);
     origin_unref(load->origin);
     free(load->body);
     free(load);
+}
+
+static void decline(struct load *load)
+{
+    decline_load(load->handle);
+    load->handle = NULL;
+    free_load(load);
 }
 
 /* Its request's memory goes. If worker_shutdown_timeout ended it that says nothing about the origin: the load is open
@@ -804,7 +823,7 @@ static void begin(struct load *load)
     if (cleanup == NULL) {
         if (r != NULL)
             ngx_http_finalize_request(r, NGX_ERROR);
-        free_load(load);
+        decline(load);
         return;
     }
     cleanup->handler = on_request_over;
@@ -836,7 +855,7 @@ void load_page(struct guard_load *handle, void *unused)
     struct load *load = origin != NULL ? calloc(1, sizeof *load) : NULL;
     (void)unused;
     if (load == NULL) {
-        guard_load_fail(handle, GUARD_FAILURE_UNAVAILABLE);
+        decline_load(handle);
         return;
     }
     origin_ref(origin);
@@ -845,5 +864,5 @@ void load_page(struct guard_load *handle, void *unused)
         guard_load_defer(handle, worker.loop, cancelled, load) == GUARD_OK)
         begin(load);
     else
-        free_load(load);
+        decline(load);
 }

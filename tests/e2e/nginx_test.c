@@ -25,6 +25,7 @@ static struct rival nginx[INSTANCES];
 static uint16_t proxied[INSTANCES], framed[INSTANCES]; /* further ports: PROXY protocol, HTTP/2 */
 static char module_path[RIVAL_TEXT_BYTES];
 static struct http_answer got; /* of the last get() */
+static unsigned worker_connections = 2048;
 
 /* Further locations: a string in C has a limit, too. */
 static const char further[] =
@@ -56,7 +57,7 @@ static const char further_of_origin[] =
 static const char configuration[] =
     "load_module %s;\n"
     "daemon off;\nworker_processes 2;\npid nginx.pid;\nerror_log errors %s;\n%s\n"
-    "events { worker_connections 2048; }\n"
+    "events { worker_connections %u; }\n"
     "http {\n"
     "  log_format marks '$request_uri $status $stampede_status $stampede_age $stampede_load';\n"
     "  access_log marks marks;\n"
@@ -123,9 +124,9 @@ static bool nginx_up_under(size_t i, const char *level, const char *more, const 
         strcat(longer, "$h");
     proxied[i] = net_free_port();
     framed[i] = net_free_port();
-    int bytes = snprintf(text, sizeof text, configuration, module_path, level, more, (unsigned)redis.port,
-                         (unsigned)server.ports[HERD_SERVER_HTTP], further, (unsigned)proxied[i],
-                         (unsigned)framed[i], further_of_origin, 0, longer);
+    int bytes = snprintf(text, sizeof text, configuration, module_path, level, more, worker_connections,
+                         (unsigned)redis.port, (unsigned)server.ports[HERD_SERVER_HTTP], further,
+                         (unsigned)proxied[i], (unsigned)framed[i], further_of_origin, 0, longer);
     const char *preload = getenv("NGINX_PRELOAD"); /* nginx itself has no sanitizer */
     if (preload != NULL && *preload != '\0')
         setenv("LD_PRELOAD", preload, 1);
@@ -884,6 +885,39 @@ TEST(new_workers_answer_what_the_fleet_has)
     for (size_t i = 0; i < count; i++)
         kill(pids[i], SIGCONT);
     assert_int_equal(loads(), 1);
+}
+
+TEST(a_worker_without_a_connection_for_a_load_fails_no_page)
+{
+    enum { MANY = 64 };
+    need_module();
+    rival_stop(&nginx[1]);
+    worker_connections = MANY;
+    const bool is_up = nginx_up_with(1, "notice", "master_process off;");
+    worker_connections = 2048;
+    assert_true(is_up);
+    char request[] = "GET /slow/full HTTP/1.1\r\nHost: x\r\n\r\n", answer[16] = "";
+    for (size_t i = 0; i < MANY; i++) {
+        crowd[i] = socket_connect(nginx[1].port, 0);
+        socket_say(crowd[i], request);
+        if (i == 0)
+            WAIT_UNTIL(loads() == 1);
+    }
+    WAIT_UNTIL(has_said(1, "worker_connections are not enough"));
+    close(crowd[1]); /* leaves one free */
+    for (ssize_t count = 0; count <= 0;) {
+        const int fd = socket_connect(nginx[1].port, 0);
+        socket_say(fd, "GET /itself?full HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        count = recv(fd, answer, 12, 0);
+        close(fd);
+    }
+    assert_string_equal(answer, "HTTP/1.1 200");
+    open_gate();
+    close(crowd[0]);
+    for (size_t i = 2; i < MANY; i++)
+        close(crowd[i]);
+    rival_stop(&nginx[1]);
+    assert_true(nginx_up(1));
 }
 
 /* One process, which has all that a worker has. */
