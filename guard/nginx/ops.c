@@ -35,12 +35,21 @@ struct purge { /* outlives a request whose client leaves */
     struct guard_invalidated result;
 };
 
+static ngx_int_t send_outcome(ngx_http_request_t *r, bool is_done, bool is_dropped)
+{
+    ngx_buf_t *text = ngx_create_temp_buf(r->pool, 96);
+    if (text == NULL)
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    text->last = ngx_sprintf(text->pos, "{\"status\":\"%s\",\"dropped\":%s}\n", is_done ? "ok" : "unknown",
+                             is_dropped ? "true" : "false");
+    return send_text(r, is_done ? NGX_HTTP_OK : NGX_HTTP_SERVICE_UNAVAILABLE, "application/json", text);
+}
+
 static void on_purged(struct mail *mail)
 {
     struct purge *purge = (struct purge *)mail;
     ngx_http_request_t *r = purge->request;
     const struct guard_invalidated result = purge->result;
-    const bool is_done = result.status == GUARD_OK;
     worker_waits(-1);
     purge->request = NULL;
     if (r == NULL)
@@ -48,14 +57,7 @@ static void on_purged(struct mail *mail)
     if (r == NULL || worker.is_ending)
         return;
     ngx_connection_t *c = r->connection;
-    ngx_buf_t *text = ngx_create_temp_buf(r->pool, 96);
-    ngx_int_t rc = NGX_HTTP_INTERNAL_SERVER_ERROR;
-    if (text != NULL) {
-        text->last = ngx_sprintf(text->pos, "{\"status\":\"%s\",\"dropped\":%s}\n",
-                                 is_done ? "ok" : "unknown", result.value_dropped ? "true" : "false");
-        rc = send_text(r, is_done ? NGX_HTTP_OK : NGX_HTTP_SERVICE_UNAVAILABLE, "application/json", text);
-    }
-    ngx_http_finalize_request(r, rc);
+    ngx_http_finalize_request(r, send_outcome(r, result.status == GUARD_OK, result.value_dropped));
     ngx_http_run_posted_requests(c);
 }
 
@@ -76,7 +78,13 @@ static void leave_purge(void *context)
         purge->request = NULL;
 }
 
-/* Decoded: $arg_key is as it stands in the request. */
+/* $arg_key is as it stands in the request: nginx decodes paths and captures alone. */
+static bool is_encoded(const ngx_http_complex_value_t *value)
+{
+    char *text = (char *)value->value.data; /* a word of the configuration, which ends in NUL */
+    return strstr(text, "$arg_") != NULL || strstr(text, "{arg_") != NULL;
+}
+
 static ngx_int_t argument(ngx_http_request_t *r, const ngx_array_t *from, ngx_uint_t i, ngx_str_t *out)
 {
     ngx_str_t raw = ngx_null_string;
@@ -87,7 +95,10 @@ static ngx_int_t argument(ngx_http_request_t *r, const ngx_array_t *from, ngx_ui
     if (out->data == NULL)
         return NGX_ERROR;
     u_char *to = out->data, *source = raw.data;
-    ngx_unescape_uri(&to, &source, raw.len, 0);
+    if (i < from->nelts && is_encoded((ngx_http_complex_value_t *)from->elts + i))
+        ngx_unescape_uri(&to, &source, raw.len, 0);
+    else
+        to = ngx_cpymem(to, source, raw.len);
     out->len = (size_t)(to - out->data);
     return NGX_OK;
 }
@@ -121,8 +132,10 @@ ngx_int_t purge_handler(ngx_http_request_t *r)
 {
     const struct location *location = ngx_http_get_module_loc_conf(r, ngx_http_stampede_module);
     ngx_str_t key, tag;
-    if (ngx_http_discard_request_body(r) != NGX_OK || argument(r, location->purge, 0, &key) != NGX_OK ||
-        argument(r, location->purge, 1, &tag) != NGX_OK)
+    const ngx_int_t discarded = ngx_http_discard_request_body(r);
+    if (discarded != NGX_OK)
+        return discarded;
+    if (argument(r, location->purge, 0, &key) != NGX_OK || argument(r, location->purge, 1, &tag) != NGX_OK)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     if ((key.len == 0 && tag.len == 0) || key.len > KEY_BYTES || tag.len > GUARD_TAG_BYTES_MAX ||
         memchr(key.data, 0, key.len) != NULL)
@@ -137,7 +150,7 @@ ngx_int_t purge_handler(ngx_http_request_t *r)
     purge->mail.open = on_purged;
     if (worker.guard == NULL || change(purge, &key, &tag) != GUARD_OK) {
         free(purge);
-        return NGX_HTTP_SERVICE_UNAVAILABLE;
+        return send_outcome(r, false, false);
     }
     cleanup->handler = leave_purge;
     purge->request = r; /* the mail is opened on this thread */
@@ -159,11 +172,12 @@ static ngx_connection_t no_connection = {.fd = -1}; /* of the event, for nginx's
 
 static void publish(ngx_event_t *event)
 {
-    if (slots == NULL || ngx_worker >= SLOTS || worker.guard == NULL)
+    if (slots == NULL || ngx_worker >= SLOTS || worker.guard == NULL ||
+        ngx_exiting) /* its successor has the place */
         return;
     guard_stats(worker.guard, &slots[ngx_worker].stats);
     slots[ngx_worker].written_ms = ngx_current_msec | 1;
-    if (event != NULL && !ngx_exiting)
+    if (event != NULL)
         ngx_add_timer(event, PUBLISH_MS);
 }
 
@@ -207,7 +221,9 @@ static void write_page(FILE *out)
     char labels[SLOTS][24];
     size_t count = 0;
     for (unsigned i = 0; i < SLOTS; i++) {
-        if (slots[i].written_ms == 0 || ngx_current_msec - slots[i].written_ms + 1 > SLOT_LIFE_MS)
+        /* Signed: each worker's clock is as old as its turn, and another's may be ahead. */
+        const ngx_msec_int_t age_ms = (ngx_msec_int_t)(ngx_current_msec - slots[i].written_ms);
+        if (slots[i].written_ms == 0 || age_ms >= SLOT_LIFE_MS)
             continue;
         snprintf(labels[count], sizeof labels[count], "worker=\"%u\"", i);
         samples[count] = (struct guard_sample){labels[count], &slots[i].stats};

@@ -42,6 +42,7 @@ static const char further[] =
     "    location = /who { internal; stampede $uri; rewrite ^ /key/16 break; proxy_pass http://herd; }\n"
     "    location = /each { internal; rewrite ^ /key/39 break; proxy_pass http://herd; }\n"
     "    location = /ask/each { auth_request /each; proxy_pass http://herd/ok; }\n"
+    "    location ~ ^/purged(/.*)$ { stampede_purge $1; }\n"
     "    location /late { root {folder}; error_page 404 = @locked; }\n"
     "    location @locked { auth_basic x; auth_basic_user_file none; auth_delay 1ms; root {folder}; }\n";
 
@@ -659,6 +660,7 @@ TEST(what_an_answer_varies_by_joins_the_key)
         {0, "/vary/key/24", .headers = de, .status = 200, .loads = 10},
     };
     EXPECT_ROWS(rows);
+    assert_false(has_said(0, "stampede: a key of")); /* a client could fill the log with it */
 }
 
 TEST(an_error_page_is_shared_and_one_that_was_not_needed_changes_nothing)
@@ -839,6 +841,22 @@ TEST(a_purge_by_key_or_tag_is_seen_by_both, P39, P73)
         assert_int_equal(loads(), i + 2);
     }
     expect(0, "/purge", 400, NULL);
+    char answer[12];
+    const int fd = socket_connect(nginx[0].port, 0);
+    socket_say(fd, "POST /purge?key=x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
+    read_all(fd, answer, sizeof answer);
+    close(fd);
+    assert_memory_equal(answer, "HTTP/1.1 400", sizeof answer);
+}
+
+TEST(a_capture_names_the_page_to_purge_as_it_is)
+{
+    static const struct row rows[] = {
+        {0, "/key/42?a=%2541", .status = 200, .loads = 1},
+        {0, "/purged/key/42%3Fa=%252541", .status = 200, .body = PURGED, .loads = 1},
+        {0, "/key/42?a=%2541", .status = 200, .said = "fwd=miss", .loads = 2},
+    };
+    EXPECT_ROWS(rows);
 }
 
 TEST(a_purge_in_the_middle_of_a_load_is_not_undone_by_it, P39, P74)
