@@ -7,9 +7,9 @@
  *                             '--> answered() ---'-------> the origin itself: what is too large to be kept
  *
  * A page has one entry under its key. It names the headers that its origin varies by, and what the request that
- * loaded it had in them; who has something else there asks again, with that in the key. A request that ends while it
- * waits is forgotten: no callback comes. It runs after all access rules,
- * in the last phase before the handler of the location.
+ * loaded it had in them; a request with other values asks again, with those in the key. A request that ends while it
+ * waits is forgotten: no callback comes. It runs after all access rules, in the last phase before the handler of the
+ * location.
  */
 #include "module.h"
 
@@ -381,7 +381,7 @@ static ngx_int_t begin(ngx_http_request_t *r, struct visit *visit)
         return pass(visit, "bypass");
     if (is_key(visit->key))
         return ask(visit, &visit->key);
-    ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+    ngx_log_error(NGX_LOG_INFO, r->connection->log, 0, /* as nginx does what clients do wrong */
                   "stampede: a key of %uz bytes: give it 1 to %d, no NUL, no line feed; the request passes",
                   visit->key.len, KEY_BYTES_MAX);
     return pass(visit, "bypass");
