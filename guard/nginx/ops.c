@@ -95,10 +95,10 @@ static ngx_int_t argument(ngx_http_request_t *r, const ngx_array_t *from, ngx_ui
     if (out->data == NULL)
         return NGX_ERROR;
     u_char *to = out->data, *source = raw.data;
-    if (i < from->nelts && is_encoded((ngx_http_complex_value_t *)from->elts + i))
-        ngx_unescape_uri(&to, &source, raw.len, 0);
-    else
+    if (raw.len > 0 && !is_encoded((ngx_http_complex_value_t *)from->elts + i))
         to = ngx_cpymem(to, source, raw.len);
+    else
+        ngx_unescape_uri(&to, &source, raw.len, 0);
     out->len = (size_t)(to - out->data);
     return NGX_OK;
 }
