@@ -43,8 +43,8 @@ static const char further[] =
     "    location = /each { internal; rewrite ^ /key/39 break; proxy_pass http://herd; }\n"
     "    location = /ask/each { auth_request /each; proxy_pass http://herd/ok; }\n"
     "    location ~ ^/purged(/.*)$ { stampede_purge $1; }\n"
-    "    location /late { root {folder}; error_page 404 = @locked; }\n"
-    "    location @locked { auth_basic x; auth_basic_user_file none; auth_delay 1ms; root {folder}; }\n";
+    "    location = /late/ { alias {folder}/; index nginx; }\n"
+    "    location = /late/nginx { auth_basic x; auth_basic_user_file none; auth_delay 1ms; }\n";
 
 static const char further_of_origin[] =
     "    location ~ ^/given/(.*)$ { add_header X-Accel-Redirect /inside; add_header Cache-Control $1;\n"
@@ -678,7 +678,7 @@ TEST(limits_count_a_client_once_and_a_delay_ends)
 {
     static const struct row rows[] = {
         {0, "/limited", .status = 200, .body = "ok", .said = "fwd=miss", .loads = 1},
-        {BOTH, "/late", .status = 401, .said = "fwd=miss", .unsaid = "stored", .loads = 1},
+        {BOTH, "/late/", .status = 401, .said = "fwd=miss", .unsaid = "stored", .loads = 1},
     };
     EXPECT_ROWS(rows);
 }
