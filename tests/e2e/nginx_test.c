@@ -923,7 +923,8 @@ TEST(a_worker_without_a_connection_for_a_load_fails_no_page)
     }
     WAIT_UNTIL(has_said(1, "worker_connections are not enough"));
     close(crowd[1]); /* leaves one free */
-    for (ssize_t count = 0; count <= 0;) {
+    ssize_t count = 0;
+    for (size_t tries = 0; count <= 0 && tries < 10000; tries++) {
         const int fd = socket_connect(nginx[1].port, 0);
         socket_say(fd, "GET /itself?full HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         count = recv(fd, answer, 12, 0);
