@@ -303,7 +303,7 @@ TEST(a_library_that_is_too_old_stops_the_build_with_a_line_that_names_it_and_wha
 TEST(where_nothing_can_be_installed_one_line_names_all_that_is_missing)
 {
     assert_true(shell(
-        "mkdir $T/few; for tool in sh tr grep sed; do ln -s $(command -v $tool) $T/few; done; "
+        "mkdir $T/few; for tool in sh tr grep sed awk; do ln -s $(command -v $tool) $T/few; done; "
         "! PATH=$T/few sh load/deps.sh build 2>$T/said; [ \"$(wc -l <$T/said)\" = 1 ]; "
         "grep -q '^Packages are missing .*: gcc, pkgconf, openssl, redis-server; apt-get install ' $T/said"));
 }
