@@ -277,8 +277,8 @@ $(LAB): $(LAB_OBJECTS) $(BUILD)/libload.a $(GUARD_LIB)
 	@echo "  LINK $@"
 	$(LINK) $^ $(LIBRARIES)
 
-# The module for nginx: nginx's own configure says what its headers declare and which order modules have; compiled as all else
-# here. Another nginx: NGINX_SRC=, its sources with auto/, and NGINX_FLAGS=, what `nginx -V` says that it was configured with.
+# The module for nginx: nginx's own configure says what its headers declare and which order modules have; compiled as
+# all else here. Another nginx: NGINX_SRC=, its sources with auto/, and NGINX_FLAGS=, what `nginx -V` says of its own.
 NGINX_SRC ?= /usr/share/nginx/src
 NGINX_FLAGS ?=
 HAS_NGINX = test -e $(NGINX_SRC)/configure

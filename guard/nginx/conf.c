@@ -126,7 +126,7 @@ static enum guard_status add_kind(struct settings *settings, struct guard *guard
     return guard_kind_add(guard, &policy, &location->kind, error);
 }
 
-/* Lives as long as the process: the guard copies it. */
+/* In `room`, for as long as guard_open() reads it. */
 static const char *c_string(ngx_str_t string, char *room, size_t bytes, const char *otherwise)
 {
     if (string.len == 0)

@@ -8,8 +8,8 @@
  *
  * Nobody     It is a main request on a connection that nobody is at the other end of: its descriptor is an eventfd,
  *            which is never watched. So no client ends it, and all of nginx (error pages, redirects, timeouts,
- *            worker_shutdown_timeout) works on it as on any other. It begins in the phase after ours: access and rewrites were
- *            the client's.
+ *            worker_shutdown_timeout) works on it as on any other. It begins in the phase after ours: access and
+ *            rewrites were the client's.
  * Copy       It has the client's URI, headers, variables and captures, copied into the memory of its origin, which it
  *            keeps until it ends. Conditions and Range are left out: the whole page is what is stored.
  * Complete   Only with its last buffer, and as long as Content-Length says: an origin that dies half way ends the
@@ -208,7 +208,7 @@ static bool keep_variables(struct copy *copy, ngx_http_request_t *r)
     return true;
 }
 
-/* The first two are of the whole match: nobody can ask for them, and an expression without groups leaves them unset. */
+/* The first two are the whole match: no name asks for them, and an expression without groups leaves them unset. */
 static bool keep_captures(struct copy *copy, ngx_http_request_t *r)
 {
 #if (NGX_PCRE)

@@ -175,7 +175,6 @@ struct verdict verdict_of(const struct says *says, const struct rules *rules)
 
 void vary_add(struct vary *vary, struct text line)
 {
-    char small[VARY_BYTES_MAX];
     while (line.bytes > 0) {
         const struct text name = cut(&line, &vary->is_all);
         if (name.bytes == 0)
@@ -183,12 +182,10 @@ void vary_add(struct vary *vary, struct text line)
         vary->is_all |= text_is(name, "*") || vary->bytes + name.bytes + 1 > sizeof vary->names;
         if (vary->is_all)
             return;
-        for (size_t i = 0; i < name.bytes; i++)
-            small[i] = lower(name.data[i]);
         if (text_is_in(name, (struct text){vary->names, vary->bytes}))
             continue;
-        memcpy(vary->names + vary->bytes, small, name.bytes);
-        vary->bytes += name.bytes;
+        for (size_t i = 0; i < name.bytes; i++)
+            vary->names[vary->bytes++] = lower(name.data[i]);
         vary->names[vary->bytes++] = ',';
     }
 }

@@ -50,8 +50,7 @@ enum verdict_how { VERDICT_STORE, VERDICT_SHARE, VERDICT_PASS, VERDICT_FAIL };
 struct verdict {
     enum verdict_how how;
     uint32_t fresh_ms, stale_ms;
-    uint32_t
-        pass_ms; /* if it passes: so long nobody waits for a load of the page; 0: it says nothing of the next */
+    uint32_t pass_ms; /* if it passes: for how long nobody waits for a load of the page; 0: this one alone */
 };
 
 void says_init(struct says *says, unsigned status);

@@ -251,7 +251,7 @@ static bool run_rolling(struct stage *stage, struct peer *peer, struct score *sc
     return run_paced(stage, peer, &paced, score);
 }
 
-static bool prepare_rolling(struct stage *stage, struct peer *peer)
+bool contest_prepare(struct stage *stage, struct peer *peer)
 {
     uint64_t body_bytes;
     char path[BURST_PATH_BYTES];
@@ -264,7 +264,7 @@ const struct contest contest_rolling = {
     .title = "Rolling expiry: one hot document, TTL 1 s, 2 000 requests a second over two instances",
     .terms = {.ttl_ms = SHORT_TTL_MS, .stale_ms = STALE_MS},
     .figures = figures_of_rolling,
-    .prepare = prepare_rolling,
+    .prepare = contest_prepare,
     .run = run_rolling,
 };
 

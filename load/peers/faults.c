@@ -183,14 +183,6 @@ static bool run_faults(struct stage *stage, struct peer *peer, struct score *sco
            (peer->purge_path == NULL || run_purge(stage, peer, score));
 }
 
-static bool prepare_faults(struct stage *stage, struct peer *peer)
-{
-    uint64_t body_bytes;
-    char path[BURST_PATH_BYTES];
-    stage_cold_path(stage, path);
-    return stage_same_body(stage, peer, path, &body_bytes);
-}
-
 const struct contest contest_faults = {
     .name = "faults",
     .title =
@@ -198,7 +190,7 @@ const struct contest contest_faults = {
     .terms = {.ttl_ms = TTL_MS, .stale_ms = STALE_MS},
     .figures = figures_of_faults,
     .needs_workers = true,
-    .prepare = prepare_faults,
+    .prepare = contest_prepare,
     .run = run_faults,
 };
 
