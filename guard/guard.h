@@ -508,8 +508,7 @@ struct guard_change {
     const char *const *tags;  /* likewise */
     size_t tags_count;
     const size_t *tags_bytes;
-    struct guard_loop
-        *loop; /* the call is made, and `done` comes, on its thread; NULL: any, and the guard's */
+    struct guard_loop *loop; /* where the call is made and `done` comes; NULL: any thread, and the guard's */
 };
 
 /*

@@ -60,8 +60,8 @@ struct run {
     struct cold cold;
 };
 
-/* The run in one line, which is the one that stays if `tell` says so. The barrier is a few milliseconds ahead when it is
- * named. */
+/* The run in one line, which is the one that stays if `tell` says so. The barrier is named a few milliseconds before
+ * it comes. */
 static void show(struct run *run, const struct herd_progress *progress, uint64_t loads,
                  void (*tell)(const char *text))
 {

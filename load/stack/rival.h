@@ -66,13 +66,11 @@ bool rival_first_line(const char *command, char *line, size_t line_bytes);
 
 struct nginx_options {
     uint16_t origin_port;
-    uint32_t valid_s; /* what came with 200 is cached so long */
-    uint32_t
-        stale_s; /* so long after that it is served while one request renews it in the background; 0: not */
+    uint32_t valid_s; /* for how long what came with 200 is cached */
+    uint32_t stale_s; /* and then served while one request renews it; 0: not. proxy_cache knows no limit */
     uint32_t workers; /* 0: one */
-    const char
-        *module_path;    /* ours, as nginx_module() has it; NULL: proxy_cache, of which the stale lasts on */
-    uint16_t redis_port; /* of the module */
+    const char *module_path; /* ours, as nginx_module() has it; NULL: proxy_cache */
+    uint16_t redis_port;     /* of the module */
 };
 
 /* A copy of $NGINX_MODULE that whoever nginx runs as can read. False: it is not built. */

@@ -6,8 +6,8 @@
  *     witness_postgres.c  counters             --+--> struct witness_view
  *     witness_redis.c     INFO commandstats    --+
  *
- * The log and Redis have a thread of their own between begin and end; they share nothing. At the end all are told first and waited
- * for then, so that one server that does not answer does not make the others wait.
+ * The log and Redis have a thread of their own between begin and end; they share nothing. At the end all are told
+ * first and waited for then, so that one server that does not answer does not make the others wait.
  */
 #include "load/witness/witness.h"
 

@@ -19,7 +19,8 @@
  *
  * Redis: INFO commandstats, less our own looking.
  *
- * Threads: begun and ended by one thread; the log and Redis are read by two of its own between begin and end. Time: CLOCK_MONOTONIC; the log's wall clock is converted as it is read.
+ * Threads: begun and ended by one thread; the log and Redis are read by two of its own between begin and end.
+ * Time: CLOCK_MONOTONIC; the log's wall clock is converted as it is read.
  * Errors: false, and the reason in `why`. A server that is away during the run, killed or stopped, is no error, and
  * holds nobody up: `caveat` says what is missing.
  */
