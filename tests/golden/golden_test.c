@@ -303,6 +303,18 @@ static void load(struct guard_load *load, void *source)
         source_load(load, source);
 }
 
+/* Whoever waits for a permit and is cancelled leaves the queue. */
+static void leave_queue(void)
+{
+    struct ask leaver;
+    ask_start(1, &leaver, "other");
+    WAIT_UNTIL(redis_number("ZCARD", "sem:load", 'q') == 1);
+    guard_cancel(fleet.guards[1], NULL, leaver.ticket);
+    ask_wait(&leaver);
+    ask_clear(&leaver);
+    WAIT_UNTIL(redis_number("ZCARD", "sem:load", 'q') == 0);
+}
+
 /* 0 leads behind the gate; 1 waits for its value, and with another key for its permit, until all has been renewed and
  * asked for again. */
 static void wait_for_each_other(void)
@@ -311,6 +323,7 @@ static void wait_for_each_other(void)
     source_shut(&fleet.source);
     ask_start(0, &leader, "slow");
     WAIT_UNTIL(atomic_load(&fleet.source.running) == 1);
+    leave_queue();
     ask_start(1, &waiter, "slow");
     ask_start(1, &queued, "other");
     WAIT_UNTIL(stats_of(fleet.guards[1]).wake_polls >= 2);
