@@ -278,49 +278,26 @@ static bool make_gets(struct asking *asking, const struct guard_request *request
 static bool has_room(const struct asking *asking)
 {
     const struct loop *loop = asking->loop;
-    uint32_t waiting = asking->many != NULL ? loop->gets_of_many
-                                            : loop->tickets.used - loop->many_count - loop->gets_of_many;
+    uint32_t waiting = asking->many != NULL ? loop->gets_of_many : loop->tickets.used;
     if (waiting + asking->count <= loop->guard->config.max_waiters)
         return true;
     atomic_fetch_add_explicit(&asking->gets->kind->shed, asking->count, memory_order_relaxed);
     return false;
 }
 
-static void return_tickets(struct asking *asking)
-{
-    struct get *get = NULL;
-    DL_FOREACH (asking->gets, get) {
-        if (get->ticket != 0)
-            tickets_remove(&asking->loop->tickets, get->ticket);
-    }
-    if (asking->many != NULL)
-        many_return_ticket(asking->many);
-}
-
-/* All or none; on the thread of the loop, for the guard's own under the guard's mutex. 0: no memory. */
-static guard_ticket take_tickets(struct asking *asking)
-{
-    struct loop *loop = asking->loop;
-    guard_ticket named = asking->many != NULL ? many_take_ticket(asking->many) : 0;
-    struct get *get = NULL;
-    bool all = asking->many == NULL || named != 0;
-    DL_FOREACH (asking->gets, get) {
-        get->ticket = all ? tickets_add(&loop->tickets, get) : 0;
-        all = all && get->ticket != 0;
-    }
-    if (all)
-        return asking->many != NULL ? named : asking->gets->ticket;
-    return_tickets(asking);
-    return 0;
-}
-
+/* On the thread of the loop, for the guard's own under the guard's mutex. */
 static enum guard_status admit_gets(struct asking *asking, guard_ticket *ticket)
 {
+    struct loop *loop = asking->loop;
+    struct many *many = asking->many;
     if (!has_room(asking))
         return GUARD_SHED;
-    guard_ticket taken = take_tickets(asking);
+    guard_ticket taken =
+        many != NULL ? tickets_add(&loop->many_tickets, many) : tickets_add(&loop->tickets, asking->gets);
     if (taken == 0)
         return GUARD_NO_MEMORY;
+    *(many != NULL ? &many->ticket : &asking->gets->ticket) = taken;
+    loop->gets_of_many += many != NULL ? (uint32_t)asking->count : 0;
     if (ticket != NULL)
         *ticket = taken;
     return GUARD_OK;
@@ -522,37 +499,14 @@ enum guard_status guard_get_wait(struct guard *guard, const struct guard_request
 
 /* ---- leaving ---- */
 
-/* NULL: it waits no longer. */
-static struct get *get_on_loop(const struct guard_loop *loop, guard_ticket ticket)
-{
-    return loop->there != NULL ? tickets_find(&loop->there->tickets, ticket) : NULL;
-}
-
-static void cancel_on_loop(struct loop *loop, struct get *get)
-{
-    pthread_mutex_lock(&loop->guard->mutex);
-    if (get->is_stand_in)
-        loop_cancel_many(get->many);
-    else
-        loop_cancel(loop, get);
-    pthread_mutex_unlock(&loop->guard->mutex);
-}
-
-void guard_cancel(struct guard *guard, struct guard_loop *loop, guard_ticket ticket)
+void guard_cancel(struct guard *guard, struct guard_loop *name, guard_ticket ticket)
 {
     if (is_forked(guard))
         return;
-    struct get *get = loop != NULL ? get_on_loop(loop, ticket) : NULL;
-    if (get != NULL)
-        cancel_on_loop(loop->there, get);
-    if (loop != NULL)
-        return;
+    struct loop *loop = name != NULL ? name->there : guard->own;
     pthread_mutex_lock(&guard->mutex);
-    get = tickets_find(&guard->own->tickets, ticket);
-    if (get != NULL && get->is_stand_in)
-        loop_cancel_many(get->many);
-    else if (get != NULL)
-        mailbox_post_cancel(guard, get);
+    if (loop != NULL)
+        loop_cancel_ticket(loop, ticket);
     pthread_mutex_unlock(&guard->mutex);
 }
 
@@ -564,7 +518,8 @@ static const char *wrong_forget(const struct guard *guard, struct guard_loop *lo
         return "loop is another guard's";
     if (!pthread_equal(atomic_load_explicit(&loop->thread, memory_order_relaxed), pthread_self()))
         return "this is not the thread that asks on the loop; call it there";
-    return loop->there == NULL || tickets_is_of(&loop->there->tickets, ticket)
+    return loop->there == NULL || tickets_is_of(&loop->there->tickets, ticket) ||
+                   tickets_is_of(&loop->there->many_tickets, ticket)
                ? NULL
                : "ticket is of another loop, or of a request without one";
 }
@@ -582,13 +537,14 @@ enum guard_status guard_forget(struct guard *guard, struct guard_loop *loop, gua
     const char *wrong = wrong_forget(guard, loop, ticket);
     if (wrong != NULL)
         return request_refuse(guard, "guard_forget", wrong);
-    struct get *get = get_on_loop(loop, ticket);
-    if (get == NULL)
+    if (loop->there == NULL)
         return GUARD_OK;
-    if (get->is_stand_in)
-        get->many->answered = answered_nobody;
-    else
+    struct get *get = tickets_find(&loop->there->tickets, ticket);
+    struct many *many = tickets_find(&loop->there->many_tickets, ticket);
+    if (get != NULL)
         get->answered = answered_nobody;
-    cancel_on_loop(loop->there, get);
+    if (many != NULL)
+        many->answered = answered_nobody;
+    guard_cancel(guard, loop, ticket);
     return GUARD_OK;
 }

@@ -62,10 +62,11 @@ static void forget_ticket(struct loop *loop, struct get *get)
     if (lock)
         pthread_mutex_lock(&loop->guard->mutex);
     mailbox_forget_cancel(loop->guard, get);
-    tickets_remove(&loop->tickets, get->ticket);
     if (get->many != NULL) {
         loop->gets_of_many--;
         many_forget(get);
+    } else {
+        tickets_remove(&loop->tickets, get->ticket);
     }
     if (lock)
         pthread_mutex_unlock(&loop->guard->mutex);

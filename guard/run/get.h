@@ -72,7 +72,7 @@ struct get {
     struct loop *loop;                 /* where it is called back */
     guard_answered *answered;
     void *context;
-    guard_ticket ticket;
+    guard_ticket ticket; /* none if it is one of many */
     uint64_t deadline_us;
     struct asker asker;        /* one reference is ours */
     struct guard_load *within; /* as in the request */
@@ -81,8 +81,6 @@ struct get {
     struct twin *twin;         /* GET_CORE, mode shadow: what a fleet does meanwhile; NULL: nothing */
     struct many *many;         /* it is one of these; NULL: alone */
     enum get_stage stage;
-    /* no get: stands for all of `many` in the tickets; never changes, so that any thread may look */
-    bool is_stand_in;
     bool cancelling;               /* in the guard's list of cancels; under its mutex */
     bool cancel_posted;            /* has ever been; the thread of its loop */
     bool in_core, cancelled_early; /* guard's thread */

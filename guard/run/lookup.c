@@ -147,11 +147,10 @@ static bool answer_kept_get(struct loop *loop, struct get *get)
 
 static bool answer_kept_part(struct lookup *lookup, struct get *get)
 {
-    if (!answer_kept_get(lookup->loop, get))
-        return false;
-    if (get->many != NULL)
+    bool answered = answer_kept_get(lookup->loop, get);
+    if (answered)
         many_answered_here(get);
-    return true;
+    return answered;
 }
 
 /* Not from inside the call that may have begun it. */
@@ -171,8 +170,7 @@ static void pass_on(struct lookup *lookup)
         lookup_leave(get);
         if (peeks(get)) {
             answer_peek(lookup->loop, get, is_answered(lookup) ? GUARD_MISS : GUARD_UNKNOWN);
-            if (get->many != NULL)
-                many_answered_here(get);
+            many_answered_here(get);
             continue;
         }
         get->waiter.lookup_unanswered = lookup->unanswered;
@@ -194,8 +192,7 @@ static void answer_hit(struct loop *loop, struct get *get, const struct guard_re
         guard_value_ref(result->value);
     callback_count(loop, get);
     DL_APPEND(loop->hits, get);
-    if (get->many != NULL)
-        many_answered_here(get);
+    many_answered_here(get);
 }
 
 /* ---- its entry ---- */

@@ -55,15 +55,26 @@ void loop_cancel(struct loop *loop, struct get *get)
     }
 }
 
-void loop_cancel_many(struct many *many)
+/* What tickets name: one of these, or NULL and nothing is. `cancel` has the guard's mutex. */
+static void cancel_named(struct get *get, const struct many *many,
+                         void (*cancel)(struct loop *, struct get *))
 {
-    for (size_t i = 0; i < many->asked; i++) {
-        struct get *get = many->parts[i].get;
-        if (get != NULL && is_own_loop(many->loop))
-            mailbox_post_cancel(many->loop->guard, get);
-        else if (get != NULL)
-            loop_cancel(many->loop, get);
-    }
+    if (get != NULL)
+        cancel(get->loop, get);
+    for (size_t i = 0; many != NULL && i < many->asked; i++)
+        if (many->parts[i].get != NULL)
+            cancel(many->loop, many->parts[i].get);
+}
+
+static void post_cancel(struct loop *loop, struct get *get)
+{
+    mailbox_post_cancel(loop->guard, get);
+}
+
+void loop_cancel_ticket(struct loop *loop, guard_ticket ticket)
+{
+    cancel_named(tickets_find(&loop->tickets, ticket), tickets_find(&loop->many_tickets, ticket),
+                 is_own_loop(loop) ? post_cancel : loop_cancel);
 }
 
 void loop_return(struct loop *loop, struct get *list)
@@ -126,6 +137,7 @@ static void on_closed(void *context)
     pthread_mutex_destroy(&loop->mutex);
     leave_guard(loop);
     tickets_clear(&loop->tickets);
+    tickets_clear(&loop->many_tickets);
     tag_memory_free(&loop->tag_memory);
     free(loop->spare_batch);
     blocking_callback_begins();
@@ -162,11 +174,10 @@ static void close_parts(struct loop *loop)
 static void cancel_all(struct loop *loop)
 {
     pthread_mutex_lock(&loop->guard->mutex);
-    for (uint32_t i = 0; i < loop->tickets.count; i++) {
-        struct get *get = loop->tickets.slots[i].what;
-        if (get != NULL)
-            loop_cancel(loop, get);
-    }
+    for (uint32_t i = 0; i < loop->tickets.count; i++)
+        cancel_named(loop->tickets.slots[i].what, NULL, loop_cancel);
+    for (uint32_t i = 0; i < loop->many_tickets.count; i++)
+        cancel_named(NULL, loop->many_tickets.slots[i].what, loop_cancel);
     pthread_mutex_unlock(&loop->guard->mutex);
 }
 
@@ -289,7 +300,8 @@ enum guard_status loop_open(struct guard *guard, struct guard_host *host, const 
     loop->guard = guard;
     loop->host = host;
     loop->hooks = hooks;
-    loop->tickets.table = (uint8_t)atomic_fetch_add(&guard->loop_count, 1);
+    loop->tickets.table = (uint8_t)atomic_fetch_add(&guard->ticket_tables, 2);
+    loop->many_tickets.table = (uint8_t)(loop->tickets.table + 1);
     bool foreign = host->state == NULL;
     if (foreign && !host_init(host, &loop->host_state))
         goto failed;

@@ -26,8 +26,8 @@ void loop_redis_config(struct guard *guard, struct redis_config *config);
 void loop_accept(struct loop *loop, struct get *get);
 /* With the guard's mutex held. A get that is answered already stays so. */
 void loop_cancel(struct loop *loop, struct get *get);
-/* The gets of one request for many keys; for the guard's own loop on any thread. With the guard's mutex held. */
-void loop_cancel_many(struct many *many);
+/* All that the ticket names; for the guard's own loop on any thread. With the guard's mutex held. */
+void loop_cancel_ticket(struct loop *loop, guard_ticket ticket);
 /* The guard's thread has answered these (a list by prev, next). */
 void loop_return(struct loop *loop, struct get *list);
 /* Likewise this change, which names its loop. */

@@ -28,7 +28,8 @@ void many_missed(struct get *get)
 
 void many_answered_here(struct get *get)
 {
-    many_looked_up(get->many);
+    if (get->many != NULL)
+        many_looked_up(get->many);
 }
 
 /* Those that are held stay so until they are cancelled themselves: all are, or none. */
@@ -46,20 +47,7 @@ void many_discard(struct many *many)
 {
     for (size_t i = 0; i < many->count; i++)
         guard_value_unref(&many->results[i].value);
-    free(many->stand_in);
     free(many);
-}
-
-/* From here on no ticket leads to it. */
-static void forget_stand_in(struct many *many)
-{
-    struct loop *loop = many->loop;
-    if (is_own_loop(loop))
-        pthread_mutex_lock(&loop->guard->mutex);
-    tickets_remove(&loop->tickets, many->stand_in->ticket);
-    loop->many_count--;
-    if (is_own_loop(loop))
-        pthread_mutex_unlock(&loop->guard->mutex);
 }
 
 static void part_answered(void *context, const struct guard_result *result)
@@ -72,7 +60,12 @@ static void part_answered(void *context, const struct guard_result *result)
         guard_value_ref(result->value);
     if (--many->left > 0)
         return;
-    forget_stand_in(many);
+    struct loop *loop = many->loop;
+    if (is_own_loop(loop))
+        pthread_mutex_lock(&loop->guard->mutex);
+    tickets_remove(&loop->many_tickets, many->ticket);
+    if (is_own_loop(loop))
+        pthread_mutex_unlock(&loop->guard->mutex);
     many->answered(many->context, many->results);
     many_discard(many);
 }
@@ -95,13 +88,6 @@ struct many *many_new(struct loop *loop, const struct guard_request *request, si
     many->answered = request->answered;
     many->context = request->context;
     many->count = request->count;
-    many->stand_in = calloc(1, sizeof *many->stand_in);
-    if (many->stand_in == NULL) {
-        free(many);
-        return NULL;
-    }
-    many->stand_in->is_stand_in = true;
-    many->stand_in->many = many;
     return many;
 }
 _Static_assert(sizeof(struct many) % _Alignof(struct guard_result) == 0 &&
@@ -117,25 +103,4 @@ void many_add(struct many *many, struct get *get, size_t i)
     get->waiter.of_many = true;
     get->answered = part_answered;
     get->context = part;
-}
-
-guard_ticket many_take_ticket(struct many *many)
-{
-    struct loop *loop = many->loop;
-    many->stand_in->ticket = tickets_add(&loop->tickets, many->stand_in);
-    if (many->stand_in->ticket == 0)
-        return 0;
-    loop->many_count++;
-    loop->gets_of_many += (uint32_t)many->asked;
-    return many->stand_in->ticket;
-}
-
-void many_return_ticket(struct many *many)
-{
-    struct loop *loop = many->loop;
-    if (many->stand_in->ticket == 0)
-        return;
-    tickets_remove(&loop->tickets, many->stand_in->ticket);
-    loop->many_count--;
-    loop->gets_of_many -= (uint32_t)many->asked;
 }

@@ -12,8 +12,7 @@
  * the core in one turn of the loop, so that their acquires are one write and their loads can be one batch (core.h). All
  * lookups have begun when the first is answered, so this costs no round trip and ends with Redis's limit.
  *
- * Threads   that of its loop. many_forget() and what takes or returns tickets under the guard's mutex if that is the
- *           guard's own.
+ * Threads   that of its loop. many_forget() under the guard's mutex if that is the guard's own.
  * Lifetime  until its last get has been called back.
  */
 #ifndef GUARD_MANY_H
@@ -29,7 +28,7 @@ struct many_part {
 
 struct many {
     struct loop *loop;
-    struct get *stand_in; /* owned: has the ticket */
+    guard_ticket ticket; /* of all of them, in the loop's many_tickets */
     guard_answered *answered;
     void *context;
     struct get *held;             /* their lookups were no hits */
@@ -46,15 +45,11 @@ struct many *many_new(struct loop *loop, const struct guard_request *request, si
 void many_add(struct many *many, struct get *get, size_t i);
 /* Before any of its gets is accepted. */
 void many_discard(struct many *many);
-/* The one that stands for all. 0: no memory. Its gets count from here on. */
-guard_ticket many_take_ticket(struct many *many);
-/* They do not any more; if it has one. */
-void many_return_ticket(struct many *many);
 
 /* A lookup of one of them, `looking`, has begun. */
 /* It was no hit: holds the get. */
 void many_missed(struct get *get);
-/* It was a hit. */
+/* It was a hit; or a get that is alone has been answered. */
 void many_answered_here(struct get *get);
 /* Looked up or held, and cancelled, as all the others are. */
 void many_cancelled_here(struct get *get);

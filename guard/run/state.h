@@ -129,10 +129,10 @@ struct loop {
     struct lookup *flying;         /* sent, not answered, and not late yet; oldest first */
     struct host_timer late;        /* for the first of them */
     bool late_set;
-    struct tickets tickets; /* the guard's own loop: under the guard's mutex */
-    uint32_t many_count;    /* of those, no requests but the stand-ins of many */
-    uint32_t gets_of_many;  /* of those, gets that stand-ins stand for */
-    uint32_t count;         /* accepted and not yet called back, changes too */
+    struct tickets tickets;      /* the guard's own loop: under the guard's mutex */
+    struct tickets many_tickets; /* likewise, of requests for many */
+    uint32_t gets_of_many;       /* gets that these are for */
+    uint32_t count;              /* accepted and not yet called back, changes too */
     bool detaching, parts_closed;
     const struct loop_hooks *hooks; /* NULL: of no interest */
     struct get *outbox;             /* the guard's thread: what it has answered since it last told the loop */
@@ -192,8 +192,8 @@ struct guard {
     unsigned forks; /* forked_count() where it was opened */
 
     /* any thread, without the mutex */
-    atomic_uint loop_count; /* ever made */
-    atomic_bool refusing;   /* `draining`, for the loops */
+    atomic_uint ticket_tables; /* ever made: two of each loop */
+    atomic_bool refusing;      /* `draining`, for the loops */
     _Atomic uint64_t beat_us;
     atomic_bool doubts;                            /* a breaker is open: hits are told */
     _Atomic uint64_t heard[REDIS_SHARDS_MAX / 64]; /* the shards they came from, since the last beat */
