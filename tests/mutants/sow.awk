@@ -125,7 +125,7 @@ function open_place(    names) {
 {
     word = $1
     rest = $0
-    sub(/^[a-z]+ */, "", rest)
+    sub(/^ *[a-z]+ */, "", rest)
 }
 
 word == "mutant" {
@@ -157,6 +157,7 @@ word == "becomes" {
 }
 
 word == "by" {
+    finish_mutant()
     by = rest
     next
 }
