@@ -17,7 +17,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TTL_MS = 1000, STALE_MS = 10000, PURGE_LIMIT_MS = 10000, PURGE_BYTES = BURST_PATH_BYTES + 64 };
+enum { TTL_MS = 1000, STALE_MS = 10000, KILL_LIMIT_MS = 10000, PURGE_LIMIT_MS = 10000 };
+enum { PURGE_BYTES = BURST_PATH_BYTES + 64 };
 
 static const enum figure figures_of_faults[] = {
     FIGURE_KILLED_CALLS, FIGURE_KILLED_GOOD, FIGURE_KILLED_MAX, FIGURE_EXPIRED_GOOD, FIGURE_EXPIRED_MAX,
@@ -57,29 +58,42 @@ static bool ask(struct peer *peer, struct burst *burst)
 
 /* ---- killed ---- */
 
+struct killing {
+    const struct stage *stage;
+    uint64_t mark;
+    bool is_killed;
+};
+
+/* All requests are written, and the road holds the origin's answers back: the load is under way, however slow the
+ * machine is. */
 static void kill_loader(void *context)
 {
-    const struct stage *stage = context;
+    struct killing *killing = context;
+    const struct stage *stage = killing->stage;
+    const bool is_begun = stage_wait_for_load(stage, killing->mark, KILL_LIMIT_MS);
     const pid_t loader = atomic_load(&stage->loader);
-    if (loader > 0)
-        kill(loader, SIGKILL);
+    killing->is_killed = is_begun && loader > 0 && kill(loader, SIGKILL) == 0;
+    proxy_set(stage->road, 0, PROXY_NONE, 0);
 }
 
 static bool run_killed(struct stage *stage, struct peer *peer, struct score *score)
 {
-    const struct burst_event killing = {.after_ms = QUERY_MS / 2, .run = kill_loader, .context = stage};
+    struct killing killing = {.stage = stage, .mark = stack_postgres_mark(&stage->postgres)};
+    const struct burst_event event = {.run = kill_loader, .context = &killing};
     char path[BURST_PATH_BYTES];
     struct burst *burst = NULL;
     uint64_t body_bytes;
     stage_cold_path(stage, path);
-    if (!herd_gather(peer, path, &killing, &burst))
+    if (!herd_gather(peer, path, &event, &burst))
         return false;
-    uint64_t mark = stack_postgres_mark(&stage->postgres);
     atomic_store(&stage->loader, 0);
-    bool ran = ask(peer, burst);
-    samples_add(&score->figures[FIGURE_KILLED_CALLS], stage_origin_calls(stage, mark));
-    ran = ran && (atomic_load(&stage->loader) > 0 || peer_fail(peer, "no worker has asked the origin")) &&
-          stage_same_body(stage, peer, path, &body_bytes);
+    proxy_set(stage->road, 0, PROXY_FREEZE_REPLIES, 0);
+    bool ran =
+        ask(peer, burst) &&
+        (killing.is_killed || peer_fail(peer, "not measured: no worker could be killed while it loads"));
+    if (ran)
+        samples_add(&score->figures[FIGURE_KILLED_CALLS], stage_origin_calls(stage, killing.mark));
+    ran = ran && stage_same_body(stage, peer, path, &body_bytes);
     if (ran) {
         const struct reply reply = reply_of(burst, body_bytes, score);
         samples_add(&score->figures[FIGURE_KILLED_GOOD], reply.good_percent);

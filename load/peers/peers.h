@@ -169,6 +169,9 @@ void stage_cold_path(struct stage *stage, char path[static BURST_PATH_BYTES]);
  * peer->why_not. */
 bool stage_same_body(const struct stage *stage, struct peer *peer, const char *path, uint64_t *body_bytes);
 
+/* Until a load has begun in PostgreSQL since the mark; false after limit_ms. */
+bool stage_wait_for_load(const struct stage *stage, uint64_t mark, uint32_t limit_ms);
+
 /* How many loads began in PostgreSQL since the mark; lets those that are still under way show up first. */
 uint32_t stage_origin_calls(const struct stage *stage, uint64_t mark);
 

@@ -134,6 +134,11 @@ bool stage_same_body(const struct stage *stage, struct peer *peer, const char *p
 
 /* ---- counting ---- */
 
+bool stage_wait_for_load(const struct stage *stage, uint64_t mark, uint32_t limit_ms)
+{
+    return stack_postgres_wait(&stage->postgres, mark, load_marker, 1, limit_ms);
+}
+
 uint32_t stage_origin_calls(const struct stage *stage, uint64_t mark)
 {
     clock_pause_ms(SETTLE_MS);
