@@ -2,15 +2,17 @@
 /* breaker.c - see breaker.h. */
 #include "breaker.h"
 
-bool breaker_probe(struct breaker *breaker, uint64_t now_us)
+bool breaker_allow(struct breaker *breaker, uint64_t now_us)
 {
+    if (breaker->state == BREAKER_CLOSED)
+        return true;
     if (breaker->state == BREAKER_HALF_OPEN || !breaker->link_up || now_us < breaker->open_until_us)
         return false;
     breaker->state = BREAKER_HALF_OPEN;
     return true;
 }
 
-void breaker_close(struct breaker *breaker)
+void breaker_answered(struct breaker *breaker)
 {
     breaker->state = BREAKER_CLOSED;
     breaker->failures = 0;

@@ -37,26 +37,12 @@ struct breaker {
     uint64_t opened_count;
 };
 
-/* Not while it is CLOSED: may this command be the probe? Then OPEN becomes HALF_OPEN. */
-bool breaker_probe(struct breaker *breaker, uint64_t now_us);
-void breaker_close(struct breaker *breaker);
-
-/* May a command be sent? */
-static inline bool breaker_allow(struct breaker *breaker, uint64_t now_us)
-{
-    return breaker->state == BREAKER_CLOSED || breaker_probe(breaker, now_us);
-}
-
+/* May a command be sent? It may be the probe: then OPEN becomes HALF_OPEN. */
+bool breaker_allow(struct breaker *breaker, uint64_t now_us);
 /* Redis answered something. */
-static inline void breaker_answered(struct breaker *breaker)
-{
-    if (breaker->state != BREAKER_CLOSED || breaker->failures > 0)
-        breaker_close(breaker);
-}
-
+void breaker_answered(struct breaker *breaker);
 /* Redis has answered a lookup of a loop, which asks no breaker. */
 void breaker_heard(struct breaker *breaker, uint64_t now_us);
-
 /* It says nothing about Redis, neither good nor bad. */
 static inline void breaker_unjudged(struct breaker *breaker)
 {
