@@ -102,37 +102,19 @@ static bool grow_action_ring(struct core *core, uint32_t capacity)
     return true;
 }
 
-static bool has_room_for_actions(struct core *core, uint32_t more)
+bool core_reserve(struct core *core, uint32_t actions)
 {
-    uint32_t needed = core->actions_reserved + more;
-    return needed <= core->action_capacity || grow_action_ring(core, needed + needed / 2);
-}
-
-bool core_reserve(struct core *core)
-{
-    if (!has_room_for_actions(core, ACTIONS_PER_OWNER) || !alarms_reserve(&core->alarms))
+    uint32_t needed = core->actions_reserved + actions;
+    if ((needed > core->action_capacity && !grow_action_ring(core, needed + needed / 2)) ||
+        !alarms_reserve(&core->alarms))
         return false;
-    core->actions_reserved += ACTIONS_PER_OWNER;
+    core->actions_reserved = needed;
     return true;
 }
 
-bool core_reserve_load(struct core *core)
+void core_unreserve(struct core *core, uint32_t actions)
 {
-    if (!has_room_for_actions(core, 1) || !alarms_reserve(&core->alarms))
-        return false;
-    core->actions_reserved++;
-    return true;
-}
-
-void core_unreserve(struct core *core)
-{
-    core->actions_reserved -= ACTIONS_PER_OWNER;
-    alarms_unreserve(&core->alarms);
-}
-
-void core_unreserve_load(struct core *core)
-{
-    core->actions_reserved--;
+    core->actions_reserved -= actions;
     alarms_unreserve(&core->alarms);
 }
 
@@ -340,7 +322,7 @@ static bool list_flight(struct core *core, struct flight *flight)
 struct flight *core_new_flight(struct core *core, const struct core_key *key,
                                const struct guard_policy *policy, enum flight_for whom)
 {
-    if (!core_reserve(core))
+    if (!core_reserve(core, ACTIONS_PER_OWNER))
         return NULL;
     struct flight *flight = alloc_flight(core, key, policy);
     if (flight != NULL) {
@@ -349,7 +331,7 @@ struct flight *core_new_flight(struct core *core, const struct core_key *key,
     }
     if (flight == NULL || !list_flight(core, flight)) {
         free(flight);
-        core_unreserve(core);
+        core_unreserve(core, ACTIONS_PER_OWNER);
         return NULL;
     }
     DL_APPEND(core->flights, flight);
@@ -367,7 +349,7 @@ void core_remove_flight(struct flight *flight)
     DL_DELETE(core->flights, flight);
     flight_counts(flight)->flights--;
     core->loads.passing -= flight->passing;
-    core_unreserve(core);
+    core_unreserve(core, ACTIONS_PER_OWNER);
     flight->next = core->dead;
     core->dead = flight;
 }

@@ -22,7 +22,10 @@
  * the reply tells whose breaker it is about, even if the key is of another shard by then. */
 enum { CORE_OP_COUNT_BITS = 12, CORE_OP_SHARD_BITS = 8, CORE_OP_BITS = 20 };
 
-enum { ACTIONS_PER_OWNER = 4 }; /* the most that one event makes one flight, invalidation or permit send */
+enum {
+    ACTIONS_PER_OWNER = 4, /* the most that one event makes one flight, invalidation or permit send */
+    ACTIONS_PER_LOAD = 1,  /* beside its flight: that it is forgotten */
+};
 
 /* What an alarm belongs to. */
 enum alarm_owner {
@@ -129,12 +132,9 @@ unsigned core_shard_of_op(const struct core *core, uint64_t op);
 /* A flight of this process has the lease of this key with this tag (NULL: not known). */
 bool core_holds_lease(const struct core *core, const struct core_key *key, const char *lease_tag);
 
-/* Room for everything one more flight, invalidation or permit may ever send at once. False: no memory. */
-bool core_reserve(struct core *core);
-void core_unreserve(struct core *core);
-/* For a load beside its flight: the one that says that it is forgotten. */
-bool core_reserve_load(struct core *core);
-void core_unreserve_load(struct core *core);
+/* Room for one more alarm, and so many actions at once: ACTIONS_PER_OWNER, or ACTIONS_PER_LOAD. False: no memory. */
+bool core_reserve(struct core *core, uint32_t actions);
+void core_unreserve(struct core *core, uint32_t actions);
 void core_emit(struct core *core, const struct core_action *action);
 
 /* Takes the waiter out of its flight and hands it to the owner with this result. */

@@ -42,7 +42,7 @@ void invalidation_answer(struct core *core, struct core_invalidation *invalidati
     DL_DELETE(core->invalidations, invalidation);
     HASH_DELETE(by_id, core->invalidations_by_id, invalidation);
     alarm_unset(&core->alarms, &invalidation->retry);
-    core_unreserve(core);
+    core_unreserve(core, ACTIONS_PER_OWNER);
     invalidation->result.status = status;
     core->stats.invalidated += status == GUARD_OK;
     core->stats.invalidate_unknown += status != GUARD_OK;
@@ -52,12 +52,12 @@ void invalidation_answer(struct core *core, struct core_invalidation *invalidati
 
 static bool list_invalidation(struct core *core, struct core_invalidation *invalidation)
 {
-    if (!core_reserve(core))
+    if (!core_reserve(core, ACTIONS_PER_OWNER))
         return false;
     HASH_ADD_BYHASHVALUE(by_id, core->invalidations_by_id, id, sizeof invalidation->id,
                          (unsigned)invalidation->id, invalidation);
     if (invalidation->unlisted) {
-        core_unreserve(core);
+        core_unreserve(core, ACTIONS_PER_OWNER);
         return false;
     }
     DL_APPEND(core->invalidations, invalidation);

@@ -7,16 +7,14 @@
 #include <string.h>
 #include <utlist.h>
 
-enum confirmed_state { CONFIRMED_KEPT, CONFIRMED_DUE, CONFIRMED_SENT };
-
 /* An invalidation that was. */
 struct confirmed {
     struct confirmed *prev, *next;           /* among all */
-    struct confirmed *turn_prev, *turn_next; /* DUE, SENT: among those */
+    struct confirmed **turn;                 /* replay.due or replay.sent; NULL: it is KEPT */
+    struct confirmed *turn_prev, *turn_next; /* in that */
     UT_hash_handle by_name;
-    bool unlisted; /* no memory for the table */
-    bool expires;  /* none of those that are not past dropped it */
-    enum confirmed_state state;
+    bool unlisted;   /* no memory for the table */
+    bool expires;    /* none of those that are not past dropped it */
     uint64_t id, op; /* op: the last attempt's */
     uint64_t confirmed_us;
     uint64_t at_us;    /* DUE: not before */
@@ -57,26 +55,23 @@ static bool is_past(const struct core *core, const struct confirmed *confirmed)
     return answered_us > confirmed->confirmed_us + us(REPLAY_AGE_MS);
 }
 
-static void set_confirmed_state(struct core *core, struct confirmed *confirmed, enum confirmed_state state)
+/* To the end of the list of those that are due, or sent; NULL: it is kept. */
+static void turn_confirmed(struct core *core, struct confirmed *confirmed, struct confirmed **turn)
 {
     struct replay *replay = &core->replay;
-    if (confirmed->state == CONFIRMED_DUE)
-        DL_DELETE2(replay->due, confirmed, turn_prev, turn_next);
-    else if (confirmed->state == CONFIRMED_SENT)
-        DL_DELETE2(replay->sent, confirmed, turn_prev, turn_next);
-    replay->sent_count -= confirmed->state == CONFIRMED_SENT;
-    confirmed->state = state;
-    replay->sent_count += state == CONFIRMED_SENT;
-    if (state == CONFIRMED_DUE)
-        DL_APPEND2(replay->due, confirmed, turn_prev, turn_next);
-    else if (state == CONFIRMED_SENT)
-        DL_APPEND2(replay->sent, confirmed, turn_prev, turn_next);
+    if (confirmed->turn != NULL)
+        DL_DELETE2(*confirmed->turn, confirmed, turn_prev, turn_next);
+    replay->sent_count -= confirmed->turn == &replay->sent;
+    confirmed->turn = turn;
+    if (turn != NULL)
+        DL_APPEND2(*turn, confirmed, turn_prev, turn_next);
+    replay->sent_count += turn == &replay->sent;
 }
 
 static void forget_confirmed(struct core *core, struct confirmed *confirmed)
 {
     struct replay *replay = &core->replay;
-    set_confirmed_state(core, confirmed, CONFIRMED_KEPT);
+    turn_confirmed(core, confirmed, NULL);
     HASH_DELETE(by_name, replay->by_name, confirmed);
     DL_DELETE(replay->all, confirmed);
     replay->count--;
@@ -148,7 +143,7 @@ static struct confirmed *new_confirmed(struct core *core, const char *name, size
 static void note_confirmation(struct core *core, struct confirmed *confirmed, unsigned shard)
 {
     struct replay *replay = &core->replay;
-    set_confirmed_state(core, confirmed, CONFIRMED_KEPT);
+    turn_confirmed(core, confirmed, NULL);
     confirmed->confirmed_us = core->now_us;
     confirmed->shard = shard;
     confirmed->roamed = shard_of_confirmed(core, confirmed) != shard;
@@ -167,7 +162,7 @@ void replay_note(struct core *core, const struct core_invalidation *invalidation
     memcpy(name + 1, key->encoded, key->encoded_bytes);
     struct confirmed *confirmed = find_confirmed(core, name, 1 + key->encoded_bytes);
     if (confirmed == NULL) {
-        while (replay->all != NULL && replay->all->state == CONFIRMED_KEPT && is_past(core, replay->all))
+        while (replay->all != NULL && replay->all->turn == NULL && is_past(core, replay->all))
             forget_confirmed(core, replay->all);
         if (replay->count >= REPLAY_MOST)
             drop_confirmed(core, replay->all);
@@ -188,7 +183,7 @@ static void send_replay(struct core *core, struct confirmed *confirmed)
 {
     confirmed->attempts++;
     confirmed->op = core_op(confirmed->id, shard_of_confirmed(core, confirmed), ++confirmed->op_count);
-    set_confirmed_state(core, confirmed, CONFIRMED_SENT);
+    turn_confirmed(core, confirmed, &core->replay.sent);
     core_emit(core, &(struct core_action){.kind = CORE_INVALIDATE,
                                           .op = confirmed->op,
                                           .key = key_of_confirmed(confirmed),
@@ -217,9 +212,9 @@ void replay_reign(struct core *core, unsigned shard)
     struct confirmed *at = NULL, *first = NULL;
     uint64_t count = 0;
     DL_FOREACH (core->replay.all, at) {
-        if (at->state != CONFIRMED_KEPT || is_past(core, at) || is_elsewhere(core, at, shard))
+        if (at->turn != NULL || is_past(core, at) || is_elsewhere(core, at, shard))
             continue;
-        set_confirmed_state(core, at, CONFIRMED_DUE);
+        turn_confirmed(core, at, &core->replay.due);
         at->attempts = 0;
         first = first != NULL ? first : at;
         count++;
@@ -253,7 +248,7 @@ static void replay_failed(struct core *core, struct confirmed *confirmed)
     }
     confirmed->at_us = core->now_us;
     if (confirmed->attempts < REPLAY_ATTEMPTS)
-        set_confirmed_state(core, confirmed, CONFIRMED_DUE);
+        turn_confirmed(core, confirmed, &core->replay.due);
     else
         drop_confirmed(core, confirmed);
 }
@@ -286,7 +281,7 @@ bool replay_open(struct core *core)
     replay->on = core->config.replay && !core->config.without_redis;
     replay->alarm.owner = ALARM_REPLAY;
     for (int i = 0; i < REPLAY_UNDER_WAY && replay->on && complete; i += ACTIONS_PER_OWNER)
-        complete = core_reserve(core);
+        complete = core_reserve(core, ACTIONS_PER_OWNER);
     return complete;
 }
 
@@ -299,8 +294,8 @@ void replay_clear(struct core *core)
 void replay_close(struct core *core)
 {
     while (core->replay.due != NULL)
-        set_confirmed_state(core, core->replay.due, CONFIRMED_KEPT);
+        turn_confirmed(core, core->replay.due, NULL);
     while (core->replay.sent != NULL)
-        set_confirmed_state(core, core->replay.sent, CONFIRMED_KEPT);
+        turn_confirmed(core, core->replay.sent, NULL);
     alarm_unset(&core->alarms, &core->replay.alarm);
 }
