@@ -220,31 +220,10 @@ static uint32_t queries_free(const struct core *core)
     return smaller(room_for_queries(core), threads_free(core) + core->loads.queued_apart);
 }
 
-/* As few as these can be. */
-static uint32_t queries_wanted(const struct core *core, uint64_t parts)
+uint32_t loads_wanted(const struct core *core, uint64_t parts)
 {
     uint64_t queries = (parts + PLACE_PARTS - 1) / PLACE_PARTS;
     return smaller(queries_free(core), queries < UINT32_MAX ? (uint32_t)queries : UINT32_MAX);
-}
-
-uint32_t loads_wanted(const struct core *core)
-{
-    return queries_wanted(core, core->loads.queued_parts);
-}
-
-uint32_t loads_wanted_by_users(const struct core *core)
-{
-    return queries_wanted(core, core->loads.users_parts);
-}
-
-uint32_t loads_expected(const struct core *core)
-{
-    return queries_wanted(core, core->loads.queued_parts + core->loads.expected_parts);
-}
-
-uint32_t loads_expected_by_users(const struct core *core)
-{
-    return queries_wanted(core, core->loads.users_parts + core->loads.expected_parts);
 }
 
 void loads_expect(struct flight *flight, bool likely)
@@ -517,7 +496,7 @@ struct load *loads_new(struct flight *flight, uint64_t deadline_us)
 {
     struct core *core = flight->core;
     struct load *load = calloc(1, sizeof *load + flight->key.encoded_bytes + flight->key.plain_bytes + 1);
-    if (load == NULL || !core_reserve_load(core)) {
+    if (load == NULL || !core_reserve(core, ACTIONS_PER_LOAD)) {
         free(load);
         return NULL;
     }
@@ -579,7 +558,7 @@ static void free_place(struct core *core, struct load *load)
     load->mate_prev->mate_next = load->mate_next;
     load->mate_next->mate_prev = load->mate_prev;
     DL_DELETE(core->loads.running, load);
-    core_unreserve_load(core);
+    core_unreserve(core, ACTIONS_PER_LOAD);
     free(load);
 }
 

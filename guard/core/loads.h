@@ -118,7 +118,7 @@ struct loads {
     uint32_t joint_queued;   /* queued flights that are joint */
     uint32_t queued_apart;   /* queued flights that need no load thread */
     uint64_t queued_parts;   /* of queries, that the queued flights are */
-    uint64_t users_parts;    /* of those, in QUEUE_USERS */
+    uint64_t users_parts;    /* of those, in QUEUE_USERS: as if no refresh were queued */
     uint64_t expected_parts; /* of flights that are not queued yet, but may be soon */
     uint64_t batch;          /* of the loads that are being started; 0: none */
     struct load *batch_last; /* of those, the last that was */
@@ -149,14 +149,9 @@ void loads_requeue(struct flight *flight);
 /* The refresh of this lane that was queued last and has no user. NULL: none. */
 struct flight *loads_last_refresh(const struct core *core, enum lane lane);
 
-/* Queries that could run, and that only wait for permits: what may leave together is counted in full queries, and what is
- * left over as one. */
-uint32_t loads_wanted(const struct core *core);
-/* Those of them that have waiters, as if no refresh were queued. */
-uint32_t loads_wanted_by_users(const struct core *core);
-/* The same, with what is expected. */
-uint32_t loads_expected(const struct core *core);
-uint32_t loads_expected_by_users(const struct core *core);
+/* Of the queries that these parts are (queued_parts, say), those that could run and only wait for permits: what may leave
+ * together is counted in full queries, and what is left over as one. */
+uint32_t loads_wanted(const struct core *core, uint64_t parts);
 /* Notes that the acquire of this flight, which is sent, will likely lead to a load; or that it no longer does. */
 void loads_expect(struct flight *flight, bool likely);
 /* Starts what can be started; batched flights only after the turn in which they were queued. Called at the end

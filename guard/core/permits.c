@@ -24,7 +24,7 @@ static const struct core_key PERMITS_KEY = {PERMIT_KEY, sizeof PERMIT_KEY - 1, P
 
 static bool add_permit(struct core *core, struct permit *permit)
 {
-    if (!core_reserve(core))
+    if (!core_reserve(core, ACTIONS_PER_OWNER))
         return false;
     permit->id = ++core->last_id;
     permit->alarm.owner = ALARM_PERMIT;
@@ -149,7 +149,7 @@ static bool permits_apply(const struct core *core)
 static bool may_pass_on(const struct core *core, const struct permit *permit)
 {
     return permit->queries < PERMIT_TURN_QUERIES && core->now_us < permit->turn_until_us &&
-           loads_wanted_by_users(core) > core->permits.in_state[PERMIT_READY];
+           loads_wanted(core, core->loads.users_parts) > core->permits.in_state[PERMIT_READY];
 }
 
 void permits_query_over(struct core *core, struct permit *permit)
@@ -253,7 +253,7 @@ static uint32_t permits_requested_for_users(const struct permits *permits)
 static void want_permits(struct core *core, uint32_t wanted)
 {
     struct permits *permits = &core->permits;
-    uint32_t users = loads_expected_by_users(core);
+    uint32_t users = loads_wanted(core, core->loads.users_parts + core->loads.expected_parts);
     uint32_t requested = permits_requested_for_users(permits);
     uint32_t ready = permits->in_state[PERMIT_READY];
     bool background = users == 0 && requested == 0;
@@ -273,14 +273,14 @@ void permits_balance(struct core *core)
 {
     struct permits *permits = &core->permits;
     bool apply = permits_apply(core) && !core->closed;
-    uint32_t wanted = apply ? loads_expected(core) : 0;
+    uint32_t wanted = apply ? loads_wanted(core, core->loads.queued_parts + core->loads.expected_parts) : 0;
     while (permits->in_state[PERMIT_READY] > wanted)
         give_back(core, permit_in(core, PERMIT_READY));
     if (wanted > 0)
         want_permits(core, wanted);
     else
         want_no_permits(core);
-    uint32_t waiting = apply ? loads_wanted(core) : 0;
+    uint32_t waiting = apply ? loads_wanted(core, core->loads.queued_parts) : 0;
     const uint32_t ready = permits->in_state[PERMIT_READY];
     core->stats.permits_waiting = waiting > ready ? waiting - ready : 0;
 }
@@ -326,7 +326,8 @@ static uint32_t clamp_count(int64_t number, uint32_t most)
 static void repeat_permit_request(struct core *core, struct permit *permit)
 {
     struct permits *permits = &core->permits;
-    if (loads_wanted_by_users(core) > permits->in_state[PERMIT_READY] + permits_requested_for_users(permits))
+    if (loads_wanted(core, core->loads.users_parts) >
+        permits->in_state[PERMIT_READY] + permits_requested_for_users(permits))
         permit->background = false;
     send_permit_acquire(core, permit);
 }
