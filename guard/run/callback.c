@@ -81,8 +81,7 @@ static void call_back(struct loop *loop, struct get *get)
     forget_ticket(loop, get);
     const struct value *loaded = get->stage == GET_CORE ? value_behind(value) : NULL;
     if (loaded != NULL && loaded->tags_bytes > 0) /* the next lookup of its key asks for these */
-        tag_memory_remember(&loop->tag_memory, loop->guard->hash_key, get_hash(get), loaded->tags,
-                            loaded->tags_bytes);
+        tag_memory_remember(&loop->tag_memory, get_hash(get), loaded->tags, loaded->tags_bytes);
     blocking_callback_begins();
     get->answered(get->context, &result);
     blocking_callback_ends();

@@ -387,8 +387,7 @@ static void request_epochs(struct lookup *lookup, struct found *found)
 {
     struct loop *loop = lookup->loop;
     const struct value *value = found->value;
-    tag_memory_remember(&loop->tag_memory, loop->guard->hash_key, lookup->key_hash, value->tags,
-                        value->tags_bytes);
+    tag_memory_remember(&loop->tag_memory, lookup->key_hash, value->tags, value->tags_bytes);
     if (lookup->check == NULL)
         lookup->check = calloc(1, sizeof *lookup->check);
     if (lookup->check == NULL || !all_have_time(lookup, 1))

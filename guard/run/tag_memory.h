@@ -3,14 +3,12 @@
  * tag_memory.h - which tags entries had when they were last seen, so that the next lookup can ask for their epochs in
  * the same write. A hint: if the entry has other tags, their epochs are requested then.
  *
- * A table of fixed size, eight places for the keys whose hashes meet, taken over in turn. Keys with the same tags share
- * their text, so that what a hit reads here stays in the processor's cache. 512 KiB, of which the system gives what is used,
- * and at the worst, if no two keys have the same tags, 6 MiB of texts. One loop's own, no locking.
+ * A table of fixed size, eight places for the keys whose hashes meet, taken over in turn. 512 KiB, of which the system gives
+ * what is used, and texts of 4 MiB at the worst. One loop's own, no locking.
  */
 #ifndef GUARD_TAG_MEMORY_H
 #define GUARD_TAG_MEMORY_H
 
-#include "../base/digest.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,15 +19,13 @@ enum {
 
 struct tag_memory;
 
-/* hash_key: nobody chooses tags whose hashes meet. NULL: no memory; the functions below accept that and know nothing. */
-struct tag_memory *tag_memory_new(const uint8_t hash_key[DIGEST_KEY_BYTES]);
+/* NULL, which the functions below accept, knows nothing. */
 void tag_memory_free(struct tag_memory **memory);
 
-/* bytes 0: it has none. */
+/* key_hash: nobody chooses keys whose hashes meet. bytes 0: it has none. */
 void tag_memory_put(struct tag_memory *memory, uint64_t key_hash, const char *tags, size_t bytes);
 /* The same; *memory NULL: makes it. */
-void tag_memory_remember(struct tag_memory **memory, const uint8_t hash_key[DIGEST_KEY_BYTES],
-                         uint64_t key_hash, const char *tags, size_t bytes);
+void tag_memory_remember(struct tag_memory **memory, uint64_t key_hash, const char *tags, size_t bytes);
 /* Returns how many bytes there are, 0 for nothing known; valid until the next put. */
 size_t tag_memory_get(struct tag_memory *memory, uint64_t key_hash, const char **tags);
 

@@ -5,7 +5,6 @@
 #include "tests/support/test.h"
 
 enum { IN_TURN = TAG_MEMORY_KEYS / 3 };
-static const uint8_t hash_key[DIGEST_KEY_BYTES] = {1, 2, 3};
 
 static bool is_remembered(struct tag_memory *memory, uint64_t key_hash, const char *tags)
 {
@@ -18,13 +17,13 @@ TEST(thousands_of_keys_are_remembered_at_a_time, P76)
 {
     static uint64_t hashes[IN_TURN];
     struct chance chance = {.state = 1};
-    struct tag_memory *memory = tag_memory_new(hash_key);
+    struct tag_memory *memory = NULL;
     char tags[32];
     unsigned remembered = 0;
     for (unsigned i = 0; i < IN_TURN; i++) {
         hashes[i] = chance_next(&chance);
         snprintf(tags, sizeof tags, "category:%u", i);
-        tag_memory_put(memory, hashes[i], tags, strlen(tags));
+        tag_memory_remember(&memory, hashes[i], tags, strlen(tags));
     }
     for (unsigned i = 0; i < IN_TURN; i++) {
         snprintf(tags, sizeof tags, "category:%u", i);
@@ -35,35 +34,14 @@ TEST(thousands_of_keys_are_remembered_at_a_time, P76)
     assert_null(memory);
 }
 
-/* tag_memory_free() asserts that the texts are gone with the keys. */
-TEST(keys_with_the_same_tags_share_one_text)
-{
-    const char *found = NULL, *too = NULL;
-    struct tag_memory *memory = tag_memory_new(hash_key);
-    tag_memory_put(memory, 7, "a b", 3);
-    tag_memory_put(memory, 8, "a b", 3);
-    tag_memory_get(memory, 7, &found);
-    tag_memory_get(memory, 8, &too);
-    assert_ptr_equal(found, too);
-    tag_memory_put(memory, 7, "a b", 3);
-    tag_memory_put(memory, 7, "c", 1);
-    assert_true(is_remembered(memory, 7, "c"));
-    assert_true(is_remembered(memory, 8, "a b"));
-    tag_memory_put(memory, 8, "", 0);
-    assert_int_equal(tag_memory_get(memory, 8, &too), 0);
-    tag_memory_put(memory, 9, "a b", 3);
-    assert_true(is_remembered(memory, 9, "a b"));
-    tag_memory_free(&memory);
-}
-
 TEST(the_last_ones_of_a_key_hold_and_none_is_none)
 {
     const char *tags = NULL;
     char longest[TAG_MEMORY_TEXT_MAX + 2];
-    struct tag_memory *memory = tag_memory_new(hash_key);
+    struct tag_memory *memory = NULL;
     memset(longest, 'x', sizeof longest);
     longest[TAG_MEMORY_TEXT_MAX] = '\0';
-    tag_memory_put(memory, 7, "a b", 3);
+    tag_memory_remember(&memory, 7, "a b", 3);
     assert_true(is_remembered(memory, 7, "a b"));
     tag_memory_put(memory, 7, longest, TAG_MEMORY_TEXT_MAX);
     assert_true(is_remembered(memory, 7, longest));
