@@ -36,9 +36,9 @@ struct clear {
     struct clearing *waiting; /* for the next run */
     struct clearing *served;  /* by this one */
     struct sweep sweep;
-    unsigned pass, turn; /* turn: of the same pass */
-    bool running;        /* a step is under way, or its pause */
-    bool again;          /* for no caller */
+    unsigned pass, turns; /* turns: so many of each of pass_roles, one after the other */
+    bool running;         /* a step is under way, or its pause */
+    bool again;           /* for no caller */
     uint64_t
         given_up_us; /* the last caller of a run was answered UNKNOWN, and it stopped there; 0: none did */
     uint64_t again_until_us;
@@ -51,30 +51,18 @@ static void run_clear(struct clear *clear);
 
 /* ---- the callers ---- */
 
-static void tell_cleared(struct clearing *clearing, enum guard_status status, uint64_t entries)
-{
-    if (clearing->done != NULL)
-        clearing->done(clearing->context, &(struct guard_cleared){status, entries});
-    free(clearing);
-}
-
-static void tell_all_cleared(struct clearing **list, enum guard_status status, uint64_t entries)
-{
-    while (*list != NULL) {
-        struct clearing *clearing = *list;
-        DL_DELETE(*list, clearing);
-        tell_cleared(clearing, status, entries);
-    }
-}
-
-static void give_up_late(struct clearing **list, uint64_t now_us, uint64_t entries)
+/* Those whose deadline is no later than this. */
+static void tell_cleared(struct clearing **list, uint64_t until_us, enum guard_status status,
+                         uint64_t entries)
 {
     struct clearing *at = NULL, *next = NULL;
     DL_FOREACH_SAFE (*list, at, next) {
-        if (at->deadline_us > now_us)
+        if (at->deadline_us > until_us)
             continue;
         DL_DELETE(*list, at);
-        tell_cleared(at, GUARD_UNKNOWN, entries);
+        if (at->done != NULL)
+            at->done(at->context, &(struct guard_cleared){status, entries});
+        free(at);
     }
 }
 
@@ -98,8 +86,8 @@ static void on_clear_limit(void *context)
     uint64_t now_us = clock_now_us();
     bool served = clear->served != NULL;
     near_drop_all(clear->guard->near); /* confirmed or not, before its callers hear of it */
-    give_up_late(&clear->served, now_us, clear->sweep.values);
-    give_up_late(&clear->waiting, now_us, 0);
+    tell_cleared(&clear->served, now_us, GUARD_UNKNOWN, clear->sweep.values);
+    tell_cleared(&clear->waiting, now_us, GUARD_UNKNOWN, 0);
     if (served && clear->served == NULL)
         clear->given_up_us = now_us;
     set_clear_limit(clear);
@@ -116,13 +104,13 @@ static void begin_pass(struct clear *clear)
 {
     clear->sweep.shard = 0;
     strcpy(clear->sweep.cursor, "0");
-    memcpy(clear->sweep.roles, pass_roles[clear->pass], sizeof clear->sweep.roles);
+    memcpy(clear->sweep.roles, pass_roles[clear->pass / clear->turns], sizeof clear->sweep.roles);
 }
 
 static void begin_run(struct clear *clear)
 {
     clear->map = redis_map_changes(clear->sweep.redis);
-    clear->pass = clear->turn = 0;
+    clear->pass = 0;
     begin_pass(clear);
 }
 
@@ -138,7 +126,7 @@ static void end_run(struct clear *clear)
     const size_t argv_bytes[] = {7, strlen(channel), message_write(MESSAGE_CLEARED, NULL, "*", message)};
     redis_send(guard->own->redis, 3, argv, argv_bytes, NULL, NULL); /* a hint: near caches also have an end */
     clear_heard(guard);
-    tell_all_cleared(&clear->served, GUARD_OK, clear->sweep.values);
+    tell_cleared(&clear->served, UINT64_MAX, GUARD_OK, clear->sweep.values);
     set_clear_limit(clear);
     run_clear(clear);
 }
@@ -159,25 +147,13 @@ static void pause_clear(struct clear *clear)
     host_timer_set(clear->guard->host, &clear->pause, clock_now_us() + PAUSE_US);
 }
 
-/* All masters have been gone through. */
-static void end_pass(struct clear *clear)
-{
-    unsigned turns = clear->guard->answering.in_cluster ? 2 : 1;
-    if (++clear->turn == turns) {
-        clear->turn = 0;
-        clear->pass++;
-    }
-    if (clear->pass < PASSES)
-        begin_pass(clear);
-}
-
 /* The next master, of the next pass if need be. False: it is all over. */
 static bool find_shard(struct clear *clear)
 {
     while (!redis_next_shard(clear->sweep.redis, &clear->sweep.shard)) {
-        end_pass(clear);
-        if (clear->pass == PASSES)
+        if (++clear->pass == PASSES * clear->turns)
             return false;
+        begin_pass(clear);
     }
     return true;
 }
@@ -192,7 +168,7 @@ static void take_step(struct clear *clear)
         run_clear(clear);
     } else if (known && !find_shard(clear) && redis_map_changes(redis) == clear->map) {
         end_run(clear);
-    } else if (!known || clear->pass == PASSES || !sweep_step(&clear->sweep)) {
+    } else if (!known || clear->pass == PASSES * clear->turns || !sweep_step(&clear->sweep)) {
         pause_clear(clear);
     }
 }
@@ -200,7 +176,7 @@ static void take_step(struct clear *clear)
 static void on_clear_pause(void *context)
 {
     struct clear *clear = context;
-    if (clear->pass == PASSES) /* the map had changed */
+    if (clear->pass == PASSES * clear->turns) /* the map had changed */
         begin_run(clear);
     take_step(clear);
 }
@@ -285,6 +261,7 @@ bool clear_open(struct guard *guard)
     if (clear == NULL)
         return false;
     clear->guard = guard;
+    clear->turns = guard->answering.in_cluster ? 2 : 1;
     clear->sweep.redis = guard->own->redis;
     clear->sweep.name_space = guard->answering.name_space;
     clear->sweep.stepped = on_stepped;
@@ -308,8 +285,8 @@ void clear_close(struct guard *guard)
         return;
     host_timer_stop(guard->host, &clear->pause);
     host_timer_stop(guard->host, &clear->limit);
-    tell_all_cleared(&clear->served, GUARD_CLOSING, clear->sweep.values);
-    tell_all_cleared(&clear->waiting, GUARD_CLOSING, 0);
+    tell_cleared(&clear->served, UINT64_MAX, GUARD_CLOSING, clear->sweep.values);
+    tell_cleared(&clear->waiting, UINT64_MAX, GUARD_CLOSING, 0);
 }
 
 /* ---- the public functions ---- */
@@ -320,7 +297,7 @@ static enum guard_status post_clearing(struct guard *guard, struct clearing *cle
     pthread_mutex_lock(&guard->mutex);
     enum guard_status status = guard->closing_asked ? GUARD_CLOSING : GUARD_OK;
     if (status == GUARD_OK) {
-        DL_APPEND(guard->clearings, clearing);
+        DL_APPEND(guard->posted.clearings, clearing);
         mailbox_wake(guard);
     }
     pthread_mutex_unlock(&guard->mutex);
