@@ -34,7 +34,7 @@ static void free_guard(struct guard *guard)
         kind_free(guard->kinds[kind]);
     for (size_t by = 0; by < sizeof guard->hot / sizeof *guard->hot; by++)
         hot_clear(&guard->hot[by]);
-    events_clear(guard);
+    events_tell_all(guard, true);
     while (guard->loop_names != NULL) {
         struct guard_loop *name = guard->loop_names;
         LL_DELETE(guard->loop_names, name);

@@ -323,7 +323,7 @@ static enum guard_status accept_in_mailbox(struct guard *guard, struct asking *a
     bool closed = guard->draining && (!nested || guard->cancelling);
     enum guard_status status = closed ? GUARD_CLOSING : admit_gets(asking, ticket);
     if (status == GUARD_OK) {
-        DL_CONCAT(guard->incoming, asking->gets);
+        DL_CONCAT(guard->posted.gets, asking->gets);
         mailbox_wake(guard);
     }
     pthread_mutex_unlock(&guard->mutex);

@@ -28,7 +28,8 @@ struct guard_kind {
     struct policy_version *_Atomic version; /* owned: the newest */
     _Atomic uint64_t shed;                  /* gets refused before they were accepted */
     _Atomic uint64_t kept;                  /* answered at once in place of Redis */
-    struct guard_stats published;           /* under the guard's mutex: what the core counts of it */
+    /* under the guard's mutex: what the core counts of it, and what loops have that are gone */
+    struct guard_stats published, past;
 };
 
 /* As it is now. */

@@ -8,8 +8,10 @@
 #include "../wire/protocol.h"
 #include "callback.h"
 #include "defer.h"
+#include "kind.h"
 #include "lookup.h"
 #include "mailbox.h"
+#include "numbers.h"
 #include "tag_memory.h"
 #include <stdlib.h>
 #include <utlist.h>
@@ -106,16 +108,6 @@ void loop_tell_change(struct change *change)
 
 /* ---- the end ---- */
 
-static void add_counters_of_kind(struct loop_counters *sum, const struct loop_counters *counters)
-{
-#define ADD_COUNTER(name) counter_add(&sum->name, atomic_load(&counters->name));
-    LOOP_COUNTERS(ADD_COUNTER)
-#undef ADD_COUNTER
-    counter_add(&sum->duration_sum_us, atomic_load(&counters->duration_sum_us));
-    for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++)
-        counter_add(&sum->duration_count[i], atomic_load(&counters->duration_count[i]));
-}
-
 /* A host's loop leaves the guard's list; what it has counted stays. */
 static void leave_guard(struct loop *loop)
 {
@@ -125,7 +117,7 @@ static void leave_guard(struct loop *loop)
     pthread_mutex_lock(&guard->mutex);
     DL_DELETE(guard->loops, loop);
     for (unsigned kind = 0; kind < guard->kind_count; kind++)
-        add_counters_of_kind(&guard->past_loops[kind], &loop->counters[kind]);
+        numbers_add_loop(&guard->kinds[kind]->past, &loop->counters[kind]);
     pthread_mutex_unlock(&guard->mutex);
 }
 
@@ -229,29 +221,8 @@ static void redis_state(void *context, enum guard_redis_state state, const char 
     if (is_own_loop(loop))
         atomic_store(&loop->guard->away, loop->away);
     say(&loop->guard->say, SAY_REDIS, good ? SAY_GOOD : SAY_BAD, "redis %s", text);
-    if (loop->hooks != NULL)
-        loop->hooks->stated(loop->guard);
-}
-
-static void redis_linked(void *context, unsigned shard, bool up)
-{
-    struct loop *loop = context;
-    if (loop->hooks != NULL)
-        loop->hooks->linked(loop->guard, shard, up);
-}
-
-static void redis_reigned(void *context, unsigned shard)
-{
-    struct loop *loop = context;
-    if (loop->hooks != NULL)
-        loop->hooks->reigned(loop->guard, shard);
-}
-
-static void redis_gone(void *context, unsigned shard)
-{
-    struct loop *loop = context;
-    if (loop->hooks != NULL)
-        loop->hooks->gone(loop->guard, shard);
+    if (loop->stated != NULL)
+        loop->stated(loop->guard);
 }
 
 void loop_redis_config(struct guard *guard, struct redis_config *config)
@@ -272,7 +243,7 @@ void loop_redis_config(struct guard *guard, struct redis_config *config)
     };
 }
 
-static struct redis *connect_redis(struct guard *guard, struct loop *loop)
+static struct redis *connect_redis(struct guard *guard, struct loop *loop, const struct loop_hooks *hooks)
 {
     uint64_t seed = 0;
     struct redis_config config;
@@ -280,14 +251,15 @@ static struct redis *connect_redis(struct guard *guard, struct loop *loop)
         return NULL;
     loop_redis_config(guard, &config);
     config.jitter_seed = seed;
-    if (loop->hooks != NULL)
-        config.spread_ms = 0; /* the guard's own goes first */
     loop->chance.state = seed;
-    config.hooks = (struct redis_hooks){.context = loop,
-                                        .state = redis_state,
-                                        .link = redis_linked,
-                                        .reign = redis_reigned,
-                                        .gone = redis_gone};
+    config.hooks = (struct redis_hooks){.context = loop, .state = redis_state};
+    if (hooks != NULL) {
+        config.spread_ms = 0; /* the guard's own goes first */
+        config.hooks.link = hooks->linked;
+        config.hooks.reign = hooks->reigned;
+        config.hooks.gone = hooks->gone;
+        loop->stated = hooks->stated;
+    }
     return redis_open(loop->host, &config);
 }
 
@@ -299,13 +271,12 @@ enum guard_status loop_open(struct guard *guard, struct guard_host *host, const 
         return GUARD_NO_MEMORY;
     loop->guard = guard;
     loop->host = host;
-    loop->hooks = hooks;
     loop->tickets.table = (uint8_t)atomic_fetch_add(&guard->ticket_tables, 2);
     loop->many_tickets.table = (uint8_t)(loop->tickets.table + 1);
     bool foreign = host->state == NULL;
     if (foreign && !host_init(host, &loop->host_state))
         goto failed;
-    loop->redis = connect_redis(guard, loop);
+    loop->redis = connect_redis(guard, loop, hooks);
     if (loop->redis == NULL)
         goto failed;
     host_wake_init(host, &loop->mail, on_mail, loop);

@@ -13,7 +13,14 @@
 #include "many.h"
 #include "state.h"
 
-/* `hooks` may be NULL. NO_MEMORY: the host stays the caller's. */
+/* What the guard's own loop tells of its connections. */
+struct loop_hooks {
+    void (*linked)(void *loop, unsigned shard, bool up);
+    void (*reigned)(void *loop, unsigned shard); /* before it comes up to another master of the shard */
+    void (*gone)(void *loop, unsigned shard);
+    void (*stated)(struct guard *guard);
+};
+/* NO_MEMORY: the host stays the caller's. */
 enum guard_status loop_open(struct guard *guard, struct guard_host *host, const struct loop_hooks *hooks,
                             struct loop **out);
 /* When the last get has been called back and nothing is left on the host, frees the loop and calls `detached`. The host

@@ -29,7 +29,7 @@ void mailbox_add_gets(struct guard *guard, struct get *list)
 {
     for (struct get *get = list; get != NULL; get = get->next)
         get->stage = GET_CORE;
-    DL_CONCAT(guard->incoming, list);
+    DL_CONCAT(guard->posted.gets, list);
     mailbox_wake(guard);
 }
 
@@ -57,7 +57,7 @@ enum guard_status mailbox_post_invalidations(struct guard *guard, struct invalid
         status = GUARD_SHED;
     if (status == GUARD_OK) {
         guard->invalidation_count += (uint32_t)count;
-        DL_CONCAT(guard->invalidations, list);
+        DL_CONCAT(guard->posted.invalidations, list);
         mailbox_wake(guard);
     }
     pthread_mutex_unlock(&guard->mutex);
@@ -97,7 +97,7 @@ void mailbox_post_finished(void *context, struct finished_load *finished)
     pthread_mutex_lock(&guard->mutex);
     bool ended = guard->ended;
     if (!ended) {
-        LL_CONCAT(guard->finished, finished);
+        LL_CONCAT(guard->posted.finished, finished);
         mailbox_wake(guard);
     }
     pthread_mutex_unlock(&guard->mutex);
@@ -144,7 +144,7 @@ static void post_refresh(struct guard *guard, struct refresh *refresh)
     pthread_mutex_lock(&guard->mutex);
     bool wanted = !guard->draining && !guard->ended;
     if (wanted) {
-        LL_PREPEND(guard->refreshes, refresh);
+        LL_PREPEND(guard->posted.refreshes, refresh);
         mailbox_wake(guard);
     }
     pthread_mutex_unlock(&guard->mutex);

@@ -49,7 +49,7 @@ void numbers_publish(struct guard *guard)
 
 /* ---- adding up ---- */
 
-static void add_loop_counters(struct guard_stats *stats, const struct loop_counters *counters)
+void numbers_add_loop(struct guard_stats *stats, const struct loop_counters *counters)
 {
 #define ADD_COUNTER(name) stats->name += atomic_load_explicit(&counters->name, memory_order_relaxed);
     LOOP_COUNTERS(ADD_COUNTER)
@@ -72,14 +72,14 @@ static void add_kind(struct guard_stats *stats, const struct guard_kind *kind)
 {
     const struct guard *guard = kind->guard;
     stats_add(stats, &kind->published);
+    stats_add(stats, &kind->past);
     uint64_t kept = atomic_load_explicit(&kind->kept, memory_order_relaxed);
     stats->shed += atomic_load_explicit(&kind->shed, memory_order_relaxed);
     stats->kept += kept;
     stats->get_duration.count[0] += kept; /* as near hits */
-    add_loop_counters(stats, &guard->own->counters[kind->index]);
-    add_loop_counters(stats, &guard->past_loops[kind->index]);
+    numbers_add_loop(stats, &guard->own->counters[kind->index]);
     for (const struct loop *loop = guard->loops; loop != NULL; loop = loop->next)
-        add_loop_counters(stats, &loop->counters[kind->index]);
+        numbers_add_loop(stats, &loop->counters[kind->index]);
 }
 
 static void add_near(struct guard_stats *stats, struct near *near)
@@ -154,7 +154,7 @@ size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key
 /* ---- what the host's hook hears ---- */
 
 struct told_event {
-    struct told_event *next;
+    struct told_event *prev, *next;
     struct guard_event event;
     char key[]; /* event.key, if it has one */
 };
@@ -166,16 +166,11 @@ void events_note(void *context, const struct guard_event *event, unsigned kind)
     struct told_event *told = malloc(sizeof *told + key_size);
     if (told == NULL)
         return;
-    told->next = NULL;
     told->event = *event;
     told->event.kind = kind != CORE_NO_KIND ? guard->kinds[kind] : NULL;
     if (key_size > 0)
         told->event.key = memcpy(told->key, event->key, key_size);
-    if (guard->events.first == NULL)
-        guard->events.first = told;
-    else
-        guard->events.last->next = told;
-    guard->events.last = told;
+    DL_APPEND(guard->events.first, told);
 }
 
 void events_note_shadow(void *context, const struct guard_event *event, unsigned kind)
@@ -200,25 +195,13 @@ void events_note_states(struct guard *guard)
     events->breaker_open = stats->breaker_open;
 }
 
-static struct told_event *next_told(struct events *events)
+void events_tell_all(struct guard *guard, bool closing)
 {
-    struct told_event *told = events->first;
-    if (told != NULL)
-        events->first = told->next;
-    return told;
-}
-
-void events_tell_all(struct guard *guard)
-{
-    for (struct told_event *told = next_told(&guard->events); told != NULL;
-         told = next_told(&guard->events)) {
-        guard->config.event(guard->config.event_context, &told->event);
+    while (guard->events.first != NULL) {
+        struct told_event *told = guard->events.first;
+        DL_DELETE(guard->events.first, told);
+        if (!closing)
+            guard->config.event(guard->config.event_context, &told->event);
         free(told);
     }
-}
-
-void events_clear(struct guard *guard)
-{
-    for (struct told_event *told = next_told(&guard->events); told != NULL; told = next_told(&guard->events))
-        free(told);
 }

@@ -17,6 +17,8 @@
 
 #include "state.h"
 
+/* What a loop has counted of one kind. */
+void numbers_add_loop(struct guard_stats *stats, const struct loop_counters *counters);
 /* The guard's thread: what the cores have counted is for all to see, and states that have changed become events. */
 void numbers_publish(struct guard *guard);
 
@@ -35,9 +37,7 @@ void events_note(void *context, const struct guard_event *event, unsigned kind);
 void events_note_shadow(void *context, const struct guard_event *event, unsigned kind);
 /* With a hook: notes what has become of Redis and the breaker, as published. */
 void events_note_states(struct guard *guard);
-/* Calls the hook. */
-void events_tell_all(struct guard *guard);
-/* Forgets what has not been told. */
-void events_clear(struct guard *guard);
+/* Calls the hook; closing: what has not been told is forgotten. */
+void events_tell_all(struct guard *guard, bool closing);
 
 #endif

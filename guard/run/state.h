@@ -55,7 +55,7 @@ struct workers;
 /* What the host's hook has not heard yet: numbers.h. */
 struct told_event;
 struct events {
-    struct told_event *first, *last; /* owned */
+    struct told_event *first; /* owned */
     enum guard_redis_state redis_state;
     bool breaker_open; /* both as the hook last heard */
 };
@@ -85,15 +85,6 @@ struct loop_counters {
 enum { LOOP_RECENT_REFRESHES = 64, LOOP_LOOKUP_LISTS = 128 };
 struct recent_refresh {
     uint64_t key_hash, until_us;
-};
-
-/* What the guard's own loop tells of its connections. */
-struct loop_hooks {
-    void (*linked)(struct guard *guard, unsigned shard, bool up);
-    void (*reigned)(struct guard *guard,
-                    unsigned shard); /* before it comes up to another master of the shard */
-    void (*gone)(struct guard *guard, unsigned shard);
-    void (*stated)(struct guard *guard); /* redis_state has been told, and perhaps changed */
 };
 
 /* What a host calls its loop by. It stays until guard_close(), because a loader may still name a loop that
@@ -134,8 +125,8 @@ struct loop {
     uint32_t gets_of_many;       /* gets that these are for */
     uint32_t count;              /* accepted and not yet called back, changes too */
     bool detaching, parts_closed;
-    const struct loop_hooks *hooks; /* NULL: of no interest */
-    struct get *outbox;             /* the guard's thread: what it has answered since it last told the loop */
+    void (*stated)(struct guard *guard); /* after redis_state was told; NULL: of no interest */
+    struct get *outbox; /* the guard's thread: what it has answered since it last told the loop */
     struct loop *outbox_next;
     void (*detached)(void *context);
     void *detached_context;
@@ -178,6 +169,15 @@ struct refresh {
     char text[]; /* plain key, NUL, encoded key, NUL */
 };
 
+/* Handed over to the guard's thread, which has not taken it out yet. */
+struct posted {
+    struct get *gets;
+    struct invalidation *invalidations;
+    struct finished_load *finished;
+    struct refresh *refreshes;
+    struct clearing *clearings;
+};
+
 /* The end: DRAINING until no waiter is left or the drain time is over; CANCELLING, every waiter answered and every load
  * told to stop, until the core is idle or its loaders have had their time; ENDING, connections closing. */
 enum phase { PHASE_RUNNING, PHASE_DRAINING, PHASE_CANCELLING, PHASE_ENDING };
@@ -208,19 +208,15 @@ struct guard {
 
     /* any thread, under the mutex */
     pthread_mutex_t mutex;
-    struct get *incoming, *cancels;
-    struct invalidation *invalidations;
-    uint32_t invalidation_count; /* accepted and not yet told */
-    struct finished_load *finished;
-    struct refresh *refreshes;
-    struct clearing *clearings;
+    struct posted posted;
+    struct get *cancels;
+    uint32_t invalidation_count;               /* accepted and not yet told */
     struct connecting *connectings;            /* that wait for the first word of Redis */
     struct guard_kind *kinds[GUARD_KINDS_MAX]; /* by index; set once, before any request of it */
     unsigned kind_count;
-    struct loop *loops;                               /* attached by the host */
-    struct guard_loop *loop_names;                    /* owned */
-    struct loop_counters past_loops[GUARD_KINDS_MAX]; /* of those that were, by kind */
-    struct guard_stats published;                     /* of no kind */
+    struct loop *loops;            /* attached by the host */
+    struct guard_loop *loop_names; /* owned */
+    struct guard_stats published;  /* of no kind */
     bool draining, closing_asked, cancelling, ended;
     uint32_t drain_ms;
     char cache_id[GUARD_CACHE_ID_BYTES + 1]; /* "": not known of the present connection */

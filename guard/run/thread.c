@@ -326,8 +326,8 @@ static void enter_finished(struct guard *guard, struct finished_load *list)
 static struct finished_load *take_finished(struct guard *guard)
 {
     pthread_mutex_lock(&guard->mutex);
-    struct finished_load *list = guard->finished;
-    guard->finished = NULL;
+    struct finished_load *list = guard->posted.finished;
+    guard->posted.finished = NULL;
     pthread_mutex_unlock(&guard->mutex);
     return list;
 }
@@ -422,27 +422,19 @@ static bool enter_cancel(struct guard *guard)
 static void empty_mailbox(struct guard *guard)
 {
     pthread_mutex_lock(&guard->mutex);
-    struct get *gets = guard->incoming;
-    struct invalidation *invalidations = guard->invalidations;
-    struct finished_load *finished = guard->finished;
-    struct refresh *refreshes = guard->refreshes;
-    struct clearing *clearings = guard->clearings;
-    guard->clearings = NULL;
-    guard->refreshes = NULL;
-    guard->incoming = NULL;
-    guard->invalidations = NULL;
-    guard->finished = NULL;
+    struct posted posted = guard->posted;
+    guard->posted = (struct posted){NULL};
     pthread_mutex_unlock(&guard->mutex);
-    enter_finished(guard, finished);
-    while (gets != NULL) {
-        struct get *get = gets;
-        DL_DELETE(gets, get);
+    enter_finished(guard, posted.finished);
+    while (posted.gets != NULL) {
+        struct get *get = posted.gets;
+        DL_DELETE(posted.gets, get);
         enter_get(guard, get);
     }
-    enter_invalidations(guard, invalidations);
-    enter_refreshes(guard, refreshes);
-    if (clearings != NULL)
-        clear_enter(guard, clearings);
+    enter_invalidations(guard, posted.invalidations);
+    enter_refreshes(guard, posted.refreshes);
+    if (posted.clearings != NULL)
+        clear_enter(guard, posted.clearings);
     while (enter_cancel(guard))
         perform_all(guard);
 }
@@ -476,9 +468,9 @@ void thread_close_everything(struct guard *guard)
     pthread_mutex_lock(&guard->mutex);
     guard->ended = true; /* first: what comes later is its sender's to free */
     struct finished_load *each = NULL, *next = NULL;
-    LL_FOREACH_SAFE (guard->finished, each, next)
+    LL_FOREACH_SAFE (guard->posted.finished, each, next)
         if (each->deferred) /* it is in a load that whoever finishes it frees, once the guard has ended */
-            LL_DELETE(guard->finished, each);
+            LL_DELETE(guard->posted.finished, each);
     pthread_mutex_unlock(&guard->mutex);
     empty_mailbox(guard);
     if (guard->core != NULL) /* it had come that far */
@@ -537,7 +529,8 @@ static void advance_end(struct guard *guard)
 {
     pthread_mutex_lock(&guard->mutex);
     bool closing = guard->closing_asked;
-    bool mail = guard->incoming != NULL || guard->invalidations != NULL || guard->clearings != NULL;
+    bool mail =
+        guard->posted.gets != NULL || guard->posted.invalidations != NULL || guard->posted.clearings != NULL;
     uint32_t drain_ms = guard->drain_ms;
     pthread_mutex_unlock(&guard->mutex);
     if (guard->phase == PHASE_RUNNING && closing) {
@@ -571,7 +564,7 @@ static void tell_numbers(struct guard *guard)
 {
     numbers_publish(guard);
     if (guard->events.first != NULL)
-        events_tell_all(guard);
+        events_tell_all(guard, false);
 }
 
 /* After every batch of events: do what the core wants, tell what happened, return what was answered. An answer is in the
@@ -707,8 +700,9 @@ void thread_on_touched(void *context, uint64_t sent_us)
     near_touched(guard->near, sent_us);
 }
 
-void thread_on_link(struct guard *guard, unsigned shard, bool up)
+void thread_on_link(void *loop, unsigned shard, bool up)
 {
+    struct guard *guard = ((struct loop *)loop)->guard;
     if (guard->phase == PHASE_ENDING)
         return;
     if (up)
@@ -719,8 +713,9 @@ void thread_on_link(struct guard *guard, unsigned shard, bool up)
     after_events(guard);
 }
 
-void thread_on_gone(struct guard *guard, unsigned shard)
+void thread_on_gone(void *loop, unsigned shard)
 {
+    struct guard *guard = ((struct loop *)loop)->guard;
     if (guard->phase == PHASE_ENDING)
         return;
     core_shard_gone(guard->fleet, shard);
@@ -740,8 +735,9 @@ void thread_on_heard(struct guard *guard)
     after_events(guard);
 }
 
-void thread_on_reign(struct guard *guard, unsigned shard)
+void thread_on_reign(void *loop, unsigned shard)
 {
+    struct guard *guard = ((struct loop *)loop)->guard;
     if (guard->phase == PHASE_ENDING)
         return;
     cache_forget(guard, shard);

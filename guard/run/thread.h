@@ -23,9 +23,9 @@ void thread_on_message(void *context, const char *payload, size_t payload_bytes)
 void thread_on_resync(void *context);
 void thread_on_wake_state(void *context, const char *text);
 void thread_on_touched(void *context, uint64_t sent_us);
-void thread_on_link(struct guard *guard, unsigned shard, bool up);
-void thread_on_reign(struct guard *guard, unsigned shard);
-void thread_on_gone(struct guard *guard, unsigned shard);
+void thread_on_link(void *loop, unsigned shard, bool up);
+void thread_on_reign(void *loop, unsigned shard);
+void thread_on_gone(void *loop, unsigned shard);
 /* While a breaker is open: the hits that loops have had since. */
 void thread_on_heard(struct guard *guard);
 void thread_on_state(struct guard *guard);
