@@ -55,7 +55,6 @@ struct check {
     bool of_found;          /* they are those of the entry itself */
     size_t requested_bytes; /* otherwise: the tags whose epochs were requested with the entry */
     char requested[TAG_MEMORY_TEXT_MAX];
-    struct found found; /* waits for what is said about its tags; its value is NULL: none does */
     char refused[TOKEN_UUID_BYTES + 1]; /* filler of what was found out of date; "": nothing was */
 };
 
@@ -69,6 +68,7 @@ struct lookup {
     uint64_t key_hash;
     uint64_t batch; /* of the loop when it was sent: once that moves on, a part of it has been written */
     struct near_lookup near;
+    struct found found;  /* its value is NULL: nothing that has tags */
     struct check *check; /* owned; NULL: no tags */
     struct redis_lookup looked_up;
     int64_t pttl_ms;
@@ -261,8 +261,9 @@ static void keep_found_near(const struct lookup *lookup, const struct found *fou
 }
 
 /* A hit if it is as new as the policy wants it. Gets that it does not answer go on to the guard's thread. */
-static void answer_found(struct lookup *lookup, const struct found *found)
+static void answer_found(struct lookup *lookup)
 {
+    const struct found *found = &lookup->found;
     if (lookup->gets == NULL)
         return; /* all have left */
     if (found->mark) {
@@ -276,8 +277,9 @@ static void answer_found(struct lookup *lookup, const struct found *found)
 }
 
 /* False: no entry of ours, too old to be judged here, or no memory. */
-static bool judge_entry(const struct lookup *lookup, const struct redisReply *entry, struct found *found)
+static bool judge_entry(struct lookup *lookup, const struct redisReply *entry)
 {
+    struct found *found = &lookup->found;
     struct envelope envelope;
     struct core_key key = get_key(lookup->gets);
     const struct guard_policy *policy = lookup->gets->policy;
@@ -320,48 +322,41 @@ static bool all_have_time(const struct lookup *lookup, unsigned commands)
 
 /* ---- its tags ---- */
 
-/* Something is to be said about it. */
-static void keep_found(struct lookup *lookup, struct found *found)
-{
-    lookup->check->found = *found;
-    found->value = NULL;
-}
-
-static void note_outdated(struct lookup *lookup, const struct found *found)
+static void note_outdated(struct lookup *lookup)
 {
     counter_add(&counters_of(lookup->loop, lookup->gets)->entry_outdated, 1);
-    memcpy(lookup->check->refused, found->filler, sizeof found->filler);
+    memcpy(lookup->check->refused, lookup->found.filler, sizeof lookup->found.filler);
 }
 
 static void on_expired(void *context, bool expired);
 
 /* Older than its tags: were they expired? */
-static void judge_outdated(struct lookup *lookup, struct found *found)
+static void judge_outdated(struct lookup *lookup)
 {
     const struct loop *loop = lookup->loop;
+    const struct found *found = &lookup->found;
     struct core_key key = get_key(lookup->gets);
     const struct expire_found outdated = {key.plain, key.plain_bytes, found->value, found->filler,
                                           found->born};
     if (found->staleness != HIT_FRESH && !all_have_time(lookup, EXPIRE_COMMANDS))
         return; /* the core finds it, too */
     if (found->staleness != HIT_FRESH &&
-        expire_begin(&loop->guard->protocol, loop->redis, &outdated, on_expired, lookup)) {
+        expire_begin(&loop->guard->protocol, loop->redis, &outdated, on_expired, lookup))
         lookup->replies++;
-        keep_found(lookup, found);
-    } else {
-        note_outdated(lookup, found);
-    }
+    else
+        note_outdated(lookup);
 }
 
-static void judge_tags(struct lookup *lookup, struct found *found)
+static void judge_tags(struct lookup *lookup)
 {
+    const struct found *found = &lookup->found;
     size_t count = tags_count(found->value->tags, found->value->tags_bytes);
     switch (tags_judge(&lookup->check->asker.epochs, count, &found->born)) {
     case TAGS_GOOD:
-        answer_found(lookup, found);
+        answer_found(lookup);
         break;
     case TAGS_OUTDATED:
-        judge_outdated(lookup, found);
+        judge_outdated(lookup);
         break;
     case TAGS_UNANSWERED:
         lookup->unanswered = true;
@@ -383,20 +378,16 @@ static bool ask_for_epochs(struct lookup *lookup, const char *tags, size_t bytes
 }
 
 /* The entry has other tags than those requested with it: it waits for their epochs. */
-static void request_epochs(struct lookup *lookup, struct found *found)
+static void request_epochs(struct lookup *lookup)
 {
-    struct loop *loop = lookup->loop;
-    const struct value *value = found->value;
-    tag_memory_remember(&loop->tag_memory, lookup->key_hash, value->tags, value->tags_bytes);
+    const struct value *value = lookup->found.value;
+    tag_memory_remember(&lookup->loop->tag_memory, lookup->key_hash, value->tags, value->tags_bytes);
     if (lookup->check == NULL)
         lookup->check = calloc(1, sizeof *lookup->check);
     if (lookup->check == NULL || !all_have_time(lookup, 1))
         return;
     lookup->check->of_found = true;
-    if (ask_for_epochs(lookup, value->tags, value->tags_bytes))
-        keep_found(lookup, found);
-    else
-        lookup->unanswered = true;
+    lookup->unanswered = !ask_for_epochs(lookup, value->tags, value->tags_bytes);
 }
 
 static bool epochs_are_here(const struct lookup *lookup, const struct value *value)
@@ -408,29 +399,29 @@ static bool epochs_are_here(const struct lookup *lookup, const struct value *val
                                memcmp(check->requested, value->tags, value->tags_bytes) == 0);
 }
 
-static void answer_tagged(struct lookup *lookup, struct found *found)
+static void answer_tagged(struct lookup *lookup)
 {
     if (lookup->check != NULL && lookup->check->asking)
-        keep_found(lookup, found);
-    else if (epochs_are_here(lookup, found->value))
-        judge_tags(lookup, found);
+        return; /* until they are answered */
+    if (epochs_are_here(lookup, lookup->found.value))
+        judge_tags(lookup);
     else
-        request_epochs(lookup, found);
+        request_epochs(lookup);
+}
+
+static bool is_tagged(const struct found *found)
+{
+    return found->value != NULL && found->value->tags_bytes > 0;
 }
 
 static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
 {
-    struct found found;
-    if (!judge_entry(lookup, entry, &found))
+    if (!judge_entry(lookup, entry))
         return;
-    bool untagged = found.value == NULL || found.value->tags_bytes == 0;
-    if (untagged && lookup->check != NULL)
+    bool tagged = is_tagged(&lookup->found);
+    if (!tagged && lookup->check != NULL)
         tag_memory_put(lookup->loop->tag_memory, lookup->key_hash, "", 0);
-    if (untagged)
-        answer_found(lookup, &found);
-    else
-        answer_tagged(lookup, &found);
-    value_unref(&found.value);
+    (tagged ? answer_tagged : answer_found)(lookup);
 }
 
 /* ---- replies ---- */
@@ -474,8 +465,7 @@ static void one_reply_less(struct lookup *lookup)
     fly(lookup, false);
     pass_on(lookup);
     leave_list(lookup);
-    if (lookup->check != NULL)
-        value_unref(&lookup->check->found.value);
+    value_unref(&lookup->found.value);
     free(lookup->check);
     free(lookup);
 }
@@ -484,12 +474,9 @@ static void on_epochs(void *context)
 {
     struct lookup *lookup = context;
     struct loop *loop = lookup->loop;
-    struct found found = lookup->check->found;
     lookup->check->asking = false;
-    lookup->check->found.value = NULL;
-    if (found.value != NULL && lookup->gets != NULL)
-        answer_tagged(lookup, &found);
-    value_unref(&found.value);
+    if (is_tagged(&lookup->found) && lookup->gets != NULL)
+        answer_tagged(lookup);
     one_reply_less(lookup);
     callback_hits(loop);
 }
@@ -499,16 +486,12 @@ static void on_expired(void *context, bool expired)
 {
     struct lookup *lookup = context;
     struct loop *loop = lookup->loop;
-    struct found found = lookup->check->found;
-    lookup->check->found.value = NULL;
-    found.age = found.staleness;
-    found.result.source = GUARD_FROM_STALE;
-    found.result.left_ms = found.stale_left_ms = 0;
-    if (lookup->gets != NULL && expired)
-        answer_found(lookup, &found);
-    else if (lookup->gets != NULL)
-        note_outdated(lookup, &found);
-    value_unref(&found.value);
+    struct found *found = &lookup->found;
+    found->age = found->staleness;
+    found->result.source = GUARD_FROM_STALE;
+    found->result.left_ms = found->stale_left_ms = 0;
+    if (lookup->gets != NULL)
+        (expired ? answer_found : note_outdated)(lookup);
     one_reply_less(lookup);
     callback_hits(loop);
 }
