@@ -26,21 +26,29 @@ enum {
     SELDOM = 16,      /* of what is to be put in seldom, one in so many */
 };
 
+/* What a lookup or a load has brought. */
+struct finding {
+    int64_t born_us;         /* when it was filled, no later; it may be older than the clock */
+    uint64_t fresh_until_us; /* its end in Redis */
+    uint64_t near_until_us;  /* no later than that */
+    uint64_t load;           /* that made it */
+    uint64_t stamp;          /* of the last drop of a tag before it was looked up */
+    uint64_t as_of_us;       /* known to be right then */
+    uint64_t kept_until_us;  /* in an outage it may serve until then, at the most; 0: it may not */
+    uint64_t load_us;        /* that its load took */
+    uint64_t lease;          /* as in near_lookup */
+};
+
 /* In the order in which a hit needs it. */
 struct item {
     UT_hash_handle hh;
     struct value *value; /* one reference is ours; NULL: absent */
-    int64_t born_us;
-    uint64_t fresh_until_us, near_until_us;
-    uint64_t load;
-    uint64_t stamp; /* of the last drop of a tag before it was looked up */
-    bool visited;   /* since the hand last came by */
+    bool visited;        /* since the hand last came by */
     bool unlisted;
     uint8_t tag_count;
+    struct finding found;
     uint16_t tag_slots[GUARD_TAGS_MAX];
-    uint64_t as_of_us, kept_until_us, load_us;
-    uint64_t asked_us; /* nobody is to refresh it before that */
-    uint64_t lease;
+    uint64_t asked_us;        /* nobody is to refresh it before that */
     struct item *prev, *next; /* in the shard's queue, oldest first */
     size_t bytes;             /* charged */
     size_t key_bytes;
@@ -56,10 +64,7 @@ struct shard {
     uint32_t seldom;                /* counts what is to be put in seldom */
     _Atomic uint32_t generation;    /* moves on when the shard is emptied */
     _Atomic uint32_t epochs[SLOTS]; /* both written under the mutex */
-    struct near_counters counters;  /* but hits and misses */
-    struct near_gets {
-        uint64_t hit, miss;
-    } gets[GUARD_KINDS_MAX]; /* by kind */
+    struct near_counters counters;  /* but bytes */
 };
 
 struct near {
@@ -110,18 +115,13 @@ static uint16_t near_tag_slot(const struct near *near, const char *tag, size_t t
 static bool near_tag_dropped(const struct near *near, const struct item *item)
 {
     for (uint8_t i = 0; i < item->tag_count; i++)
-        if (atomic_load(&near->dropped_at[item->tag_slots[i]]) > item->stamp)
+        if (atomic_load(&near->dropped_at[item->tag_slots[i]]) > item->found.stamp)
             return true;
     return false;
 }
 
-uint64_t near_stamp(const struct near *near)
-{
-    return atomic_load(&near->last_drop);
-}
-
 /* The slot first: a lookup that reads the new stamp is sent after the drop. */
-void near_drop_tag(struct near *near, const char *tag, size_t tag_bytes)
+static void near_drop_tag(struct near *near, const char *tag, size_t tag_bytes)
 {
     pthread_mutex_lock(&near->tags_mutex);
     uint64_t stamp = atomic_load(&near->last_drop) + 1;
@@ -205,7 +205,6 @@ struct near *near_new(size_t max_bytes, const uint8_t hash_key[16])
     for (size_t i = 0; i < NEAR_SHARDS; i++) {
         pthread_mutex_init(&near->shards[i].mutex, NULL);
         near->shards[i].max_bytes = max_bytes / NEAR_SHARDS;
-        atomic_init(&near->shards[i].generation, 1); /* no token is NEAR_TOKEN_NONE */
     }
     return near;
 }
@@ -301,41 +300,28 @@ static struct item *near_find_sound(const struct near *near, const struct place 
     if (item == NULL)
         return NULL;
     bool dropped = near_tag_dropped(near, item);
-    if (!dropped && (now_us < item->near_until_us || now_us < item->kept_until_us))
+    if (!dropped && (now_us < item->found.near_until_us || now_us < item->found.kept_until_us))
         return item;
     shard->counters.dropped += dropped;
     *gone = near_detach(shard, item);
     return NULL;
 }
 
-/* It is hit. */
-static void near_read(struct item *item, uint64_t now_us, struct near_entry *out)
+/* It is hit: a reference to its value is the caller's. Its age is rounded up, and 0 if it was put in since now_us. */
+static struct guard_result near_read(struct item *item, enum guard_source source, uint64_t now_us)
 {
+    const struct finding *found = &item->found;
+    const int64_t age_us = (int64_t)now_us - found->born_us;
     item->visited = true;
-    *out = (struct near_entry){.value = item->value != NULL ? value_ref(item->value) : NULL,
-                               .born_us = item->born_us < (int64_t)now_us ? item->born_us : (int64_t)now_us,
-                               .fresh_until_us = item->fresh_until_us,
-                               .load = item->load};
-}
-
-bool near_get(struct near *near, const char *key, size_t key_bytes, unsigned kind, uint64_t now_us,
-              struct near_entry *out)
-{
-    struct place place = near_place(near, key, key_bytes);
-    struct shard *shard = place.shard;
-    struct item *gone = NULL;
-    pthread_mutex_lock(&shard->mutex);
-    struct item *item = near_find_sound(near, &place, key, key_bytes, now_us, &gone);
-    bool hit = item != NULL && shard->subscribed && now_us < item->near_until_us;
-    if (hit)
-        near_read(item, now_us, out);
-    if (hit)
-        shard->gets[kind].hit++;
-    else
-        shard->gets[kind].miss++;
-    pthread_mutex_unlock(&shard->mutex);
-    near_free_item(gone);
-    return hit;
+    return (struct guard_result){
+        .status = item->value != NULL ? GUARD_OK : GUARD_ABSENT,
+        .source = source,
+        .value = item->value != NULL ? &value_ref(item->value)->public : NULL,
+        .age_ms = age_us > 0 ? (uint32_t)((age_us + 999) / 1000) : 0,
+        .left_ms = now_us < found->fresh_until_us ? (uint32_t)((found->fresh_until_us - now_us) / 1000) : 0,
+        .stored = source == GUARD_FROM_NEAR,
+        .load = found->load,
+    };
 }
 
 static uint64_t near_token_of(const struct place *place)
@@ -344,53 +330,32 @@ static uint64_t near_token_of(const struct place *place)
     return generation << 32 | atomic_load(place->epoch);
 }
 
-/* Whatever of the two has moved on already, a token made of an old one and a new one fits no entry. */
-uint64_t near_token(struct near *near, const char *key, size_t key_bytes)
-{
-    struct place place = near_place(near, key, key_bytes);
-    return near_token_of(&place);
-}
-
 static size_t malloc_bytes(size_t bytes)
 {
     return (bytes + CHUNK_BYTES / 2 + CHUNK_BYTES - 1) / CHUNK_BYTES * CHUNK_BYTES;
 }
 
-static size_t near_bytes_of(const struct near_entry *entry, size_t key_bytes)
+static size_t near_bytes_of(const struct value *value, size_t key_bytes)
 {
     size_t bytes = TABLE_BYTES + malloc_bytes(sizeof(struct item) + key_bytes + 1);
-    const struct value *value = entry->value;
     if (value != NULL)
         bytes += malloc_bytes(sizeof *value + value->public.body_bytes + value->validator_bytes +
                               value->tags_bytes + value->public.meta_bytes + VALUE_NULS);
     return bytes;
 }
 
-static void near_set_times(struct item *item, uint64_t until_us, const struct near_entry *entry)
+/* NULL: no memory. */
+static struct item *near_new_item(const struct near_lookup *lookup, const struct finding *found,
+                                  struct value *value, size_t bytes)
 {
-    item->born_us = entry->born_us;
-    item->fresh_until_us = entry->fresh_until_us;
-    item->near_until_us = until_us < entry->fresh_until_us ? until_us : entry->fresh_until_us;
-    item->kept_until_us = entry->kept_until_us;
-    item->as_of_us = entry->as_of_us;
-    item->load = entry->load;
-    item->load_us = entry->load_us;
-    item->lease = entry->lease != 0 ? entry->lease : item->lease;
-    item->stamp = entry->stamp;
-    item->asked_us = 0;
-}
-
-static struct item *near_new_item(const char *key, size_t key_bytes, uint64_t until_us,
-                                  const struct near_entry *entry)
-{
-    struct item *item = calloc(1, sizeof *item + key_bytes + 1);
+    struct item *item = calloc(1, sizeof *item + lookup->key_bytes + 1);
     if (item == NULL)
         return NULL;
-    item->value = entry->value != NULL ? value_ref(entry->value) : NULL;
-    near_set_times(item, until_us, entry);
-    item->bytes = near_bytes_of(entry, key_bytes);
-    item->key_bytes = key_bytes;
-    memcpy(item->key, key, key_bytes);
+    item->value = value != NULL ? value_ref(value) : NULL;
+    item->found = *found;
+    item->bytes = bytes;
+    item->key_bytes = lookup->key_bytes;
+    memcpy(item->key, lookup->key, lookup->key_bytes);
     return item;
 }
 
@@ -413,8 +378,8 @@ static bool near_next_is_of_use(const struct shard *shard, const struct near_loo
                                 uint32_t spare_ms)
 {
     const struct item *next = shard->hand != NULL ? shard->hand : shard->queue;
-    return next != NULL && (lookup->sent_us < next->near_until_us ||
-                            lookup->sent_us < next->as_of_us + (uint64_t)spare_ms * 1000);
+    return next != NULL && (lookup->sent_us < next->found.near_until_us ||
+                            lookup->sent_us < next->found.as_of_us + (uint64_t)spare_ms * 1000);
 }
 
 /* May it come in, though others have to leave for it? Nothing is made of it yet. Under the mutex. */
@@ -428,52 +393,42 @@ static bool near_lets_in(struct shard *shard, const struct near_lookup *lookup, 
 
 /* What is there of the same load is known to be right by now. False: it is of another one. Under the mutex. */
 static bool near_move_on(const struct near_lookup *lookup, const struct place *place, struct item *item,
-                         uint64_t until_us, const struct near_entry *entry)
+                         const struct finding *found)
 {
-    if (entry->load == 0 || item->load != entry->load || item->as_of_us > entry->as_of_us ||
+    const uint64_t lease = found->lease != 0 ? found->lease : item->found.lease;
+    if (found->load == 0 || item->found.load != found->load || item->found.as_of_us > found->as_of_us ||
         lookup->token != near_token_of(place) || near_tag_dropped(lookup->near, item))
         return false;
-    near_set_times(item, until_us, entry);
+    item->found = *found;
+    item->found.lease = lease;
+    item->asked_us = 0;
     item->visited = true;
     return true;
 }
 
-/* A look before something is made of it. True: there is nothing to put in. */
-static bool near_settle(const struct near_lookup *lookup, const struct place *place, uint64_t until_us,
-                        uint32_t spare_ms, const struct near_entry *entry)
+/* A look before something is made of it; spare_ms: as in near_life. True: there is nothing to put in. */
+static bool near_settle(const struct near_lookup *lookup, const struct place *place, uint32_t spare_ms,
+                        const struct finding *found, size_t bytes)
 {
     struct shard *shard = place->shard;
     pthread_mutex_lock(&shard->mutex);
     struct item *item = near_find(place, lookup->key, lookup->key_bytes);
-    bool settled = item != NULL
-                       ? near_move_on(lookup, place, item, until_us, entry)
-                       : !near_lets_in(shard, lookup, spare_ms, near_bytes_of(entry, lookup->key_bytes));
+    bool settled = item != NULL ? near_move_on(lookup, place, item, found)
+                                : !near_lets_in(shard, lookup, spare_ms, bytes);
     pthread_mutex_unlock(&shard->mutex);
     return settled;
 }
 
-/* spare_ms: as in near_life. */
-static void near_put_for(const struct near_lookup *lookup, uint64_t until_us, uint32_t spare_ms,
-                         const struct near_entry *entry)
+/* Nothing happens if something was dropped since its lookup, or something younger has come in. */
+static void near_put(const struct near_lookup *lookup, const struct place *place, struct item *item)
 {
-    const struct near *near = lookup->near;
-    const struct place place = near_place_of(lookup->near, lookup->hash);
-    struct shard *shard = place.shard;
-    struct item *item = NULL, *gone = NULL, *old = NULL;
-    if (lookup->token == NEAR_TOKEN_NONE ||
-        near_bytes_of(entry, lookup->key_bytes) > shard->max_bytes / LARGEST_SHARE ||
-        near_settle(lookup, &place, until_us, spare_ms, entry) ||
-        (item = near_new_item(lookup->key, lookup->key_bytes, until_us, entry)) == NULL)
-        return;
-    struct tag tags[GUARD_TAGS_MAX];
-    const int count = tags_split(entry->tags, entry->tags_bytes, tags);
-    for (int i = 0; i < count; i++)
-        item->tag_slots[item->tag_count++] = near_tag_slot(near, tags[i].at, tags[i].bytes);
+    struct shard *shard = place->shard;
+    struct item *gone = NULL, *old = NULL;
     pthread_mutex_lock(&shard->mutex);
-    bool timely = lookup->token == near_token_of(&place) && !near_tag_dropped(near, item);
+    bool timely = lookup->token == near_token_of(place) && !near_tag_dropped(lookup->near, item);
     shard->counters.late += !timely;
-    old = timely ? near_find(&place, lookup->key, lookup->key_bytes) : NULL;
-    if (old != NULL && old->born_us > item->born_us) { /* two lookups, answered in the other order */
+    old = timely ? near_find(place, lookup->key, lookup->key_bytes) : NULL;
+    if (old != NULL && old->found.born_us > item->found.born_us) { /* answered in the other order */
         old = NULL;
         timely = false;
     }
@@ -481,20 +436,13 @@ static void near_put_for(const struct near_lookup *lookup, uint64_t until_us, ui
         if (old != NULL)
             near_detach(shard, old);
         gone = near_make_room(shard, item->bytes);
-        if (near_keep_item(&place, item))
+        if (near_keep_item(place, item))
             item = NULL;
     }
     pthread_mutex_unlock(&shard->mutex);
     near_free_item(item);
     near_free_item(old);
     near_free_list(gone);
-}
-
-void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t token, uint64_t until_us,
-              const struct near_entry *entry)
-{
-    uint64_t hash = near_hash(near->hash_key, key, key_bytes);
-    near_put_for(&(struct near_lookup){near, key, key_bytes, hash, token, 0, 0, 0}, until_us, 0, entry);
 }
 
 /* But one of this lease's load; 0: none. */
@@ -504,7 +452,7 @@ static void near_drop_but(struct near *near, const char *key, size_t key_bytes, 
     struct shard *shard = place.shard;
     pthread_mutex_lock(&shard->mutex);
     struct item *item = near_find(&place, key, key_bytes);
-    if (item != NULL && lease != 0 && item->lease == lease)
+    if (item != NULL && lease != 0 && item->found.lease == lease)
         item = NULL;
     if (item != NULL) {
         near_detach(shard, item);
@@ -515,11 +463,6 @@ static void near_drop_but(struct near *near, const char *key, size_t key_bytes, 
     near_free_item(item);
 }
 
-void near_drop(struct near *near, const char *key, size_t key_bytes)
-{
-    near_drop_but(near, key, key_bytes, 0);
-}
-
 void near_count(struct near *near, struct near_counters *out)
 {
     memset(out, 0, sizeof *out);
@@ -528,8 +471,8 @@ void near_count(struct near *near, struct near_counters *out)
         pthread_mutex_lock(&shard->mutex);
         const struct near_counters *counters = &shard->counters;
         for (unsigned kind = 0; kind < GUARD_KINDS_MAX; kind++) {
-            out->hit += shard->gets[kind].hit;
-            out->miss += shard->gets[kind].miss;
+            out->hits[kind] += counters->hits[kind];
+            out->misses[kind] += counters->misses[kind];
         }
         out->put += counters->put;
         out->late += counters->late;
@@ -542,74 +485,48 @@ void near_count(struct near *near, struct near_counters *out)
     }
 }
 
-void near_count_of(struct near *near, unsigned kind, struct near_counters *out)
-{
-    memset(out, 0, sizeof *out);
-    for (size_t i = 0; i < NEAR_SHARDS; i++) {
-        struct shard *shard = &near->shards[i];
-        pthread_mutex_lock(&shard->mutex);
-        out->hit += shard->gets[kind].hit;
-        out->miss += shard->gets[kind].miss;
-        pthread_mutex_unlock(&shard->mutex);
-    }
-}
-
 /* ---- when it is used ---- */
-
-static uint32_t near_age_ms(const struct near_entry *entry, uint64_t now_us)
-{
-    return (uint32_t)(((int64_t)now_us - entry->born_us + 999) / 1000);
-}
 
 bool near_answer(struct near *near, const char *key, size_t key_bytes, unsigned kind, uint64_t now_us,
                  struct guard_result *out)
 {
-    struct near_entry entry;
-    if (near == NULL || !near_get(near, key, key_bytes, kind, now_us, &entry))
+    struct item *gone = NULL;
+    if (near == NULL)
         return false;
-    *out = (struct guard_result){
-        .status = entry.value != NULL ? GUARD_OK : GUARD_ABSENT,
-        .source = GUARD_FROM_NEAR,
-        .value = entry.value != NULL ? &entry.value->public : NULL,
-        .age_ms = near_age_ms(&entry, now_us),
-        .left_ms = (uint32_t)((entry.fresh_until_us - now_us) / 1000),
-        .stored = true,
-        .load = entry.load,
-    };
-    return true;
+    struct place place = near_place(near, key, key_bytes);
+    struct shard *shard = place.shard;
+    pthread_mutex_lock(&shard->mutex);
+    struct item *item = near_find_sound(near, &place, key, key_bytes, now_us, &gone);
+    bool hit = item != NULL && shard->subscribed && now_us < item->found.near_until_us;
+    if (hit)
+        *out = near_read(item, GUARD_FROM_NEAR, now_us);
+    if (hit)
+        shard->counters.hits[kind]++;
+    else
+        shard->counters.misses[kind]++;
+    pthread_mutex_unlock(&shard->mutex);
+    near_free_item(gone);
+    return hit;
 }
 
 /* Under the mutex. */
 static enum near_kept near_judge_kept(const struct near *near, const struct item *item, unsigned lot,
                                       const struct guard_policy *policy, uint64_t now_us)
 {
-    const struct outage_entry entry = {item->as_of_us, item->near_until_us, item->load_us, lot};
+    const struct finding *found = &item->found;
+    const struct outage_entry entry = {found->as_of_us, found->near_until_us, found->load_us, lot};
     uint64_t touch_us = atomic_load_explicit(&near->touch_us, memory_order_relaxed);
     struct outage_times times = outage_times(&entry, touch_us, policy->outage_ms);
-    if (now_us >= times.until_us || now_us >= item->kept_until_us)
+    if (now_us >= times.until_us || now_us >= found->kept_until_us)
         return NEAR_KEPT_NOT;
     /* In the last part of its time, or stale; and nobody has taken it on. */
-    const bool due = now_us >= times.refresh_us || now_us >= item->fresh_until_us;
+    const bool due = now_us >= times.refresh_us || now_us >= found->fresh_until_us;
     return due && now_us >= item->asked_us ? NEAR_KEPT_REFRESH : NEAR_KEPT;
-}
-
-static struct guard_result near_kept_result(const struct near_entry *entry, uint64_t now_us)
-{
-    bool is_fresh = now_us < entry->fresh_until_us;
-    return (struct guard_result){
-        .status = entry->value != NULL ? GUARD_OK : GUARD_ABSENT,
-        .source = GUARD_FROM_KEPT,
-        .value = entry->value != NULL ? &entry->value->public : NULL,
-        .age_ms = near_age_ms(entry, now_us),
-        .left_ms = is_fresh ? (uint32_t)((entry->fresh_until_us - now_us) / 1000) : 0,
-        .load = entry->load,
-    };
 }
 
 enum near_kept near_kept(struct near *near, const char *key, size_t key_bytes,
                          const struct guard_policy *policy, uint64_t now_us, struct guard_result *out)
 {
-    struct near_entry entry;
     struct item *gone = NULL;
     enum near_kept kept = NEAR_KEPT_NOT;
     if (near == NULL || policy->outage_ms == 0)
@@ -620,11 +537,9 @@ enum near_kept near_kept(struct near *near, const char *key, size_t key_bytes,
     if (item != NULL)
         kept = near_judge_kept(near, item, place.lot, policy, now_us);
     if (kept != NEAR_KEPT_NOT)
-        near_read(item, now_us, &entry);
+        *out = near_read(item, GUARD_FROM_KEPT, now_us);
     pthread_mutex_unlock(&place.shard->mutex);
     near_free_item(gone);
-    if (kept != NEAR_KEPT_NOT)
-        *out = near_kept_result(&entry, now_us);
     return kept;
 }
 
@@ -645,7 +560,7 @@ void near_begin(struct near_lookup *lookup)
 {
     struct place place = near_place_of(lookup->near, lookup->hash);
     lookup->token = near_token_of(&place);
-    lookup->stamp = near_stamp(lookup->near);
+    lookup->stamp = atomic_load(&lookup->near->last_drop);
 }
 
 struct near_lookup near_look_up(struct near *near, const char *key, size_t key_bytes, uint64_t now_us)
@@ -659,30 +574,42 @@ void near_keep(const struct near_lookup *lookup, const struct near_life *life, s
 {
     if (lookup->near == NULL || (life->near_ms == 0 && !life->kept))
         return;
-    uint64_t fresh_until_us = lookup->sent_us + (uint64_t)found->left_ms * 1000;
-    struct near_entry entry = {
-        .value = found->status == GUARD_OK ? value : NULL,
+    const struct place place = near_place_of(lookup->near, lookup->hash);
+    const uint64_t fresh_until_us = lookup->sent_us + (uint64_t)found->left_ms * 1000;
+    const uint64_t near_until_us = life->near_ms > 0 ? lookup->sent_us + (uint64_t)life->near_ms * 1000 : 0;
+    const struct finding finding = {
         .born_us = (int64_t)lookup->sent_us - (int64_t)found->age_ms * 1000,
         .fresh_until_us = fresh_until_us,
+        .near_until_us = near_until_us < fresh_until_us ? near_until_us : fresh_until_us,
         .kept_until_us = life->kept ? fresh_until_us + (uint64_t)life->stale_ms * 1000 : 0,
         .as_of_us = lookup->sent_us,
         .load = found->load,
         .load_us = life->load_us,
         .lease = lookup->lease,
-        .tags = value != NULL ? value->tags : NULL,
-        .tags_bytes = value != NULL ? value->tags_bytes : 0,
         .stamp = lookup->stamp,
     };
-    if (life->near_ms > 0)
-        near_put_for(lookup, lookup->sent_us + (uint64_t)life->near_ms * 1000, 0, &entry);
-    else
-        near_put_for(lookup, 0, life->spare_ms, &entry);
+    struct value *kept = found->status == GUARD_OK ? value : NULL;
+    const size_t bytes = near_bytes_of(kept, lookup->key_bytes);
+    struct item *item;
+    if (bytes > place.shard->max_bytes / LARGEST_SHARE ||
+        near_settle(lookup, &place, life->near_ms > 0 ? 0 : life->spare_ms, &finding, bytes) ||
+        (item = near_new_item(lookup, &finding, kept, bytes)) == NULL)
+        return;
+    struct tag tags[GUARD_TAGS_MAX];
+    const int count = value != NULL ? tags_split(value->tags, value->tags_bytes, tags) : 0;
+    for (int i = 0; i < count; i++)
+        item->tag_slots[item->tag_count++] = near_tag_slot(lookup->near, tags[i].at, tags[i].bytes);
+    near_put(lookup, &place, item);
 }
 
 static void near_drop_invalidated(struct near *near, bool of_tag, const char *key, size_t key_bytes)
 {
-    if (near != NULL)
-        (of_tag ? near_drop_tag : near_drop)(near, key, key_bytes);
+    if (near == NULL)
+        return;
+    if (of_tag)
+        near_drop_tag(near, key, key_bytes);
+    else
+        near_drop_but(near, key, key_bytes, 0);
 }
 
 void near_invalidation_begins(struct near *near, bool of_tag, const char *key, size_t key_bytes)

@@ -23,12 +23,12 @@
  * A load is kept likewise, as if it were a lookup that was sent when its query began. It is not near, and answers only in
  * an outage. Its own fill does not drop it.
  *
- * Below that is a store. What was looked up before a drop is not put in after it: the token of near_token() has the
- * epoch of the key's slot, which every drop moves on. Slots are shared by keys; a drop of one may cost a neighbour an
+ * Below that is a store. What was looked up before a drop is not put in after it: its token has the epoch of the
+ * key's slot, which every drop moves on. Slots are shared by keys; a drop of one may cost a neighbour an
  * insert, never the other way round. A tag is dropped in constant time, however many entries have it: its slot of
  * another table is stamped, and an entry whose lookup left before that counts as gone. Tags share those slots, too. A
  * subscription that comes up lets go of everything in one stroke, for what happened meanwhile was not heard. That memory
- * is still charged, and freed bit by bit: by near_sweep(), and by near_put() before it evicts.
+ * is still charged, and freed bit by bit: by near_sweep(), and by near_keep() before it evicts.
  *
  * What is found again in Redis, of the same load, is not copied: its instants move on. Where all that is found does
  * not fit, each would only push out another one that is as good. So what is never near lets stay what was known to be
@@ -54,7 +54,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { NEAR_SHARDS = 16, NEAR_TOKEN_NONE = 0 };
+enum { NEAR_SHARDS = 16 };
 
 struct near;
 
@@ -102,7 +102,7 @@ void near_begin(struct near_lookup *lookup);
 static inline struct near_lookup near_look_up_hashed(struct near *near, const char *key, size_t key_bytes,
                                                      uint64_t hash, uint64_t now_us)
 {
-    struct near_lookup lookup = {near, key, key_bytes, hash, NEAR_TOKEN_NONE, 0, now_us, 0};
+    struct near_lookup lookup = {near, key, key_bytes, hash, 0, 0, now_us, 0};
     if (near != NULL)
         near_begin(&lookup);
     return lookup;
@@ -145,52 +145,15 @@ void near_drop_all(struct near *near);
 
 /* ---- the store ---- */
 
-/* What an entry answers. */
-struct near_entry {
-    struct value *value;     /* NULL: there is no such row */
-    int64_t born_us;         /* when it was filled, no later; it may be older than the clock */
-    uint64_t fresh_until_us; /* its end in Redis */
-    uint64_t
-        kept_until_us; /* near_put() only: in an outage it may serve until then, at the most; 0: it may not */
-    uint64_t as_of_us; /* likewise: known to be right then */
-    uint64_t load_us;  /* likewise: that its load took */
-    uint64_t lease;    /* likewise: as in near_lookup */
-    uint64_t load;     /* that made it */
-    const char *tags;  /* near_put() only: as in tags.h */
-    size_t tags_bytes;
-    uint64_t stamp; /* near_put() only, with tags: near_stamp() */
-};
-
 struct near_counters {
-    uint64_t hit, miss; /* of all kinds */
+    uint64_t hits[GUARD_KINDS_MAX], misses[GUARD_KINDS_MAX]; /* by kind */
     uint64_t put, late; /* late: an insert whose key or tag was dropped meanwhile */
     uint64_t evicted, dropped, cleared;
     uint64_t entries, bytes; /* now; bytes: with what is still to be freed */
 };
 
-/* A reference to out->value is yours on a hit; born_us is no later than now_us, even if it was put in since. */
-bool near_get(struct near *near, const char *key, size_t key_bytes, unsigned kind, uint64_t now_us,
-              struct near_entry *out);
-
-/* Before the lookup (or the fill) leaves. NEAR_TOKEN_NONE: nothing would be kept anyway. */
-uint64_t near_token(struct near *near, const char *key, size_t key_bytes);
-/* Likewise before the lookup leaves: which drops of tags it comes after. */
-uint64_t near_stamp(const struct near *near);
-
-/* Near until until_us at the longest, 0: never; refers to the value. Nothing happens if the token is of another epoch, or
- * if the value is larger than a quarter of its shard. */
-void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t token, uint64_t until_us,
-              const struct near_entry *entry);
-
-/* Invalidated: an entry goes, an insert under way comes too late. */
-void near_drop(struct near *near, const char *key, size_t key_bytes);
-/* Invalidated: all entries with this tag, encoded. */
-void near_drop_tag(struct near *near, const char *tag, size_t tag_bytes);
-
 /* Frees a bounded part of what has been let go. False: nothing is left of it. */
 bool near_sweep(struct near *near);
 void near_count(struct near *near, struct near_counters *out);
-/* Of this kind alone; the others are 0. */
-void near_count_of(struct near *near, unsigned kind, struct near_counters *out);
 
 #endif

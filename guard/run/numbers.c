@@ -60,11 +60,11 @@ void numbers_add_loop(struct guard_stats *stats, const struct loop_counters *cou
             atomic_load_explicit(&counters->duration_count[i], memory_order_relaxed);
 }
 
-static void add_near_gets(struct guard_stats *stats, const struct near_counters *counters)
+static void add_near_gets(struct guard_stats *stats, const struct near_counters *counters, unsigned kind)
 {
-    stats->near_hit += counters->hit;
-    stats->near_miss += counters->miss;
-    stats->get_duration.count[0] += counters->hit; /* measuring it would cost more than it takes */
+    stats->near_hit += counters->hits[kind];
+    stats->near_miss += counters->misses[kind];
+    stats->get_duration.count[0] += counters->hits[kind]; /* measuring it would cost more than it takes */
 }
 
 /* Under the mutex. */
@@ -86,7 +86,8 @@ static void add_near(struct guard_stats *stats, struct near *near)
 {
     struct near_counters counters;
     near_count(near, &counters);
-    add_near_gets(stats, &counters);
+    for (unsigned kind = 0; kind < GUARD_KINDS_MAX; kind++)
+        add_near_gets(stats, &counters, kind);
     stats->near_evicted = counters.evicted;
     stats->near_dropped = counters.dropped;
     stats->near_cleared = counters.cleared;
@@ -137,8 +138,8 @@ void guard_kind_stats(const struct guard_kind *kind, struct guard_stats *out)
     pthread_mutex_unlock(&guard->mutex);
     if (guard->near == NULL)
         return;
-    near_count_of(guard->near, kind->index, &counters);
-    add_near_gets(out, &counters);
+    near_count(guard->near, &counters);
+    add_near_gets(out, &counters, kind->index);
 }
 
 size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key *out, size_t max)

@@ -8,7 +8,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-enum { NOW_US = 1000000, LATER_US = 2000000, FAR_US = 9000000, MIB = 1 << 20 };
+enum { NOW_US = 1000000, NEAR_MS = 1000, LATER_US = 2000000, FAR_MS = 8000, MIB = 1 << 20 };
 
 static const uint8_t hash_key[16] = {7};
 
@@ -35,28 +35,35 @@ static bool unsubscribe(void)
     return near == NULL;
 }
 
-static void put_body(const char *key, uint64_t token, uint64_t until_us, const char *body)
+static struct near_lookup sent(const char *key, uint64_t now_us)
 {
-    struct near_entry entry = {
-        .value = value_new(body, strlen(body), "", 0, NULL, 0), .born_us = NOW_US, .fresh_until_us = FAR_US};
-    near_put(near, key, strlen(key), token, until_us, &entry);
-    value_unref(&entry.value);
+    return near_look_up(near, key, strlen(key), now_us);
 }
 
-static void put(const char *key, uint64_t until_us, const char *body)
+/* body: NULL: absent. */
+static void put_found(const struct near_lookup *lookup, const char *body, const char *tags)
 {
-    put_body(key, near_token(near, key, strlen(key)), until_us, body);
+    const struct guard_result found = {.status = body != NULL ? GUARD_OK : GUARD_ABSENT, .left_ms = FAR_MS};
+    struct value *value = body != NULL ? value_new(body, strlen(body), "", 0, tags, strlen(tags)) : NULL;
+    near_keep(lookup, &(struct near_life){.near_ms = NEAR_MS}, value, &found);
+    value_unref(&value);
+}
+
+static void put(const char *key, const char *body)
+{
+    struct near_lookup lookup = sent(key, NOW_US);
+    put_found(&lookup, body, "");
 }
 
 /* What a get finds: its body, "absent", or NULL. */
 static const char *got(const char *key, uint64_t now_us)
 {
-    static char text[64];
-    struct near_entry entry;
-    if (!near_get(near, key, strlen(key), 0, now_us, &entry))
+    static _Thread_local char text[64];
+    struct guard_result result;
+    if (!near_answer(near, key, strlen(key), 0, now_us, &result))
         return NULL;
-    snprintf(text, sizeof text, "%s", entry.value != NULL ? entry.value->public.body : "absent");
-    value_unref(&entry.value);
+    snprintf(text, sizeof text, "%s", result.value != NULL ? result.value->body : "absent");
+    guard_value_unref(&result.value);
     return text;
 }
 
@@ -64,7 +71,7 @@ static const char *got(const char *key, uint64_t now_us)
 
 TEST(what_was_put_is_found_until_its_time_is_up)
 {
-    put("k", LATER_US, "v1");
+    put("k", "v1");
     assert_string_equal(got("k", NOW_US), "v1");
     assert_string_equal(got("k", LATER_US - 1), "v1");
     assert_null(got("k", LATER_US));
@@ -73,73 +80,58 @@ TEST(what_was_put_is_found_until_its_time_is_up)
 
 TEST(an_entry_never_outlives_its_freshness)
 {
-    struct near_entry entry = {
-        .value = value_new("v", 1, "", 0, NULL, 0), .born_us = NOW_US, .fresh_until_us = LATER_US};
-    near_put(near, "k", 1, near_token(near, "k", 1), FAR_US, &entry);
-    value_unref(&entry.value);
+    struct near_lookup lookup = sent("k", NOW_US);
+    const struct guard_result found = {.status = GUARD_ABSENT, .left_ms = NEAR_MS};
+    near_keep(&lookup, &(struct near_life){.near_ms = FAR_MS}, NULL, &found);
     assert_non_null(got("k", LATER_US - 1));
     assert_null(got("k", LATER_US));
 }
 
 TEST(an_absent_row_is_an_entry_too)
 {
-    struct near_entry entry = {.value = NULL, .born_us = NOW_US, .fresh_until_us = FAR_US};
-    near_put(near, "k", 1, near_token(near, "k", 1), LATER_US, &entry);
+    put("k", NULL);
     assert_string_equal(got("k", NOW_US), "absent");
 }
 
 /* Another thread may put it in after the asker has looked at the clock. */
 TEST(an_entry_is_never_younger_than_nothing)
 {
-    struct near_entry entry;
-    put("k", LATER_US, "v");
-    assert_true(near_get(near, "k", 1, 0, NOW_US - 1, &entry));
-    assert_int_equal(entry.born_us, NOW_US - 1);
-    value_unref(&entry.value);
+    struct guard_result result;
+    put("k", "v");
+    assert_true(near_answer(near, "k", 1, 0, NOW_US - 1, &result));
+    assert_int_equal(result.age_ms, 0);
+    guard_value_unref(&result.value);
 }
 
 TEST(of_two_lookups_the_younger_value_stays)
 {
-    uint64_t token = near_token(near, "k", 1);
-    struct near_entry young = {
-        .value = value_new("young", 5, "", 0, NULL, 0), .born_us = NOW_US, .fresh_until_us = FAR_US};
-    struct near_entry old = {
-        .value = value_new("old", 3, "", 0, NULL, 0), .born_us = NOW_US - 1, .fresh_until_us = FAR_US};
-    near_put(near, "k", 1, token, LATER_US, &young);
-    near_put(near, "k", 1, token, LATER_US, &old);
-    assert_string_equal(got("k", NOW_US), "young");
-    value_unref(&young.value);
-    value_unref(&old.value);
+    struct near_lookup early = sent("k", NOW_US), late = sent("k", NOW_US + 1);
+    put_found(&late, "young", "");
+    put_found(&early, "old", "");
+    assert_string_equal(got("k", NOW_US + 1), "young");
 }
 
 /* ---- coherence ---- */
 
-/* Looked up when near_stamp() was this. */
-static void put_tagged(const char *key, const char *tags, uint64_t stamp)
+static void put_tagged(const char *key, const char *tags)
 {
-    struct near_entry entry = {.value = value_new("v", 1, "", 0, NULL, 0),
-                               .born_us = NOW_US,
-                               .fresh_until_us = FAR_US,
-                               .tags = tags,
-                               .tags_bytes = strlen(tags),
-                               .stamp = stamp};
-    near_put(near, key, strlen(key), near_token(near, key, strlen(key)), LATER_US, &entry);
-    value_unref(&entry.value);
+    struct near_lookup lookup = sent(key, NOW_US);
+    put_found(&lookup, "v", tags);
 }
 
 TEST(a_dropped_tag_takes_all_that_have_it_and_no_others)
 {
     struct near_counters counters;
-    put_tagged("both", "a b", near_stamp(near));
-    put_tagged("one", "b", near_stamp(near));
-    put_tagged("other", "c", near_stamp(near));
-    put("none", LATER_US, "v");
-    near_drop_tag(near, "b", 1);
+    put_tagged("both", "a b");
+    put_tagged("one", "b");
+    put_tagged("other", "c");
+    put("none", "v");
+    near_heard_tag(near, "b", 1);
     assert_null(got("both", NOW_US));
     assert_null(got("one", NOW_US));
     assert_string_equal(got("other", NOW_US), "v");
     assert_string_equal(got("none", NOW_US), "v");
-    near_drop_tag(near, "a", 1);
+    near_heard_tag(near, "a", 1);
     assert_string_equal(got("other", NOW_US), "v");
     near_count(near, &counters);
     assert_int_equal(counters.dropped, 2);
@@ -148,14 +140,14 @@ TEST(a_dropped_tag_takes_all_that_have_it_and_no_others)
 
 TEST(what_was_looked_up_before_its_tag_was_dropped_stays_out, P45)
 {
-    uint64_t before = near_stamp(near);
-    near_drop_tag(near, "a", 1);
-    put_tagged("k", "a", before);
+    struct near_lookup before = sent("k", NOW_US);
+    near_heard_tag(near, "a", 1);
+    put_found(&before, "v", "a");
     assert_null(got("k", NOW_US));
-    put_tagged("k", "a", near_stamp(near));
+    put_tagged("k", "a");
     assert_string_equal(got("k", NOW_US), "v");
-    near_drop_tag(near, "b", 1);
-    near_drop_tag(near, "b", 1);
+    near_heard_tag(near, "b", 1);
+    near_heard_tag(near, "b", 1);
     assert_string_equal(got("k", NOW_US), "v");
 }
 
@@ -164,17 +156,17 @@ TEST(without_a_subscription_nothing_is_near_and_when_it_comes_all_goes)
     near_free(&near);
     near = near_new(MIB, hash_key);
     struct near_counters counters;
-    put("k", LATER_US, "v1");
+    put("k", "v1");
     assert_null(got("k", NOW_US));
     near_subscribed(near, true);
     assert_null(got("k", NOW_US));
-    uint64_t before = near_token(near, "k", 1);
-    put("k", LATER_US, "v1");
+    struct near_lookup before = sent("k", NOW_US);
+    put("k", "v1");
     near_subscribed(near, false);
-    put("k", LATER_US, "v1");
+    put("k", "v1");
     assert_null(got("k", NOW_US));
     near_subscribed(near, true);
-    put_body("k", before, LATER_US, "v1");
+    put_found(&before, "v1", "");
     assert_null(got("k", NOW_US));
     near_count(near, &counters);
     assert_int_equal(counters.entries, 0);
@@ -191,7 +183,7 @@ TEST(memory_stays_below_its_bound)
     body[sizeof body - 1] = '\0';
     for (int i = 0; i < 20000; i++) {
         snprintf(key, sizeof key, "k%d", i);
-        put(key, LATER_US, body);
+        put(key, body);
     }
     near_count(near, &counters);
     assert_true(counters.bytes <= MIB);
@@ -221,8 +213,7 @@ TEST(what_malloc_and_the_table_take_is_within_the_bound_too)
         subscribe_with(8 * MIB);
         for (unsigned i = 0; i < ENTRIES; i++) {
             snprintf(key, sizeof key, "product:%u", i);
-            put(key, FAR_US,
-                &"................................................................"[64 - body_bytes]);
+            put(key, &"................................................................"[64 - body_bytes]);
         }
         assert_true(heap_bytes() < before + 8 * MIB + MIB / 4);
     }
@@ -233,7 +224,7 @@ static void put_many(unsigned count)
     char key[32];
     for (unsigned i = 0; i < count; i++) {
         snprintf(key, sizeof key, "product:%u", i);
-        put(key, FAR_US, "a short body");
+        put(key, "a short body");
     }
 }
 
@@ -277,7 +268,7 @@ TEST(memory_stays_below_its_bound_while_that_is_freed)
     near_count(near, &counters);
     assert_true(counters.bytes <= MIB && counters.bytes > MIB * 9 / 10);
     assert_true(heap_bytes() < before + MIB + MIB / 4);
-    put("k", LATER_US, "v");
+    put("k", "v");
     assert_string_equal(got("k", NOW_US), "v");
 }
 
@@ -287,9 +278,9 @@ TEST(a_value_too_large_for_its_shard_is_not_kept)
     char body[2048];
     memset(body, 'x', sizeof body - 1);
     body[sizeof body - 1] = '\0';
-    put("k", LATER_US, body);
+    put("k", body);
     assert_null(got("k", NOW_US));
-    put("k", LATER_US, "small");
+    put("k", "small");
     assert_string_equal(got("k", NOW_US), "small");
 }
 
@@ -312,7 +303,7 @@ static void *change(void *context)
         unsigned k = i % KEYS;
         snprintf(key, sizeof key, "k%u", k);
         atomic_store(&race.source[k], i);
-        near_drop(near, key, strlen(key));
+        near_stored(near, 0, key, strlen(key));
         atomic_store(&race.settled[k], i);
         for (unsigned hits = atomic_load(&race.hits), turns = 0; i % 500 == 0 && turns < 1000000; turns++) {
             if (atomic_load(&race.hits) != hits)
@@ -333,19 +324,17 @@ static void read_once(unsigned k)
     char key[8], body[16];
     snprintf(key, sizeof key, "k%u", k);
     uint32_t least = atomic_load(&race.settled[k]);
-    const struct near_entry none = {.value = NULL};
-    struct near_entry entry = none;
-    if (near_get(near, key, strlen(key), 0, NOW_US, &entry)) {
+    const char *found = got(key, NOW_US);
+    if (found != NULL) {
         atomic_fetch_add(&race.hits, 1);
-        if (strtoul(entry.value->public.body, NULL, 10) < least)
+        if (strtoul(found, NULL, 10) < least)
             atomic_fetch_add(&race.stale, 1);
-        value_unref(&entry.value);
         return;
     }
-    uint64_t token = near_token(near, key, strlen(key));
+    struct near_lookup lookup = sent(key, NOW_US);
     snprintf(body, sizeof body, "%u", (unsigned)atomic_load(&race.source[k]));
     sched_yield(); /* the drop may come here */
-    put_body(key, token, LATER_US, body);
+    put_found(&lookup, body, "");
 }
 
 static void *read_on(void *context)
@@ -500,7 +489,7 @@ static double run_s3_fifo(void)
 static size_t charged_for_one(void)
 {
     struct near_counters counters;
-    put("1234567", LATER_US, "");
+    put("1234567", "");
     near_count(near, &counters);
     return (size_t)counters.bytes;
 }
@@ -513,10 +502,10 @@ static double run_near(void)
     for (size_t i = 0; i < TRACE; i++) {
         snprintf(key, sizeof key, "%07u", (unsigned)trace[i]);
         if (got(key, NOW_US) == NULL)
-            put(key, LATER_US, "");
+            put(key, "");
     }
     near_count(near, &counters);
-    return (double)counters.hit / TRACE;
+    return (double)counters.hits[0] / TRACE;
 }
 
 TEST(on_a_skewed_trace_it_keeps_more_hits_than_lru)

@@ -255,7 +255,7 @@ TEST(a_refresh_is_for_one_who_takes_it_on_once_in_failure_ms)
     assert_int_equal(kept(late_us + 100 * MS - 1, &result), NEAR_KEPT);
     assert_int_equal(kept(late_us + 100 * MS, &result), NEAR_KEPT_REFRESH);
     assert_true(takes_on(late_us + 100 * MS));
-    near_drop(near, "k", 1);
+    near_stored(near, 0, "k", 1);
     assert_false(takes_on(late_us + 300 * MS));
 }
 
@@ -287,7 +287,7 @@ TEST(an_earlier_lookup_does_not_move_it_back)
 TEST(what_was_looked_up_before_a_drop_moves_nothing_on)
 {
     struct near_lookup early = sent(NOW_US);
-    near_drop(near, "k", 1);
+    near_stored(near, 0, "k", 1);
     struct near_lookup late = sent(NOW_US);
     found(&late);
     early.sent_us += SPAN_US; /* whatever its instant says */
