@@ -121,91 +121,46 @@ bool lock_message_read(const char *payload, size_t payload_bytes, struct lock_me
 /* ---- arguments ---- */
 
 enum {
-    PASSED_NUMBERS_MAX = 1 + GUARD_LOCK_NAMES_MAX, /* at most that many are printed */
-    PASSED_NUMBER_SIZE = 24,
     PASSED_KEYS_MAX = 1 + 4 * GUARD_LOCK_NAMES_MAX,
-    PASSED_ROOM = PASSED_KEYS_MAX * KEY_NAME_SIZE + PASSED_NUMBERS_MAX * PASSED_NUMBER_SIZE,
+    PASSED_NUMBERS_BYTES = (1 + GUARD_LOCK_NAMES_MAX) * 24
 };
 /* The longest: gone, four keys, five arguments, and a name each. */
 _Static_assert((int)PASSED_KEYS_MAX + 5 + (int)GUARD_LOCK_NAMES_MAX <= (int)REDIS_SCRIPT_ARGS_MAX,
                "it may be run");
+_Static_assert((int)PASSED_KEYS_MAX *(int)KEY_NAME_SIZE + (int)PASSED_NUMBERS_BYTES <= (int)REDIS_ARGS_ROOM,
+               "what is printed fits");
 
-/* KEYS, then ARGV, with room for what has to be printed. */
-struct passed {
-    const struct lock_wire *wire;
-    size_t count, used, key_count;
-    const char *at[REDIS_SCRIPT_ARGS_MAX];
-    size_t bytes[REDIS_SCRIPT_ARGS_MAX];
-    char room[PASSED_ROOM];
-};
-
-/* The rest of it is written where it is needed. */
-static void pass_nothing(struct passed *passed, const struct lock_wire *wire)
+static void pass_key(struct redis_args *args, const struct lock_wire *wire, const struct lock_name *name,
+                     enum key_lock_role role)
 {
-    passed->wire = wire;
-    passed->count = passed->used = passed->key_count = 0;
-}
-
-static void pass_bytes(struct passed *passed, const char *text, size_t bytes)
-{
-    assert(passed->count < REDIS_SCRIPT_ARGS_MAX);
-    passed->at[passed->count] = text;
-    passed->bytes[passed->count++] = bytes;
-}
-
-static void pass_text(struct passed *passed, const char *text)
-{
-    pass_bytes(passed, text, strlen(text));
-}
-
-static void pass_number(struct passed *passed, uint64_t number)
-{
-    assert(passed->used + PASSED_NUMBER_SIZE <= PASSED_ROOM);
-    char *text = passed->room + passed->used;
-    const int bytes = snprintf(text, PASSED_NUMBER_SIZE, "%" PRIu64, number);
-    passed->used += (size_t)bytes + 1;
-    pass_bytes(passed, text, (size_t)bytes);
-}
-
-static void pass_key(struct passed *passed, const struct lock_name *name, enum key_lock_role role)
-{
-    assert(passed->used + KEY_NAME_SIZE <= PASSED_ROOM);
-    char *text = passed->room + passed->used;
-    const size_t bytes = key_lock(passed->wire->name_space, name->encoded, name->bytes, role, text);
-    passed->used += bytes + 1;
-    pass_bytes(passed, text, bytes);
-    passed->key_count = passed->count;
+    char *text = redis_args_room(args, KEY_NAME_SIZE);
+    redis_args_key(args, text, key_lock(wire->name_space, name->encoded, name->bytes, role, text));
 }
 
 /* What acquire and release begin with. */
-static void pass_keys(struct passed *passed, const struct lock_action *action)
+static void pass_keys(struct redis_args *args, const struct lock_wire *wire, const struct lock_action *action)
 {
-    pass_key(passed, &action->names[0], KEY_LOCK_GONE);
+    pass_key(args, wire, &action->names[0], KEY_LOCK_GONE);
     for (size_t i = 0; i < action->count; i++) {
-        pass_key(passed, &action->names[i], KEY_LOCK_HELD);
-        pass_key(passed, &action->names[i], KEY_LOCK_QUEUE);
-        pass_key(passed, &action->names[i], KEY_LOCK_ALIVE);
+        pass_key(args, wire, &action->names[i], KEY_LOCK_HELD);
+        pass_key(args, wire, &action->names[i], KEY_LOCK_QUEUE);
+        pass_key(args, wire, &action->names[i], KEY_LOCK_ALIVE);
     }
 }
 
-static void pass_role(struct passed *passed, const struct lock_action *action, enum key_lock_role role)
+static void pass_role(struct redis_args *args, const struct lock_wire *wire, const struct lock_action *action,
+                      enum key_lock_role role)
 {
     for (size_t i = 0; i < action->count; i++)
-        pass_key(passed, &action->names[i], role);
+        pass_key(args, wire, &action->names[i], role);
 }
 
-static void pass_names(struct passed *passed, const struct lock_action *action)
+static void pass_names(struct redis_args *args, const struct lock_wire *wire,
+                       const struct lock_action *action)
 {
-    pass_text(passed, passed->wire->channel);
+    redis_args_text(args, wire->channel);
     for (size_t i = 0; i < action->count; i++)
-        pass_bytes(passed, action->names[i].encoded, action->names[i].bytes);
-}
-
-static bool run_passed(const struct passed *passed, struct redis *redis, enum lock_script script,
-                       redis_replied *replied, void *context)
-{
-    return redis_run(redis, script, passed->key_count, passed->count, passed->at, passed->bytes, replied,
-                     context);
+        redis_args_add(args, action->names[i].encoded, action->names[i].bytes);
 }
 
 /* ---- sending ---- */
@@ -222,42 +177,42 @@ void lock_wire_init(struct lock_wire *wire, const char *name_space, unsigned dat
 static bool wire_acquire(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
                          redis_replied *replied, void *context)
 {
-    struct passed passed;
-    pass_nothing(&passed, wire);
-    pass_keys(&passed, action);
-    pass_role(&passed, action, KEY_LOCK_FENCE);
-    pass_text(&passed, action->token);
-    pass_number(&passed, action->place_ms);
-    pass_text(&passed, action->overtakes ? "o" : "f");
-    pass_number(&passed, wire->fence_ms);
-    pass_names(&passed, action);
-    return run_passed(&passed, redis, LOCK_SCRIPT_ACQUIRE, replied, context);
+    struct redis_args args;
+    redis_args_init(&args);
+    pass_keys(&args, wire, action);
+    pass_role(&args, wire, action, KEY_LOCK_FENCE);
+    redis_args_text(&args, action->token);
+    redis_args_number(&args, action->place_ms);
+    redis_args_text(&args, action->overtakes ? "o" : "f");
+    redis_args_number(&args, wire->fence_ms);
+    pass_names(&args, wire, action);
+    return redis_run(redis, REDIS_RUN, LOCK_SCRIPT_ACQUIRE, &args, replied, context);
 }
 
 bool lock_wire_send_raise(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
                           const uint64_t fence[], redis_replied *replied, void *context)
 {
-    struct passed passed;
-    pass_nothing(&passed, wire);
-    pass_role(&passed, action, KEY_LOCK_HELD);
-    pass_role(&passed, action, KEY_LOCK_FENCE);
-    pass_text(&passed, action->token);
-    pass_number(&passed, wire->fence_ms);
+    struct redis_args args;
+    redis_args_init(&args);
+    pass_role(&args, wire, action, KEY_LOCK_HELD);
+    pass_role(&args, wire, action, KEY_LOCK_FENCE);
+    redis_args_text(&args, action->token);
+    redis_args_number(&args, wire->fence_ms);
     for (size_t i = 0; fence != NULL && i < action->count; i++)
-        pass_number(&passed, fence[i]);
-    return run_passed(&passed, redis, LOCK_SCRIPT_RENEW, replied, context);
+        redis_args_number(&args, fence[i]);
+    return redis_run(redis, REDIS_RUN, LOCK_SCRIPT_RENEW, &args, replied, context);
 }
 
 static bool wire_release(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
                          redis_replied *replied, void *context)
 {
-    struct passed passed;
-    pass_nothing(&passed, wire);
-    pass_keys(&passed, action);
-    pass_text(&passed, action->token);
-    pass_number(&passed, action->doubt ? wire->max_lease_ms : 0);
-    pass_names(&passed, action);
-    return run_passed(&passed, redis, LOCK_SCRIPT_RELEASE, replied, context);
+    struct redis_args args;
+    redis_args_init(&args);
+    pass_keys(&args, wire, action);
+    redis_args_text(&args, action->token);
+    redis_args_number(&args, action->doubt ? wire->max_lease_ms : 0);
+    pass_names(&args, wire, action);
+    return redis_run(redis, REDIS_RUN, LOCK_SCRIPT_RELEASE, &args, replied, context);
 }
 
 /* One that only waits for it to open (0 units) is no party. */
@@ -265,17 +220,17 @@ static bool wire_latch(const struct lock_wire *wire, struct redis *redis, const 
                        redis_replied *replied, void *context)
 {
     const bool leaves = action->kind == LOCK_GIVE, is_party = leaves || action->units > 0;
-    struct passed passed;
-    pass_nothing(&passed, wire);
-    pass_key(&passed, &action->names[0], KEY_LOCK_GONE);
-    pass_key(&passed, &action->names[0], KEY_LOCK_LATCH);
-    pass_text(&passed, is_party ? action->token : "");
-    pass_number(&passed, action->limit);
-    pass_text(&passed, leaves ? "l" : "c");
-    pass_number(&passed, leaves && action->doubt ? wire->max_lease_ms : 0);
-    pass_number(&passed, wire->fence_ms > wire->max_lease_ms ? wire->fence_ms : wire->max_lease_ms);
-    pass_names(&passed, action);
-    return run_passed(&passed, redis, LOCK_SCRIPT_LATCH, replied, context);
+    struct redis_args args;
+    redis_args_init(&args);
+    pass_key(&args, wire, &action->names[0], KEY_LOCK_GONE);
+    pass_key(&args, wire, &action->names[0], KEY_LOCK_LATCH);
+    redis_args_text(&args, is_party ? action->token : "");
+    redis_args_number(&args, action->limit);
+    redis_args_text(&args, leaves ? "l" : "c");
+    redis_args_number(&args, leaves && action->doubt ? wire->max_lease_ms : 0);
+    redis_args_number(&args, wire->fence_ms > wire->max_lease_ms ? wire->fence_ms : wire->max_lease_ms);
+    pass_names(&args, wire, action);
+    return redis_run(redis, REDIS_RUN, LOCK_SCRIPT_LATCH, &args, replied, context);
 }
 
 /* The tokens, a newline behind each; the caller's. NULL: no memory. */
@@ -300,15 +255,15 @@ static bool wire_stay(const struct lock_wire *wire, struct redis *redis, const s
     char *tokens = joined_tokens(action, &bytes);
     if (tokens == NULL)
         return false;
-    struct passed passed;
-    pass_nothing(&passed, wire);
-    pass_key(&passed, &action->names[0], KEY_LOCK_HELD);
-    pass_key(&passed, &action->names[0], KEY_LOCK_QUEUE);
-    pass_key(&passed, &action->names[0], KEY_LOCK_ALIVE);
-    pass_number(&passed, action->place_ms);
-    pass_names(&passed, action);
-    pass_bytes(&passed, tokens, bytes);
-    const bool sent = run_passed(&passed, redis, LOCK_SCRIPT_STAY, replied, context);
+    struct redis_args args;
+    redis_args_init(&args);
+    pass_key(&args, wire, &action->names[0], KEY_LOCK_HELD);
+    pass_key(&args, wire, &action->names[0], KEY_LOCK_QUEUE);
+    pass_key(&args, wire, &action->names[0], KEY_LOCK_ALIVE);
+    redis_args_number(&args, action->place_ms);
+    pass_names(&args, wire, action);
+    redis_args_add(&args, tokens, bytes);
+    const bool sent = redis_run(redis, REDIS_RUN, LOCK_SCRIPT_STAY, &args, replied, context);
     free(tokens);
     return sent;
 }
@@ -336,14 +291,14 @@ bool lock_wire_send(const struct lock_wire *wire, struct redis *redis, const str
 bool lock_wire_send_look(const struct lock_wire *wire, struct redis *redis, const struct lock_name *name,
                          redis_replied *replied, void *context)
 {
-    struct passed passed;
-    pass_nothing(&passed, wire);
-    pass_key(&passed, name, KEY_LOCK_HELD);
-    pass_key(&passed, name, KEY_LOCK_QUEUE);
-    pass_key(&passed, name, KEY_LOCK_ALIVE);
-    pass_key(&passed, name, KEY_LOCK_FENCE);
-    pass_number(&passed, GUARD_LOCK_SEEN_MAX);
-    return run_passed(&passed, redis, LOCK_SCRIPT_LOOK, replied, context);
+    struct redis_args args;
+    redis_args_init(&args);
+    pass_key(&args, wire, name, KEY_LOCK_HELD);
+    pass_key(&args, wire, name, KEY_LOCK_QUEUE);
+    pass_key(&args, wire, name, KEY_LOCK_ALIVE);
+    pass_key(&args, wire, name, KEY_LOCK_FENCE);
+    redis_args_number(&args, GUARD_LOCK_SEEN_MAX);
+    return redis_run(redis, REDIS_RUN, LOCK_SCRIPT_LOOK, &args, replied, context);
 }
 
 /* ---- what came back ---- */

@@ -10,7 +10,7 @@
  */
 #include "command.h"
 #include <assert.h>
-#include <stdint.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +23,42 @@ enum {
 
 /* ---- a call of a script ---- */
 
+void redis_args_init(struct redis_args *args)
+{
+    args->count = args->key_count = args->used = 0;
+}
+
+char *redis_args_room(struct redis_args *args, size_t bytes)
+{
+    assert(args->used + bytes <= sizeof args->room);
+    args->used += bytes;
+    return args->room + args->used - bytes;
+}
+
+void redis_args_add(struct redis_args *args, const char *text, size_t bytes)
+{
+    assert(args->count < REDIS_SCRIPT_ARGS_MAX);
+    args->at[args->count] = text;
+    args->bytes[args->count++] = bytes;
+}
+
+void redis_args_key(struct redis_args *args, const char *name, size_t bytes)
+{
+    redis_args_add(args, name, bytes);
+    args->key_count = args->count;
+}
+
+void redis_args_text(struct redis_args *args, const char *text)
+{
+    redis_args_add(args, text, strlen(text));
+}
+
+void redis_args_number(struct redis_args *args, uint64_t number)
+{
+    char *text = redis_args_room(args, NUMBER_BYTES);
+    redis_args_add(args, text, (size_t)snprintf(text, NUMBER_BYTES, "%" PRIu64, number));
+}
+
 static void add_word(struct redis_script_command *command, const char *argument, size_t bytes)
 {
     command->argv[command->argc] = argument;
@@ -30,16 +66,16 @@ static void add_word(struct redis_script_command *command, const char *argument,
 }
 
 void redis_script_compose(struct redis_script_command *command, const struct redis_script *script,
-                          size_t key_count, size_t argc, const char *const *argv, const size_t *argv_bytes)
+                          const struct redis_call *call)
 {
-    int digits = snprintf(command->key_count, sizeof command->key_count, "%u", (unsigned)key_count);
-    assert(argc <= REDIS_SCRIPT_ARGS_MAX && key_count <= argc);
+    int digits = snprintf(command->key_count, sizeof command->key_count, "%u", (unsigned)call->key_count);
+    assert(call->argc <= REDIS_SCRIPT_ARGS_MAX && call->key_count <= call->argc);
     command->argc = 0;
     add_word(command, "EVAL", strlen("EVAL"));
     add_word(command, script->source, script->source_bytes);
     add_word(command, command->key_count, (size_t)digits);
-    for (size_t i = 0; i < argc; i++)
-        add_word(command, argv[i], argv_bytes[i]);
+    for (size_t i = 0; i < call->argc; i++)
+        add_word(command, call->argv[i], call->argv_bytes[i]);
 }
 
 void redis_script_by_digest(struct redis_script_command *command, const char *digest)

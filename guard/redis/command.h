@@ -25,9 +25,8 @@ struct redis_script_command {
     char key_count[8];
 };
 
-/* argv: the keys, then the arguments. */
 void redis_script_compose(struct redis_script_command *command, const struct redis_script *script,
-                          size_t key_count, size_t argc, const char *const *argv, const size_t *argv_bytes);
+                          const struct redis_call *call);
 /* EVALSHA in its place. */
 void redis_script_by_digest(struct redis_script_command *command, const char *digest);
 

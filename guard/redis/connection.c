@@ -421,8 +421,8 @@ static bool queue_role(struct redis_connection *connection)
 }
 
 /* ROLE would use an ASKING up: behind one it is GETEX that only a master answers. */
-bool connection_send_get(struct redis_connection *connection, const char *name, size_t name_bytes,
-                         redis_replied *replied, void *context)
+static bool read_value(struct redis_connection *connection, const char *name, size_t name_bytes,
+                       redis_replied *replied, void *context)
 {
     struct redis_command command = {.replied = replied, .context = context};
     enum redis_fence_mode mode = connection->greeting.fence.mode;
@@ -455,8 +455,8 @@ static void on_lookup_value(void *context, enum redis_outcome outcome, const str
     lookup->done(lookup->context, outcome, lookup->pttl_ms, reply);
 }
 
-bool connection_look_up(struct redis_connection *connection, struct redis_lookup *lookup, const char *name,
-                        size_t name_bytes)
+static bool read_pttl_and_value(struct redis_connection *connection, struct redis_lookup *lookup,
+                                const char *name, size_t name_bytes)
 {
     const char *argv[] = {"PTTL", name};
     const size_t argv_bytes[] = {4, name_bytes};
@@ -464,19 +464,18 @@ bool connection_look_up(struct redis_connection *connection, struct redis_lookup
     lookup->alone = lookup->redirected = false;
     if (!connection_send(connection, 2, argv, argv_bytes, on_lookup_pttl, lookup))
         return false;
-    lookup->alone = !connection_send_get(connection, name, name_bytes, on_lookup_value, lookup);
+    lookup->alone = !read_value(connection, name, name_bytes, on_lookup_value, lookup);
     return true;
 }
 
 /* Behind an ASKING by its source: a NOSCRIPT would use the ASKING up. */
-bool connection_run(struct redis_connection *connection, unsigned script, size_t key_count, size_t argc,
-                    const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context)
+static bool run_script(struct redis_connection *connection, const struct redis_call *call)
 {
-    const char *digest = connection->asking ? "" : connection->greeting.digests[script];
-    struct redis_command command = {.replied = replied, .context = context};
+    const char *digest = connection->asking ? "" : connection->greeting.digests[call->script];
+    struct redis_command command = {.replied = call->replied, .context = call->context};
     struct redis_script_command words;
-    assert(script < connection->config.script_count);
-    redis_script_compose(&words, &connection->config.scripts[script], key_count, argc, argv, argv_bytes);
+    assert(call->script < connection->config.script_count);
+    redis_script_compose(&words, &connection->config.scripts[call->script], call);
     if (digest[0] != '\0') {
         command.eval = redis_words_keep(2, words.argc, words.argv, words.argv_bytes);
         if (command.eval == NULL)
@@ -487,6 +486,23 @@ bool connection_run(struct redis_connection *connection, unsigned script, size_t
         return true;
     free(command.eval);
     return false;
+}
+
+bool connection_call(struct redis_connection *connection, const struct redis_call *call)
+{
+    switch (call->kind) {
+    case REDIS_RUN:
+    case REDIS_REPLICATED:
+        return run_script(connection, call);
+    case REDIS_GET:
+        return read_value(connection, call->argv[0], call->argv_bytes[0], call->replied, call->context);
+    case REDIS_LOOKUP:
+        return read_pttl_and_value(connection, call->context, call->argv[0], call->argv_bytes[0]);
+    case REDIS_WORDS:
+        break;
+    }
+    return connection_send(connection, call->argc, call->argv, call->argv_bytes, call->replied,
+                           call->context);
 }
 
 /* ---- the heartbeat ---- */

@@ -58,8 +58,7 @@ struct connection_config {
     size_t max_reply_elements; /* likewise; 0: 1024 */
     size_t max_pending_bytes;  /* more unwritten or unanswered command bytes: connection_send() refuses */
     const char *channel;       /* subscriber: its one channel; NULL: a command connection; copied */
-    const struct redis_script
-        *scripts; /* of connection_run(), at most REDIS_SCRIPTS_MAX; lent like the place */
+    const struct redis_script *scripts; /* of REDIS_RUN, at most REDIS_SCRIPTS_MAX; lent like the place */
     size_t script_count;
     const char *client_name; /* CLIENT SETNAME; printable without spaces; NULL: none; copied */
     uint64_t jitter_seed;
@@ -75,7 +74,7 @@ struct redis_connection *connection_open(struct guard_host *host, const struct c
 void connection_close(struct redis_connection *connection, void (*closed)(void *context), void *context);
 
 bool connection_is_up(const struct redis_connection *connection);
-/* Up, and as far as is known at the master: connection_send_get() is worth while. */
+/* Up, and as far as is known at the master: a REDIS_GET is worth while. */
 bool connection_may_look_up(const struct redis_connection *connection);
 /* Up, its login may do all that is of use, and the server is verified; what is not so is in the text of its state. */
 bool connection_is_whole(const struct redis_connection *connection);
@@ -95,17 +94,8 @@ void connection_redirected(struct redis_connection *connection, uint64_t deadlin
 bool connection_send(struct redis_connection *connection, size_t argc, const char *const *argv,
                      const size_t *argv_bytes, redis_replied *replied, void *context);
 
-/* As redis_send_get(). */
-bool connection_send_get(struct redis_connection *connection, const char *name, size_t name_bytes,
-                         redis_replied *replied, void *context);
-
-/* As redis_run(). */
-bool connection_run(struct redis_connection *connection, unsigned script, size_t key_count, size_t argc,
-                    const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context);
-
-/* Lent until it is done. False: nothing was sent. */
-bool connection_look_up(struct redis_connection *connection, struct redis_lookup *lookup, const char *name,
-                        size_t name_bytes);
+/* Of any kind; a replicated one runs as any other does. False: as above. */
+bool connection_call(struct redis_connection *connection, const struct redis_call *call);
 
 /* Drops the connection now and connects again: a subscriber whose canary has died. */
 void connection_reset(struct redis_connection *connection, const char *why);

@@ -238,13 +238,23 @@ uint64_t redis_batch(const struct redis *redis)
 
 /* ---- commands ---- */
 
+static bool call_redis(struct redis *redis, const struct redis_call *call)
+{
+    const struct redis_url *url = &redis->topology->url;
+    if (redis->routes != NULL)
+        return routes_send(redis->routes, call);
+    if (call->kind != REDIS_REPLICATED)
+        return connection_call(redis->connection, call);
+    if (redis->replicated == NULL)
+        redis->replicated = replicated_open(redis->host, &redis->terms, url->wait_replicas, url->wait_ms);
+    return redis->replicated != NULL && replicated_run(redis->replicated, call);
+}
+
 bool redis_send(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
                 redis_replied *replied, void *context)
 {
-    if (redis->routes == NULL)
-        return connection_send(redis->connection, argc, argv, argv_bytes, replied, context);
-    return routes_send(redis->routes,
-                       &(struct redis_call){REDIS_WORDS, 0, 0, argc, argv, argv_bytes, replied, context});
+    return call_redis(redis,
+                      &(struct redis_call){REDIS_WORDS, 0, 0, argc, argv, argv_bytes, replied, context});
 }
 
 bool redis_send_to(struct redis *redis, unsigned shard, size_t argc, const char *const *argv,
@@ -258,43 +268,21 @@ bool redis_send_to(struct redis *redis, unsigned shard, size_t argc, const char 
 bool redis_send_get(struct redis *redis, const char *name, size_t name_bytes, redis_replied *replied,
                     void *context)
 {
-    if (redis->routes == NULL)
-        return connection_send_get(redis->connection, name, name_bytes, replied, context);
-    return routes_send(redis->routes,
-                       &(struct redis_call){REDIS_GET, 0, 0, 1, &name, &name_bytes, replied, context});
+    return call_redis(redis, &(struct redis_call){REDIS_GET, 0, 0, 1, &name, &name_bytes, replied, context});
 }
 
 bool redis_look_up(struct redis *redis, struct redis_lookup *lookup, const char *name, size_t name_bytes)
 {
-    if (redis->routes == NULL)
-        return connection_look_up(redis->connection, lookup, name, name_bytes);
-    return routes_send(redis->routes,
-                       &(struct redis_call){REDIS_LOOKUP, 0, 0, 1, &name, &name_bytes, NULL, lookup});
+    return call_redis(redis, &(struct redis_call){REDIS_LOOKUP, 0, 0, 1, &name, &name_bytes, NULL, lookup});
 }
 
-bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t argc, const char *const *argv,
-               const size_t *argv_bytes, redis_replied *replied, void *context)
+bool redis_run(struct redis *redis, enum redis_call_kind kind, unsigned script, const struct redis_args *args,
+               redis_replied *replied, void *context)
 {
-    if (redis->routes == NULL)
-        return connection_run(redis->connection, script, key_count, argc, argv, argv_bytes, replied, context);
-    return routes_send(redis->routes, &(struct redis_call){REDIS_RUN, script, key_count, argc, argv,
-                                                           argv_bytes, replied, context});
-}
-
-bool redis_run_replicated(struct redis *redis, unsigned script, size_t key_count, size_t argc,
-                          const char *const *argv, const size_t *argv_bytes, redis_replied *replied,
-                          void *context)
-{
-    const struct redis_url *url = &redis->topology->url;
-    if (url->wait_replicas == 0)
-        return redis_run(redis, script, key_count, argc, argv, argv_bytes, replied, context);
-    if (redis->routes != NULL)
-        return routes_send(redis->routes, &(struct redis_call){REDIS_REPLICATED, script, key_count, argc,
-                                                               argv, argv_bytes, replied, context});
-    if (redis->replicated == NULL)
-        redis->replicated = replicated_open(redis->host, &redis->terms, url->wait_replicas, url->wait_ms);
-    return redis->replicated != NULL &&
-           replicated_run(redis->replicated, script, key_count, argc, argv, argv_bytes, replied, context);
+    if (redis->topology->url.wait_replicas == 0)
+        kind = REDIS_RUN;
+    return call_redis(redis, &(struct redis_call){kind, script, args->key_count, args->count, args->at,
+                                                  args->bytes, replied, context});
 }
 
 /* ---- where the masters are ---- */

@@ -159,16 +159,13 @@ bool redis_look_up(struct redis *redis, struct redis_lookup *lookup, const char 
 
 /* The script of that number in its config by EVALSHA; on NOSCRIPT the same arguments again by EVAL, which is
  * safe because nothing ran. Within one limit_ms in all. EVAL at once while the digest is not known: before
- * the first greeting, or if the login may not SCRIPT LOAD. argv is the keys, then the arguments,
- * REDIS_SCRIPT_ARGS_MAX at most. */
-bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t argc, const char *const *argv,
-               const size_t *argv_bytes, redis_replied *replied, void *context);
-
-/* The same of a script that replies with a number, which counts as done only once the URL's wait_replicas have what
- * it did (redis/replicated.h): else it is UNKNOWN, wait_ms later at most. With none wanted it is redis_run(). */
-bool redis_run_replicated(struct redis *redis, unsigned script, size_t key_count, size_t argc,
-                          const char *const *argv, const size_t *argv_bytes, redis_replied *replied,
-                          void *context);
+ * the first greeting, or if the login may not SCRIPT LOAD.
+ *
+ * REDIS_RUN, or REDIS_REPLICATED: of a script that replies with a number, which counts as done only once the URL's
+ * wait_replicas have what it did (redis/replicated.h): else it is UNKNOWN, wait_ms later at most. With none wanted
+ * both are the same. */
+bool redis_run(struct redis *redis, enum redis_call_kind kind, unsigned script, const struct redis_args *args,
+               redis_replied *replied, void *context);
 
 /* Drops the connection now and connects again: a subscriber whose canary has died. */
 void redis_reset(struct redis *redis, const char *why);

@@ -102,15 +102,17 @@ static void on_replicated_script(void *context, enum redis_outcome outcome, cons
         answer_replicated(replicated, call, REDIS_UNKNOWN, NULL);
 }
 
-bool replicated_run(struct redis_replicated *replicated, unsigned script, size_t key_count, size_t argc,
-                    const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context)
+bool replicated_run(struct redis_replicated *replicated, const struct redis_call *wanted)
 {
+    struct redis_call script = *wanted;
     struct replicated_call *call = calloc(1, sizeof *call);
     if (call == NULL)
         return false;
-    *call = (struct replicated_call){.replicated = replicated, .replied = replied, .context = context};
-    if (replicated->closing || !connection_run(replicated->connection, script, key_count, argc, argv,
-                                               argv_bytes, on_replicated_script, call)) {
+    *call = (struct replicated_call){
+        .replicated = replicated, .replied = wanted->replied, .context = wanted->context};
+    script.replied = on_replicated_script;
+    script.context = call;
+    if (replicated->closing || !connection_call(replicated->connection, &script)) {
         free(call);
         return false;
     }

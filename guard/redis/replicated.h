@@ -31,8 +31,7 @@ struct redis_replicated *replicated_open(struct guard_host *host, const struct c
 /* As connection_close(). */
 void replicated_close(struct redis_replicated *replicated, void (*closed)(void *context), void *context);
 
-/* As connection_run(), of a script that replies with a number. */
-bool replicated_run(struct redis_replicated *replicated, unsigned script, size_t key_count, size_t argc,
-                    const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context);
+/* As connection_call(), of a script that replies with a number. */
+bool replicated_run(struct redis_replicated *replicated, const struct redis_call *call);
 
 #endif

@@ -407,37 +407,24 @@ static void settle_unsent(struct route *route)
 static void on_reply(void *context, enum redis_outcome outcome, const struct redisReply *reply);
 
 /* Over the master's other connection, whose limit is its own. */
-static bool send_replicated(struct route_master *master, struct route *route)
+static bool send_replicated(struct route_master *master, const struct redis_call *call)
 {
-    const struct routes_config *terms = &route->routes->config;
-    const struct redis_call *call = &route->call;
+    const struct redis_routes *routes = master->routes;
     if (master->replicated == NULL) {
         struct connection_config config = config_of(master);
         master->replicated =
-            replicated_open(route->routes->host, &config, terms->wait_replicas, terms->wait_ms);
+            replicated_open(routes->host, &config, routes->config.wait_replicas, routes->config.wait_ms);
     }
-    return master->replicated != NULL &&
-           replicated_run(master->replicated, call->script, call->key_count, call->argc, call->argv,
-                          call->argv_bytes, on_reply, route);
+    return master->replicated != NULL && replicated_run(master->replicated, call);
 }
 
-static bool send_route(struct redis_connection *connection, struct route *route)
+static bool send_route(struct route_master *master, struct route *route)
 {
-    const struct redis_call *call = &route->call;
-    switch (call->kind) {
-    case REDIS_RUN:
-        return connection_run(connection, call->script, call->key_count, call->argc, call->argv,
-                              call->argv_bytes, on_reply, route);
-    case REDIS_REPLICATED:
-        return send_replicated(route->master, route);
-    case REDIS_GET:
-        return connection_send_get(connection, call->argv[0], call->argv_bytes[0], on_reply, route);
-    case REDIS_LOOKUP:
-        return connection_look_up(connection, &route->lookup, call->argv[0], call->argv_bytes[0]);
-    case REDIS_WORDS:
-        break;
-    }
-    return connection_send(connection, call->argc, call->argv, call->argv_bytes, on_reply, route);
+    struct redis_call call = route->call;
+    call.replied = on_reply;
+    call.context = call.kind == REDIS_LOOKUP ? (void *)&route->lookup : route;
+    return call.kind == REDIS_REPLICATED ? send_replicated(master, &call)
+                                         : connection_call(master->connection, &call);
 }
 
 /* False: it takes nothing. */
@@ -447,7 +434,7 @@ static bool dispatch_to(struct route *route, struct route_master *master)
         return false;
     connection_redirected(master->connection, route->again ? route->deadline_ms : 0, route->asking);
     route->master = master;
-    bool sent = send_route(master->connection, route);
+    bool sent = send_route(master, route);
     connection_redirected(master->connection, 0, false);
     if (!sent) {
         route->master = NULL;

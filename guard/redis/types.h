@@ -51,6 +51,22 @@ struct redis_call {
     void *context;
 };
 
+/* A script's keys, then its arguments, in the making. */
+enum { REDIS_ARGS_ROOM = 9216 };
+struct redis_args {
+    size_t count, key_count, used;
+    const char *at[REDIS_SCRIPT_ARGS_MAX]; /* lent */
+    size_t bytes[REDIS_SCRIPT_ARGS_MAX];
+    char room[REDIS_ARGS_ROOM]; /* for what has to be printed */
+};
+/* The rest of it is written where it is needed. */
+void redis_args_init(struct redis_args *args);
+char *redis_args_room(struct redis_args *args, size_t bytes);
+void redis_args_key(struct redis_args *args, const char *name, size_t bytes);
+void redis_args_add(struct redis_args *args, const char *text, size_t bytes);
+void redis_args_text(struct redis_args *args, const char *text);
+void redis_args_number(struct redis_args *args, uint64_t number);
+
 /* PTTL first, then the value, in one write. */
 struct redis_lookup {
     /* set by the owner: */

@@ -14,15 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    ARGS_MAX = 20,
-    NAMES_MAX = 2 * GUARD_TAGS_MAX,
-    NUMBERS_MAX = 3,
-    NUMBER_SIZE = 24,
-    FAILURE_TEXT_SIZE = 48
-};
-
-_Static_assert((int)ARGS_MAX <= (int)REDIS_SCRIPT_ARGS_MAX, "they may be run");
+enum { FAILURE_TEXT_SIZE = 48 };
 
 #define SCRIPT_ENTRY(id, name) [id] = {name##_lua, sizeof(name##_lua) - 1}
 
@@ -77,19 +69,10 @@ void protocol_token(const struct protocol *protocol, const uint8_t random[24], u
 
 /* ---- a call and its arguments ---- */
 
-/* A script's KEYS, then its ARGV, with room for what has to be printed. */
 struct script_call {
     const struct protocol *protocol;
     const struct core_action *action; /* NULL: what goes beside one */
-    size_t count, key_count, name_count, number_count;
-    const char *at[ARGS_MAX];
-    size_t bytes[ARGS_MAX];
-    char names[NAMES_MAX][KEY_NAME_SIZE];
-    char numbers[NUMBERS_MAX][NUMBER_SIZE];
-    char message[MESSAGE_SIZE];
-    char born[TAGS_CLOCK_BYTES + 1];
-    char letters[4];
-    char failure[FAILURE_TEXT_SIZE];
+    struct redis_args args;
     char *entry; /* owned; NULL: none */
 };
 
@@ -99,56 +82,34 @@ static void begin_call(struct script_call *call, const struct protocol *protocol
 {
     call->protocol = protocol;
     call->action = action;
-    call->count = call->key_count = call->name_count = call->number_count = 0;
     call->entry = NULL;
+    redis_args_init(&call->args);
 }
 
-static void add(struct script_call *call, const char *text, size_t bytes)
+static void add_letter(struct script_call *call, char letter)
 {
-    assert(call->count < ARGS_MAX);
-    call->at[call->count] = text;
-    call->bytes[call->count++] = bytes;
-}
-
-static void add_text(struct script_call *call, const char *text)
-{
-    add(call, text, strlen(text));
-}
-
-static void add_number(struct script_call *call, uint64_t number)
-{
-    assert(call->number_count < NUMBERS_MAX);
-    char *text = call->numbers[call->number_count++];
-    add(call, text, (size_t)snprintf(text, NUMBER_SIZE, "%" PRIu64, number));
-}
-
-static char *new_name(struct script_call *call)
-{
-    assert(call->name_count < NAMES_MAX);
-    return call->names[call->name_count++];
-}
-
-static void add_key(struct script_call *call, const char *name, size_t bytes)
-{
-    add(call, name, bytes);
-    call->key_count = call->count;
+    char *text = redis_args_room(&call->args, 1);
+    *text = letter;
+    redis_args_add(&call->args, text, 1);
 }
 
 /* Of a cache key: each role is the last letter of its name. */
 static void add_keys(struct script_call *call, const char *encoded, const char *roles)
 {
     for (size_t i = 0; roles[i] != '\0'; i++) {
-        char *name = new_name(call);
-        add_key(call, name, key_name(call->protocol->name_space, encoded, (enum key_role)roles[i], name));
+        char *name = redis_args_room(&call->args, KEY_NAME_SIZE);
+        redis_args_key(&call->args, name,
+                       key_name(call->protocol->name_space, encoded, (enum key_role)roles[i], name));
     }
 }
 
 /* What the scripts of the tags are given. */
 static void add_clock(struct script_call *call)
 {
-    char *clock = new_name(call), *reign = new_name(call);
-    add_key(call, clock, key_tag_clock(call->protocol->name_space, clock));
-    add_key(call, reign, key_tag_reign(call->protocol->name_space, reign));
+    char *clock = redis_args_room(&call->args, KEY_NAME_SIZE);
+    char *reign = redis_args_room(&call->args, KEY_NAME_SIZE);
+    redis_args_key(&call->args, clock, key_tag_clock(call->protocol->name_space, clock));
+    redis_args_key(&call->args, reign, key_tag_reign(call->protocol->name_space, reign));
 }
 
 typedef size_t tag_name(const char *name_space, const char *encoded, size_t encoded_bytes,
@@ -160,22 +121,25 @@ static void add_tags(struct script_call *call, tag_name *name_of, const char *te
     struct tag tags[GUARD_TAGS_MAX];
     int count = tags_split(text, bytes, tags);
     for (int i = 0; i < count; i++) {
-        char *name = new_name(call);
-        add_key(call, name, name_of(call->protocol->name_space, tags[i].at, tags[i].bytes, name));
+        char *name = redis_args_room(&call->args, KEY_NAME_SIZE);
+        redis_args_key(&call->args, name,
+                       name_of(call->protocol->name_space, tags[i].at, tags[i].bytes, name));
     }
 }
 
 static void add_born(struct script_call *call, const struct tags_clock *born)
 {
-    tags_clock_write(born, call->born);
-    add(call, call->born, TAGS_CLOCK_BYTES);
+    char *text = redis_args_room(&call->args, TAGS_CLOCK_BYTES + 1);
+    tags_clock_write(born, text);
+    redis_args_add(&call->args, text, TAGS_CLOCK_BYTES);
 }
 
 static void add_message(struct script_call *call, enum message_kind kind)
 {
     const char *token = call->action->token, *lease_tag = token != NULL ? token + TOKEN_TAG_AT : NULL;
-    add_text(call, call->protocol->channel);
-    add(call, call->message, message_write(kind, lease_tag, call->action->key.encoded, call->message));
+    char *message = redis_args_room(&call->args, MESSAGE_SIZE);
+    redis_args_text(&call->args, call->protocol->channel);
+    redis_args_add(&call->args, message, message_write(kind, lease_tag, call->action->key.encoded, message));
 }
 
 static struct envelope envelope_of(const struct core_action *action)
@@ -226,10 +190,10 @@ static size_t write_entry(struct script_call *call, const struct envelope *envel
 /* Of an entry that only gets a new envelope its ends travel: Redis has what lies between them. */
 static void add_ends(struct script_call *call, const char *filler, size_t bytes)
 {
-    add(call, filler, TOKEN_UUID_BYTES);
-    add(call, call->entry, ENVELOPE_HEAD_BYTES);
-    add(call, call->entry + bytes - ENVELOPE_CHECKSUM_BYTES, ENVELOPE_CHECKSUM_BYTES);
-    add_number(call, bytes);
+    redis_args_add(&call->args, filler, TOKEN_UUID_BYTES);
+    redis_args_add(&call->args, call->entry, ENVELOPE_HEAD_BYTES);
+    redis_args_add(&call->args, call->entry + bytes - ENVELOPE_CHECKSUM_BYTES, ENVELOPE_CHECKSUM_BYTES);
+    redis_args_number(&call->args, bytes);
 }
 
 /* ---- what each script is given ---- */
@@ -263,19 +227,15 @@ static const char *named_in(const struct core_action *action)
 static void give_acquire(struct script_call *call)
 {
     const struct core_action *action = call->action;
-    char *letters = call->letters;
-    letters[0] = (char)action->lookup;
-    letters[2] = wait_letter(call->protocol, action->waits);
-    letters[1] = letters[3] = '\0';
     add_keys(call, action->key.encoded, "vlew");
-    add_text(call, action->token);
-    add_text(call, action->prev);
-    add_number(call, action->lease_ms);
-    add_number(call, call->protocol->max_lease_ms);
-    add_number(call, call->protocol->max_value_ms);
-    add_text(call, &letters[0]);
-    add_text(call, named_in(action));
-    add_text(call, &letters[2]);
+    redis_args_text(&call->args, action->token);
+    redis_args_text(&call->args, action->prev);
+    redis_args_number(&call->args, action->lease_ms);
+    redis_args_number(&call->args, call->protocol->max_lease_ms);
+    redis_args_number(&call->args, call->protocol->max_value_ms);
+    add_letter(call, (char)action->lookup);
+    redis_args_text(&call->args, named_in(action));
+    add_letter(call, wait_letter(call->protocol, action->waits));
 }
 
 /* Fill and touch; false: no memory. */
@@ -285,14 +245,14 @@ static bool give_store(struct script_call *call)
     struct envelope envelope = envelope_of(action);
     size_t bytes = write_entry(call, &envelope);
     add_keys(call, action->key.encoded, "vlew");
-    add_text(call, action->token);
+    redis_args_text(&call->args, action->token);
     if (bytes > 0 && action->kind == CORE_TOUCH)
         add_ends(call, action->wanted, bytes);
     else
-        add(call, call->entry, bytes);
-    add_number(call, envelope.px_ms);
+        redis_args_add(&call->args, call->entry, bytes);
+    redis_args_number(&call->args, envelope.px_ms);
     add_message(call, MESSAGE_FILLED);
-    add_number(call, call->protocol->push_bytes);
+    redis_args_number(&call->args, call->protocol->push_bytes);
     return bytes > 0;
 }
 
@@ -306,9 +266,9 @@ static const char *failure_text(struct script_call *call)
         return "";
     if (action->load == 0)
         return guard_failure_name(action->failure);
-    snprintf(call->failure, sizeof call->failure, "%s %016" PRIx64, guard_failure_name(action->failure),
-             action->load);
-    return call->failure;
+    char *text = redis_args_room(&call->args, FAILURE_TEXT_SIZE);
+    snprintf(text, FAILURE_TEXT_SIZE, "%s %016" PRIx64, guard_failure_name(action->failure), action->load);
+    return text;
 }
 
 /* False: no memory. */
@@ -321,13 +281,13 @@ static bool give_release(struct script_call *call)
         bytes = write_entry(call, &envelope);
     }
     add_keys(call, action->key.encoded, "lew");
-    add_text(call, action->token);
+    redis_args_text(&call->args, action->token);
     add_message(call, MESSAGE_RELEASED);
-    add_text(call, failure_text(call));
-    add_number(call, action->failure_ms);
-    add(call, call->entry != NULL ? call->entry : "", bytes);
+    redis_args_text(&call->args, failure_text(call));
+    redis_args_number(&call->args, action->failure_ms);
+    redis_args_add(&call->args, call->entry != NULL ? call->entry : "", bytes);
     if (action->abandoned_ms > 0)
-        add_number(call, action->abandoned_ms);
+        redis_args_number(&call->args, action->abandoned_ms);
     return !action->shares || bytes > 0;
 }
 
@@ -336,8 +296,8 @@ static void give_invalidate(struct script_call *call)
     const struct core_action *action = call->action;
     add_keys(call, action->key.encoded, "vlew");
     add_message(call, MESSAGE_INVALIDATED);
-    add_text(call, action->expires ? "s" : "h");
-    add_number(call, call->protocol->max_value_ms);
+    redis_args_text(&call->args, action->expires ? "s" : "h");
+    redis_args_number(&call->args, call->protocol->max_value_ms);
 }
 
 static void give_tag_invalidate(struct script_call *call)
@@ -346,9 +306,9 @@ static void give_tag_invalidate(struct script_call *call)
     add_clock(call);
     add_tags(call, key_tag, action->key.encoded, action->key.encoded_bytes);
     add_tags(call, key_tag_expiry, action->key.encoded, action->key.encoded_bytes);
-    add_number(call, call->protocol->max_value_ms);
+    redis_args_number(&call->args, call->protocol->max_value_ms);
     add_message(call, MESSAGE_TAG);
-    add_text(call, action->expires ? "s" : "h");
+    redis_args_text(&call->args, action->expires ? "s" : "h");
 }
 
 /* Acquire and release, which begin alike. */
@@ -356,16 +316,16 @@ static void give_permit(struct script_call *call)
 {
     const struct core_action *action = call->action;
     add_keys(call, action->key.encoded, "pqa");
-    add_text(call, action->token);
-    add_text(call, action->waiter);
-    add_number(call, call->protocol->permits);
+    redis_args_text(&call->args, action->token);
+    redis_args_text(&call->args, action->waiter);
+    redis_args_number(&call->args, call->protocol->permits);
     if (action->kind == CORE_PERMIT_ACQUIRE) {
-        add_number(call, call->protocol->permit_ms);
-        add_number(call, PERMIT_WAIT_MS);
-        add_text(call, action->background ? "r" : "u");
-        add_text(call, action->more ? "1" : "0");
+        redis_args_number(&call->args, call->protocol->permit_ms);
+        redis_args_number(&call->args, PERMIT_WAIT_MS);
+        redis_args_text(&call->args, action->background ? "r" : "u");
+        redis_args_text(&call->args, action->more ? "1" : "0");
     }
-    add_text(call, call->protocol->channel);
+    redis_args_text(&call->args, call->protocol->channel);
 }
 
 /* ---- sending ---- */
@@ -373,7 +333,7 @@ static void give_permit(struct script_call *call)
 static bool run_call(struct redis *redis, enum script script, const struct script_call *call,
                      redis_replied *replied, void *context)
 {
-    return redis_run(redis, script, call->key_count, call->count, call->at, call->bytes, replied, context);
+    return redis_run(redis, REDIS_RUN, script, &call->args, replied, context);
 }
 
 /* Which script it is, with all that it is given. SCRIPT_COUNT: none, or no memory. */
@@ -386,8 +346,8 @@ static enum script give(struct script_call *call)
         return SCRIPT_ACQUIRE;
     case CORE_RENEW:
         add_keys(call, action->key.encoded, action->asks_wait ? "lw" : "l");
-        add_text(call, action->token);
-        add_number(call, action->lease_ms);
+        redis_args_text(&call->args, action->token);
+        redis_args_number(&call->args, action->lease_ms);
         return SCRIPT_RENEW;
     case CORE_FILL:
         return give_store(call) ? SCRIPT_FILL : SCRIPT_COUNT;
@@ -403,8 +363,8 @@ static enum script give(struct script_call *call)
         return SCRIPT_PERMIT_ACQUIRE;
     case CORE_PERMIT_RENEW:
         add_keys(call, action->key.encoded, "p");
-        add_text(call, action->token);
-        add_number(call, call->protocol->permit_ms);
+        redis_args_text(&call->args, action->token);
+        redis_args_number(&call->args, call->protocol->permit_ms);
         return SCRIPT_PERMIT_RENEW;
     case CORE_PERMIT_RELEASE:
         give_permit(call);
@@ -426,9 +386,8 @@ bool protocol_send(const struct protocol *protocol, struct redis *redis, const s
     begin_call(&call, protocol, action);
     enum script script = give(&call);
     /* an invalidation must not be lost once it is confirmed */
-    bool sent = script != SCRIPT_COUNT &&
-                (action->kind == CORE_INVALIDATE ? redis_run_replicated : redis_run)(
-                    redis, script, call.key_count, call.count, call.at, call.bytes, replied, context);
+    enum redis_call_kind kind = action->kind == CORE_INVALIDATE ? REDIS_REPLICATED : REDIS_RUN;
+    bool sent = script != SCRIPT_COUNT && redis_run(redis, kind, script, &call.args, replied, context);
     free(call.entry);
     return sent;
 }
@@ -438,10 +397,10 @@ bool protocol_send_cache_id(const struct protocol *protocol, struct redis *redis
 {
     struct script_call call;
     begin_call(&call, protocol, NULL);
-    char *name = new_name(&call);
-    add_key(&call, name, key_cache_id(protocol->name_space, name));
-    add(&call, proposed, GUARD_CACHE_ID_BYTES);
-    add_number(&call, protocol->max_value_ms);
+    char *name = redis_args_room(&call.args, KEY_NAME_SIZE);
+    redis_args_key(&call.args, name, key_cache_id(protocol->name_space, name));
+    redis_args_add(&call.args, proposed, GUARD_CACHE_ID_BYTES);
+    redis_args_number(&call.args, protocol->max_value_ms);
     return run_call(redis, SCRIPT_CACHE_ID, &call, replied, context);
 }
 
@@ -452,7 +411,8 @@ bool protocol_send_cache_id(const struct protocol *protocol, struct redis *redis
 static bool run_beside(struct redis *redis, enum script script, const struct script_call *call,
                        redis_replied *replied, void *context)
 {
-    bool away = call->protocol->in_cluster && !redis_may_look_up(redis, call->at[0], call->bytes[0]);
+    bool away =
+        call->protocol->in_cluster && !redis_may_look_up(redis, call->args.at[0], call->args.bytes[0]);
     return !away && run_call(redis, script, call, replied, context);
 }
 
@@ -462,7 +422,7 @@ bool protocol_send_clock(const struct protocol *protocol, struct redis *redis, r
     struct script_call call;
     begin_call(&call, protocol, NULL);
     add_clock(&call);
-    add_number(&call, protocol->max_value_ms);
+    redis_args_number(&call.args, protocol->max_value_ms);
     return run_beside(redis, SCRIPT_TAG_CLOCK, &call, replied, context);
 }
 
@@ -475,7 +435,7 @@ bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, co
     add_clock(&call);
     add_tags(&call, key_tag, tags, tags_bytes);
     add_born(&call, born);
-    add_number(&call, protocol->max_value_ms);
+    redis_args_number(&call.args, protocol->max_value_ms);
     return run_beside(redis, SCRIPT_TAG_KEEP, &call, replied, context);
 }
 
@@ -502,7 +462,7 @@ bool protocol_send_make_stale(const struct protocol *protocol, struct redis *red
         return false;
     add_keys(&call, encoded, "v");
     add_ends(&call, envelope->filler, bytes);
-    add_number(&call, stale_ms);
+    redis_args_number(&call.args, stale_ms);
     bool sent = run_call(redis, SCRIPT_MAKE_STALE, &call, replied, context);
     free(call.entry);
     return sent;

@@ -244,16 +244,6 @@ static void expect_look(struct look *look, const char *text)
 
 /* ---- scripts ---- */
 
-/* Renews the lease `name`: 1 if it is there with this token. */
-static void run_renew(struct call *call, const char *name)
-{
-    const char *argv[] = {name, "token", "60000"};
-    const size_t bytes[] = {strlen(name), 5, 5};
-
-    memset(call, 0, sizeof *call);
-    assert_true(redis_run(rig.redis, SCRIPT_RENEW, 1, 3, argv, bytes, call_replied, call));
-}
-
 static void expect_integer(struct call *call, long long integer)
 {
     rig_wait_until(call->answered > 0);
@@ -299,7 +289,7 @@ TEST(commands_lookups_and_scripts_reach_the_node_that_has_their_slot_in_one_roun
     assert_int_equal(rig.counters.round_trips - round_trips, MASTERS);
     for (unsigned i = 0; i < MASTERS * 20; i++) {
         snprintf(name, sizeof name, "k%u", i);
-        run_renew(&calls[i], name);
+        call_renew(&calls[i], name);
     }
     for (unsigned i = 0; i < MASTERS * 20; i++)
         expect_integer(&calls[i], 0);
@@ -356,7 +346,7 @@ TEST(a_moved_slot_is_followed_at_once_and_from_then_on, P140)
     assert_int_equal(rig.counters.round_trips - round_trips, 1);
     move_slot(slot, 0);
     expect_stored(name, "value");
-    run_renew(&call, name);
+    call_renew(&call, name);
     expect_integer(&call, 0);
     assert_int_equal(rig.counters.errors, 0);
     assert_int_equal(reigns[shard_of(name)], 0);
@@ -386,9 +376,9 @@ TEST(while_a_slot_moves_each_key_is_found_where_it_is, P140)
     expect_look(&here, "token");
     expect_look(&gone, "token");
     /* one at the source, one behind ASK, where nobody knows the script */
-    run_renew(&call, name);
+    call_renew(&call, name);
     expect_integer(&call, 1);
-    run_renew(&call, other);
+    call_renew(&call, other);
     expect_integer(&call, 1);
     set(fresh, "new");
     expect_stored(fresh, "new");
@@ -550,7 +540,7 @@ TEST(a_planned_failover_is_followed_and_its_shard_told_of_another_reign, P139)
     assert_true(stack_cluster_failover(&cluster, old, NULL));
     assert_int_equal(stack_cluster_wait_owner(&cluster, slot, replica, WAIT_MS), old);
     wait_until_all_agree();
-    run_renew(&call, name);
+    call_renew(&call, name);
     expect_integer(&call, 0);
 }
 

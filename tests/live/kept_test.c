@@ -52,12 +52,12 @@ static void start(unsigned wait_replicas, unsigned wait_ms)
 static void send_invalidate(struct call *call)
 {
     const char *argv[] = {"{k}:v", "{k}:l", "{k}:e", "{k}:w", "wake", "i - k", "h", "0"};
-    size_t argv_bytes[8];
+    struct redis_args args;
+    redis_args_init(&args);
     for (size_t i = 0; i < 8; i++)
-        argv_bytes[i] = strlen(argv[i]);
+        (i < 4 ? redis_args_key : redis_args_add)(&args, argv[i], strlen(argv[i]));
     *call = (struct call){.answered = 0};
-    assert_true(
-        redis_run_replicated(rig.redis, SCRIPT_INVALIDATE, 4, 8, argv, argv_bytes, call_replied, call));
+    assert_true(redis_run(rig.redis, REDIS_REPLICATED, SCRIPT_INVALIDATE, &args, call_replied, call));
     assert_int_equal(call->answered, 0);
 }
 

@@ -231,8 +231,8 @@ TEST(a_login_without_setname_role_and_script_load_works_with_eval)
     rig_start(url);
     rig_wait_up();
     ask_server("SCRIPT FLUSH");
-    call_renew(&first);
-    call_renew(&second);
+    call_renew(&first, "no-such-lease");
+    call_renew(&second, "no-such-lease");
     rig_wait_until(second.answered > 0);
     assert_int_equal(first.outcome, REDIS_REPLIED);
     assert_int_equal(first.type, REDIS_REPLY_INTEGER);
@@ -245,12 +245,12 @@ TEST(a_script_runs_by_its_digest_and_by_its_source_once_the_server_has_forgotten
     static struct call early, known, forgotten[3], after;
 
     rig_start(server.url);
-    call_renew(&early); /* before the first greeting: nobody knows the digest yet */
+    call_renew(&early, "no-such-lease"); /* before the first greeting: nobody knows the digest yet */
     rig_wait_until(early.answered > 0);
     assert_int_equal(early.type, REDIS_REPLY_INTEGER);
 
     uint64_t evals = stack_redis_calls(&server, "eval");
-    call_renew(&known);
+    call_renew(&known, "no-such-lease");
     rig_wait_until(known.answered > 0);
     assert_int_equal(known.type, REDIS_REPLY_INTEGER);
     assert_int_equal(known.integer, 0);
@@ -258,7 +258,7 @@ TEST(a_script_runs_by_its_digest_and_by_its_source_once_the_server_has_forgotten
 
     ask_server("SCRIPT FLUSH");
     for (size_t i = 0; i < 3; i++)
-        call_renew(&forgotten[i]);
+        call_renew(&forgotten[i], "no-such-lease");
     call_send(&after, "PING");
     rig_wait_until(forgotten[2].answered > 0);
     for (size_t i = 0; i < 3; i++) {
@@ -268,7 +268,7 @@ TEST(a_script_runs_by_its_digest_and_by_its_source_once_the_server_has_forgotten
     assert_string_equal(after.text, "PONG");
     assert_int_equal(stack_redis_calls(&server, "eval"), evals + 3);
     assert_int_equal(rig.counters.errors, 0);
-    call_renew(&known);
+    call_renew(&known, "no-such-lease");
     rig_wait_until(known.answered > 0);
     assert_int_equal(stack_redis_calls(&server, "eval"), evals + 3);
 }

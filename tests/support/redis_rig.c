@@ -160,13 +160,15 @@ void call_send_words(struct call *call, const char *const *words, size_t word_co
     assert_int_equal(call->answered, 0);
 }
 
-void call_renew(struct call *call)
+void call_renew(struct call *call, const char *name)
 {
-    const char *argv[] = {"no-such-lease", "token", "1000"};
-    const size_t argv_bytes[] = {strlen(argv[0]), strlen(argv[1]), strlen(argv[2])};
-
+    struct redis_args args;
+    redis_args_init(&args);
+    redis_args_key(&args, name, strlen(name));
+    redis_args_text(&args, "token");
+    redis_args_text(&args, "60000");
     memset(call, 0, sizeof *call);
-    assert_true(redis_run(rig.redis, SCRIPT_RENEW, 1, 3, argv, argv_bytes, call_replied, call));
+    assert_true(redis_run(rig.redis, REDIS_RUN, SCRIPT_RENEW, &args, call_replied, call));
     assert_int_equal(call->answered, 0);
 }
 

@@ -79,8 +79,8 @@ void rig_closed(void *unused); /* for a test that calls redis_close() itself */
     call_send_words(call, (const char *const[]){__VA_ARGS__},                                                \
                     sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
 void call_send_words(struct call *call, const char *const *words, size_t word_count);
-/* Renews a lease that is not there: an integer reply, 0. */
-void call_renew(struct call *call);
+/* Renews the lease of this name: 1 if it is there with the token "token", else 0. */
+void call_renew(struct call *call, const char *name);
 /* redis_replied, with a call as the context. */
 void call_replied(void *call, enum redis_outcome outcome, const struct redisReply *reply);
 
