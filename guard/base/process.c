@@ -75,10 +75,10 @@ void blocking_over(struct blocking *blocking)
     pthread_mutex_unlock(&blocking->mutex);
 }
 
-bool blocking_give(struct blocking *blocking, void *work)
+bool blocking_give(struct blocking *blocking, void *work, bool next)
 {
     pthread_mutex_lock(&blocking->mutex);
-    bool free = blocking->work == NULL;
+    bool free = blocking->work == NULL && (next || !blocking->at_work);
     if (free)
         blocking->work = work;
     pthread_cond_signal(&blocking->done);
@@ -89,11 +89,11 @@ bool blocking_give(struct blocking *blocking, void *work)
 void *blocking_next(struct blocking *blocking)
 {
     pthread_mutex_lock(&blocking->mutex);
-    if (blocking->at_work)
-        blocking->work = NULL;
+    blocking->at_work = false;
     while (blocking->work == NULL && !blocking->is_done)
         pthread_cond_wait(&blocking->done, &blocking->mutex);
     void *work = blocking->work;
+    blocking->work = NULL;
     blocking->at_work = work != NULL;
     pthread_mutex_unlock(&blocking->mutex);
     if (work != NULL)

@@ -58,8 +58,8 @@ struct blocking {
     pthread_cond_t done;
     bool is_done;
     void *out;    /* lent; the callback knows what it is */
-    void *work;   /* what it is given to do meanwhile; NULL: nothing */
-    bool at_work; /* that is under way */
+    void *work;   /* what it is given to do next; NULL: nothing */
+    bool at_work; /* on what it was given before */
 };
 
 /* Of the calling thread. */
@@ -93,7 +93,7 @@ void blocking_over(struct blocking *blocking);
 void blocking_wait(struct blocking *blocking);
 /* In place of that: what the thread is given to do, as often as there is something; NULL: it is no more. */
 void *blocking_next(struct blocking *blocking);
-/* Before over. False: it has something to do already. */
-bool blocking_give(struct blocking *blocking, void *work);
+/* Before over. False: it has something to do already. `next`: it may be at work, and does this afterwards. */
+bool blocking_give(struct blocking *blocking, void *work, bool next);
 
 #endif

@@ -210,16 +210,6 @@ static struct bell *bell_new(uint32_t wanted)
     return NULL;
 }
 
-/* Of a thread: for its next loads. */
-static void bell_again(struct bell *bell, uint32_t wanted)
-{
-    eventfd_t count = 0;
-    eventfd_read(bell->fd, &count); /* fails if it was not set */
-    bell->wanted = wanted;
-    if (wanted == 0)
-        eventfd_write(bell->fd, 1);
-}
-
 /* One of them is not wanted any more, or over. */
 static void bell_unwanted(struct bell *bell)
 {
@@ -440,8 +430,7 @@ struct returned {
 static void sort_returned(struct running_load *load, bool as_one, struct returned *out)
 {
     bool deferred = load->stage == LOAD_DEFERRED;
-    load->thread = NULL;
-    load->parent = load->mate = NULL;
+    load->first = load->parent = load->mate = NULL;
     if (load->verdict == VERDICT_HERE) {
         load->result.loaded.as_one = as_one;
         retire_into(&out->over, load);
@@ -484,8 +473,6 @@ void load_returned(struct running_load *first, bool thread_ends)
     struct desk *desk = first->desk;
     struct returned returned = {NULL, NULL, NULL};
     desk_lock();
-    if (first->parent == NULL)
-        first->thread->first = NULL;
     for (struct running_load *load = first; load != NULL; load = load->mate)
         if (load->stage != LOAD_DEFERRED && load->verdict == VERDICT_NONE)
             fail_unfinished(load, thread_ends);
@@ -503,7 +490,6 @@ void load_returned(struct running_load *first, bool thread_ends)
 /* ---- on a thread of the host's ---- */
 
 struct here {
-    struct load_thread thread;
     struct running_load *load;
     bool returned;
 };
@@ -513,15 +499,12 @@ static void leave_here(void *context)
 {
     struct here *here = context;
     load_returned(here->load, !here->returned);
-    desk_lock();
-    bell_unref(&here->thread.bell);
-    desk_unlock();
 }
 
 static void run_here(struct here *here)
 {
     struct running_load *load = here->load;
-    load->thread = &here->thread;
+    load->first = load;
     load->start_us = clock_now_us();
     pthread_cleanup_push(leave_here, here);
     load->policy->loader(load->handle, load->policy->context);
@@ -531,7 +514,7 @@ static void run_here(struct here *here)
 
 void load_run_here(struct running_load *load)
 {
-    run_here(&(struct here){.thread.first = load, .load = load});
+    run_here(&(struct here){.load = load});
 }
 
 void load_give_back(struct running_load *load, struct finished_load **over)
@@ -713,12 +696,6 @@ uint64_t guard_load_id(const struct guard_load *handle)
     return id;
 }
 
-/* The first of its batch; what is nested on a thread is alone. */
-static struct running_load *first_of_batch(struct running_load *load)
-{
-    return load->parent == NULL ? load->thread->first : load;
-}
-
 static uint32_t wanted_in(const struct running_load *first)
 {
     uint32_t wanted = 0;
@@ -727,30 +704,13 @@ static uint32_t wanted_in(const struct running_load *first)
     return wanted;
 }
 
-/* The thread's, or a new one that the thread keeps; what is nested has one of its own, the outer has the thread's. */
-static struct bell *bell_for(struct running_load *first, uint32_t wanted)
-{
-    struct load_thread *thread = first->thread;
-    if (first->parent == NULL && thread->bell != NULL) {
-        bell_again(thread->bell, wanted);
-        thread->bell->refs++;
-        return thread->bell;
-    }
-    struct bell *bell = bell_new(wanted);
-    if (bell != NULL && first->parent == NULL) {
-        thread->bell = bell;
-        bell->refs++;
-    }
-    return bell;
-}
-
 /* One for all of the batch that are not deferred. */
 static struct bell *batch_bell_of(struct running_load *asking)
 {
-    if (asking->batch_bell != NULL || asking->thread == NULL)
+    struct running_load *const first = asking->first;
+    if (asking->batch_bell != NULL || first == NULL)
         return asking->batch_bell;
-    struct running_load *first = first_of_batch(asking);
-    struct bell *bell = bell_for(first, wanted_in(first));
+    struct bell *bell = bell_new(wanted_in(first));
     if (bell == NULL)
         return NULL;
     for (struct running_load *load = first; load != NULL; load = load->mate) {
@@ -759,19 +719,14 @@ static struct bell *batch_bell_of(struct running_load *asking)
         load->batch_bell = bell;
         bell->refs++;
     }
-    bell->refs--; /* that of bell_for() */
+    bell->refs--; /* that of bell_new() */
     assert(asking->batch_bell == bell);
     return asking->batch_bell;
 }
 
 void load_keep_bell(struct running_load *load)
 {
-    struct load_thread *thread = load->thread;
-    if (load->batch_bell == NULL)
-        return;
-    if (load->parent == NULL && thread->bell == load->batch_bell)
-        bell_unref(&thread->bell); /* the thread gets a new one */
-    if (first_of_batch(load)->mate != NULL)
+    if (load->batch_bell == NULL || load->first->mate != NULL)
         return;
     load->bell = load->batch_bell;
     load->batch_bell = NULL;

@@ -26,7 +26,7 @@
  *           over is not found, whatever is at its address by then, and the desk knows who is to hear of that.
  * Threads   The thread that runs the loader; those that finish it; guard_load_cancelled() any.
  * Locking   One mutex, desk_lock(), guards the tables of all desks, the bells and what the fields say. Nobody else's
- *           code runs under it. It is taken after that of the workers, and nothing is taken under it.
+ *           code runs under it. It is taken after that of the workers, and before that of a thread that waits.
  * Lifetime  The desk outlives the guard: it goes with its last handle.
  */
 #ifndef GUARD_LOAD_H
@@ -37,8 +37,8 @@
 #include "get.h"
 #include <pthread.h>
 
+struct blocking;
 struct loop;
-struct nested;
 
 /* A descriptor that becomes readable when no load that has it is wanted any more. Made only if a loader asks for one. */
 struct bell {
@@ -83,14 +83,6 @@ struct desk {
     struct running_load *by_id[DESK_SLOTS], *by_handle[DESK_SLOTS];
 };
 
-/* What a load thread has of its loads. */
-struct load_thread {
-    struct running_load
-        *first;        /* of the batch that runs; NULL: none. Set on its thread before any loader sees the
-                                   handle, cleared under the desk's mutex */
-    struct bell *bell; /* of all that it runs; under the desk's mutex; NULL: none has asked for one */
-};
-
 /* Both texts are copied. */
 struct job {
     uint64_t load;
@@ -128,12 +120,12 @@ struct running_load {
     struct running_load *mate; /* the next of its batch */
     uint64_t deadline_us, start_us;
     const struct guard_policy *policy; /* the guard's: not once it is deferred */
-    struct load_thread *thread;        /* that runs it; NULL: none */
     struct running_load *parent;       /* waits for this one on the same thread; NULL: none */
-    struct nested *nested; /* its loader waits for another key; under the workers' mutex; NULL: it does not */
-    uint32_t depth;        /* loads that it is nested in */
-    struct asker asker;    /* one reference is ours */
-    uint64_t begin_by_us;  /* of one that waits for its loop */
+    uint32_t depth;                    /* loads that it is nested in */
+    struct asker asker;                /* one reference is ours */
+    uint64_t begin_by_us;              /* of one that waits for its loop */
+    /* of its batch; NULL: its loader does not run. Set on its thread before that sees the handle, cleared under the mutex */
+    struct running_load *first;
 
     /* under the mutex */
     struct running_load *id_prev, *id_next, *handle_prev, *handle_next; /* in the tables */
@@ -146,7 +138,8 @@ struct running_load {
     struct guard_keep keep;
     bool told;                      /* the guard knows that it is deferred: from here on it may call back */
     bool quit;                      /* its bells know that it is not wanted any more */
-    struct bell *bell, *batch_bell; /* its own; one with its batch and its thread's next loads; NULL */
+    struct bell *bell, *batch_bell; /* its own; one with its batch; NULL */
+    struct blocking *waits;         /* its loader for another key, and lends its thread; NULL: it does not */
     struct loop *loop;              /* in whose list it is; NULL: in none */
     enum { IN_NO_LIST, IN_DEFERRED, IN_CANCELLED, IN_UNBEGUN } listed; /* of the loop */
     bool left;                        /* a failure says nothing about the source */

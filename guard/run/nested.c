@@ -5,8 +5,8 @@
  *     loader(A) -> guard_load_get(B) -> the core -> a load of B, lent to this thread -> loader(B) -> ...
  *                        <------------------ the answer, from wherever it came ------------------
  *
- * Locking   the workers' mutex guards `lent` and `answered`. The core lends a thread only to a flight in which its get
- *           waits, one load at a time; so once it is answered nothing comes any more, and the thread leaves.
+ * The core lends a thread only to a flight in which its get waits, one load at a time; so once it is answered nothing comes
+ * any more, and the thread leaves.
  */
 #include "../base/check.h"
 #include "../base/clock.h"
@@ -14,38 +14,37 @@
 #include "ask.h"
 #include "defer.h"
 #include "mailbox.h"
-#include "workers.h"
 #include <string.h>
 
-/* The guard's thread. Signals under the mutex: the waiting thread ends this as soon as it has seen `answered`. */
+/* A loader waits for another key and lends its thread meanwhile; on the stack of guard_load_get(). */
+struct nested {
+    struct blocking blocking;
+    struct running_load *parent; /* its loader waits for the answer */
+    struct running_load *within; /* its loader runs; NULL: none */
+    bool thread_ends;            /* a loader ended it, none is called any more */
+    struct guard_result *result;
+};
+
+/* NULL: no more. */
+static void waits_in(struct running_load *load, struct blocking *blocking)
+{
+    desk_lock();
+    load->waits = blocking;
+    desk_unlock();
+}
+
+/* The guard's thread. */
 static void nested_answered(void *context, const struct guard_result *result)
 {
     struct nested *nested = context;
-    pthread_mutex_lock(&nested->workers->mutex);
+    waits_in(nested->parent, NULL);
     *nested->result = *result;
     if (result->value != NULL)
         guard_value_ref(result->value);
-    nested->answered = true;
-    pthread_cond_signal(&nested->woken);
-    pthread_mutex_unlock(&nested->workers->mutex);
+    blocking_over(&nested->blocking);
 }
 
 /* ---- running what is lent to this thread ---- */
-
-/* NULL: answered. */
-static struct running_load *next_lent(struct nested *nested)
-{
-    struct workers *workers = nested->workers;
-    pthread_mutex_lock(&workers->mutex);
-    while (nested->lent == NULL && !nested->answered)
-        pthread_cond_wait(&nested->woken, &workers->mutex);
-    struct running_load *load = nested->lent;
-    nested->lent = NULL;
-    if (load == NULL)
-        nested->parent->nested = NULL;
-    pthread_mutex_unlock(&workers->mutex);
-    return load;
-}
 
 static void report_lent(struct nested *nested)
 {
@@ -56,11 +55,10 @@ static void report_lent(struct nested *nested)
 
 static void serve(struct nested *nested)
 {
-    struct running_load *parent = nested->parent;
-    for (struct running_load *load = next_lent(nested); load != NULL; load = next_lent(nested)) {
-        nested->within = load;
-        load->thread = parent->thread;
-        load->parent = parent;
+    struct running_load *load = NULL;
+    while ((load = blocking_next(&nested->blocking)) != NULL) {
+        nested->within = load->first = load;
+        load->parent = nested->parent;
         load->start_us = clock_now_us();
         if (!nested->thread_ends)
             load->policy->loader(load->handle, load->policy->context);
@@ -79,7 +77,6 @@ static void thread_over(void *context)
         report_lent(nested);
     serve(nested);
     guard_value_unref(&nested->result->value);
-    pthread_cond_destroy(&nested->woken);
 }
 
 static void serve_until_answered(struct nested *nested)
@@ -99,14 +96,6 @@ static void say_circle(struct guard *guard, const struct running_load *load, con
         key_bytes < 100 ? (int)key_bytes : 100, key);
 }
 
-/* NULL: no more. */
-static void waits_in(struct workers *workers, struct running_load *load, struct nested *nested)
-{
-    pthread_mutex_lock(&workers->mutex);
-    load->nested = nested;
-    pthread_mutex_unlock(&workers->mutex);
-}
-
 /* A load's key has its NUL; the one that is asked for need not. */
 static bool in_chain(const struct running_load *load, const char *key, size_t key_bytes)
 {
@@ -118,21 +107,20 @@ static bool in_chain(const struct running_load *load, const char *key, size_t ke
 static enum guard_status get_nested(struct guard *guard, struct running_load *load,
                                     const struct guard_request *request, struct guard_result *result)
 {
-    struct nested nested = {.parent = load, .workers = guard->workers, .result = result};
+    struct nested nested = {.parent = load, .result = result};
     struct guard_request own = *request;
     const struct parent_load parent = {load->result.load, load->deadline_us};
     own.answered = nested_answered;
     own.context = &nested;
-    pthread_cond_init(&nested.woken, NULL);
-    waits_in(guard->workers, load, &nested);
+    blocking_init(&nested.blocking, NULL);
+    waits_in(load, &nested.blocking);
     enum guard_status status = ask(guard, &own, &parent, NULL, NULL);
     if (status == GUARD_OK) {
         serve_until_answered(&nested);
     } else {
-        waits_in(guard->workers, load, NULL);
+        waits_in(load, NULL);
         result->status = status;
     }
-    pthread_cond_destroy(&nested.woken);
     return result->status;
 }
 

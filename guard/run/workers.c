@@ -8,6 +8,25 @@
 #include <string.h>
 #include <utlist.h>
 
+struct worker {
+    struct workers *workers;
+    pthread_t thread;
+    bool made, over, busy;     /* under the mutex */
+    struct running_load *load; /* this thread's own: the first of the batch that it runs; NULL: none */
+};
+
+struct workers {
+    struct workers_config config;
+    pthread_mutex_t mutex;
+    pthread_cond_t work;
+    struct running_load *queued;           /* the first of each batch */
+    struct running_load *open, *open_last; /* a batch that is not complete yet */
+    uint64_t open_batch;
+    struct worker *all; /* owned, config.count of them */
+    uint32_t idle, busy, queued_count;
+    bool closing;
+};
+
 /* ---- one worker ---- */
 
 static struct running_load *next_job(struct worker *worker)
@@ -43,7 +62,8 @@ static void stand_down(struct worker *worker, bool over)
 /* Stands down first: once the load is reported the next one may come. */
 static void report(struct worker *worker, bool over)
 {
-    struct running_load *load = worker->loads.first;
+    struct running_load *load = worker->load;
+    worker->load = NULL;
     stand_down(worker, over);
     if (load != NULL)
         load_returned(load, over);
@@ -85,10 +105,10 @@ static void run_batch(struct running_load *first)
     first->policy->batch_loader(handles, count, first->policy->context);
 }
 
-static void run_load(struct worker *worker, struct running_load *load)
+static void run_load(struct running_load *load)
 {
     for (struct running_load *at = load; at != NULL; at = at->mate)
-        at->thread = &worker->loads;
+        at->first = load;
     if (load->mate != NULL) {
         run_batch(load);
         return;
@@ -106,8 +126,8 @@ static void *worker_run(void *context)
     if (config->thread_begins != NULL)
         config->thread_begins(config->thread_context);
     for (struct running_load *load = next_job(worker); load != NULL; load = next_job(worker)) {
-        worker->loads.first = load;
-        run_load(worker, load);
+        worker->load = load;
+        run_load(load);
         report(worker, false);
     }
     pthread_cleanup_pop(1);
@@ -202,18 +222,14 @@ static bool enqueue_job(struct workers *workers, const struct job *job, struct r
     return true;
 }
 
-/* Under the mutex: hands a job to the thread of a load whose loader waits. False: there is no such load. */
-static bool lend(struct workers *workers, struct running_load *load, uint64_t lender)
+/* Hands a job to the thread of a load whose loader waits. False: there is no such load. */
+static bool lend(const struct workers *workers, struct running_load *load, uint64_t lender)
 {
-    desk_lock(); /* too: where its loader does not wait, it may be over at any moment */
-    const struct running_load *waiting = load_find(workers->config.desk, lender);
-    struct nested *nested = waiting != NULL ? waiting->nested : NULL;
+    desk_lock(); /* where its loader does not wait, it may be over at any moment */
+    const struct running_load *outer = load_find(workers->config.desk, lender);
+    bool lent = outer != NULL && outer->waits != NULL && blocking_give(outer->waits, load, true);
     desk_unlock();
-    if (nested == NULL || nested->lent != NULL)
-        return false;
-    nested->lent = load;
-    pthread_cond_signal(&nested->woken);
-    return true;
+    return lent;
 }
 
 bool workers_start(struct workers *workers, const struct job *job)
@@ -221,7 +237,7 @@ bool workers_start(struct workers *workers, const struct job *job)
     struct running_load *load = load_new(workers->config.desk, job);
     if (load == NULL)
         return false;
-    if (job->caller != NULL && blocking_give(job->caller, load))
+    if (job->caller != NULL && blocking_give(job->caller, load, false))
         return true;
     pthread_mutex_lock(&workers->mutex);
     bool taken = job->lender != 0 ? lend(workers, load, job->lender) : enqueue_job(workers, job, load);
@@ -267,8 +283,6 @@ bool workers_close(struct workers **closing, bool idle)
     if (!ended)
         return false;
     *closing = NULL;
-    for (uint32_t i = 0; i < workers->config.count; i++)
-        bell_unref(&workers->all[i].loads.bell);
     pthread_cond_destroy(&workers->work);
     pthread_mutex_destroy(&workers->mutex);
     free(workers->all);

@@ -12,7 +12,7 @@
  * `caller` to the thread that waits in guard_get_wait(), if it does not run another.
  * Jobs of one batch are one unit of this: queued by workers_commit(), taken by one worker, told together.
  *
- * Locking   one mutex for the queue, the threads and what is lent; the desk's comes after it.
+ * Locking   one mutex for the queue and the threads; the desk's comes after it.
  * Hooks     thread_begins before a thread's first load, thread_ends after its last one, before the thread's place can be
  *           used again.
  */
@@ -38,38 +38,5 @@ void workers_commit(struct workers *workers);
 /* Ends the threads and waits for them. False: a loader still runs, or one does elsewhere, on a thread of the host's (not
  * `idle`), and may come here by guard_load_get(); then its thread and this memory are left alone. Leaves NULL if true. */
 bool workers_close(struct workers **workers, bool idle);
-
-/* ---- the inside, for nested.c ---- */
-
-/* A loader waits for another key and lends its thread meanwhile; on the stack of guard_load_get(). */
-struct nested {
-    struct running_load *parent; /* its loader waits for the answer */
-    struct workers *workers;
-    pthread_cond_t woken;
-    struct running_load *lent; /* to be run here */
-    bool answered;
-    bool thread_ends;            /* this thread's own: a loader ended it, none is called any more */
-    struct running_load *within; /* this thread's own: its loader runs */
-    struct guard_result *result;
-};
-
-struct worker {
-    struct workers *workers;
-    pthread_t thread;
-    bool made, over, busy; /* under the mutex */
-    struct load_thread loads;
-};
-
-struct workers {
-    struct workers_config config;
-    pthread_mutex_t mutex;
-    pthread_cond_t work;
-    struct running_load *queued;           /* the first of each batch */
-    struct running_load *open, *open_last; /* a batch that is not complete yet */
-    uint64_t open_batch;
-    struct worker *all; /* owned, config.count of them */
-    uint32_t idle, busy, queued_count;
-    bool closing;
-};
 
 #endif
