@@ -68,8 +68,7 @@ bool format_append_summary(const struct report *report, const char *path, char w
  *            ---> the rows of its table, result_sheet.h, and its headline: "sheet" ---+
  *
  * The page draws itself: the headline as bars beside its words; bursts from their instants on; latency over time with
- * expiries and faults marked; queries in bins, of all results in one plot; the distribution of latency on a log scale;
- * what became of requests; the values at the pointer, and any span of them.
+ * expiries and faults marked; queries in bins, of all results in one plot; the values at the pointer.
  * Readable on a phone (one column, nothing wider than the screen), in the dark and in print.
  *
  * Texts of a report are foreign: in the JSON no "<" is left, so that none can end its element, and the script makes

@@ -161,19 +161,16 @@ const eventList = result => {
     ];
 };
 
-/* No more can be seen of it than so many slices at once. */
-const leastSeen = some => 4 * Math.max(1, ...some.map(result => result.slice_ms));
-
 /* Below a caption with the name of its result. */
 const named = (plot, i, words, ...after) =>
     figure(plot, [html('h3', {}, stroke(lookOf(i), 'dashed thick'), nameOf(i)), words], after);
-const pointing = () => html('p', { class: 'soft pointing' }, 'Point at a plot for its values, drag across it to see a ' +
-    'span of it. By keyboard: arrows, Home, End, Esc.');
+const pointing = () =>
+    html('p', { class: 'soft pointing' }, 'Point at a plot for its values; by keyboard: arrows, Home, End, Esc.');
 const expiriesOf = result => result.has_loads && (result.expiries > 0 || result.loads === 0)
     ? `; ${count(result.expiries ?? 0)} ${result.expiries === 1 ? 'expiry' : 'expiries'}` : '';
 
 const bursts = () => {
-    const drawn = results.filter(isBurst), span = new Span(Math.max(0.1, ...drawn.map(burstMs)), 0.05);
+    const drawn = results.filter(isBurst), span = new Span(Math.max(0.1, ...drawn.map(burstMs)));
     const roundsOf = result => result.rounds.length === 1 ? 'asked at one instant'
         : `asked at one instant, ${count(result.rounds.length)} rounds laid over each other`;
     return drawn.length === 0 ? [] : [html('h2', {}, 'After the instant of a burst'),
@@ -186,7 +183,7 @@ const bursts = () => {
 
 /* All plots of rates over time have one axis. */
 const rates = results.filter(result => !isBurst(result) && result.slices.length > 0);
-const rateSpan = new Span(Math.max(1, ...rates.map(endOf)), leastSeen(rates));
+const rateSpan = new Span(Math.max(1, ...rates.map(endOf)));
 
 const timelines = () => {
     return rates.length === 0 ? [] : [html('h2', {}, 'Latency over time'),
@@ -197,28 +194,12 @@ const timelines = () => {
             `latency of the requests due at each instant${expiriesOf(result)}`, eventList(result)))];
 };
 
-/* Where it was the same of all there is nothing to see. */
-const became = () => {
-    const drawn = rates.filter(result => kindsOf(result).length > 1);
-    return drawn.length === 0 ? [] : [html('h2', {}, 'What became of the requests'),
-        soft('How many of those due at each instant were answered with each status, or not at all.'),
-        ...results.map((result, i) => !drawn.includes(result) ? null : named(new Became(rateSpan, i), i, ''))];
-};
-
 const queries = () => {
     const drawn = results.filter(result => !isBurst(result));
     const until = Math.max(1, ...drawn.map(result => usedMs(result, slice => slice.due > 0 || slice.loads > 0)));
     const hasAny = drawn.some(result => result.slices.some(slice => slice.loads > 0));
     return !hasAny ? [] : [html('h2', {}, 'Queries over time'),
-        figure(new Queries(new Span(until, leastSeen(drawn))), 'as the database began them, on a logarithmic scale; dotted: how many were needed')];
-};
-
-const curves = () => {
-    const drawn = results.filter(result => result.curve.length > 0);
-    const answers = Math.max(0, ...drawn.map(result => result.latency.count));
-    return answers <= 1 ? [] : [html('h2', {}, 'Distribution of latency'),
-        figure(new Curve(new Span(Math.log10(answers) + 0.3, 0.5)), 'What share of the answers took no longer. ' +
-            'Both scales are logarithmic; a line ends at its slowest answer.')];
+        figure(new Queries(new Span(until)), 'as the database began them, on a logarithmic scale; dotted: how many were needed')];
 };
 
 /* ---- the page ---- */
@@ -241,7 +222,7 @@ document.title = `${report.title} – stampede report`;
 build(document.getElementById('head'), {}, head());
 build(main, {}, [
     html('section', { class: 'cards', 'aria-label': 'At a glance' }, results.map(card)),
-    checks(), bursts(), timelines(), queries(), curves(), became(), samples(), figures(), hot(), end()]);
+    checks(), bursts(), timelines(), queries(), samples(), figures(), hot(), end()]);
 drawAll();
 
 let drawnFor = main.clientWidth;

@@ -2,11 +2,11 @@
 /*
  * page_plots.js - the plots of a page, behind app/view/plot.js; page.js comes behind it.
  *
- *     Span     an axis that several plots share: how long, what of it is shown, where the pointer is
- *     Drawn    one plot over a span; its legend, which shows the values at the pointer; what a reader does to it
- *         Latency, Became   one result over time, with its expiries, faults and notes
- *         Burst             one result from the instants of its bursts on, one laid over the other
- *         Queries, Curve    all results in one
+ *     Span     an axis that several plots share: how long, where the pointer is
+ *     Drawn    one plot over a span; its legend, which shows the values at the pointer
+ *         Latency    one result over time, with its expiries, faults and notes
+ *         Burst      one result from the instants of its bursts on, one laid over the other
+ *         Queries    all results in one
  *
  * What --json writes is in the element "report", the rows of the terminal's table in "sheet".
  */
@@ -34,10 +34,9 @@ const stroke = (look, kind) => swatch(look, path(`line ${kind}`, 'M0 6H30'));
 
 /* ---- tics ---- */
 
-const evenTics = (from, to, most, textOf) => {
-    const step = stepFor((to - from) / most), tics = [];
-    for (let i = Math.ceil(from / step - 1e-6); i * step <= to * 1.000001; i++)
-        tics.push([i * step, textOf(i * step)]);
+const evenTics = (to, most, textOf) => {
+    const step = stepFor(to / most), tics = [];
+    for (let i = 0; i * step <= to * 1.000001; i++) tics.push([i * step, textOf(i * step)]);
     return tics;
 };
 
@@ -64,27 +63,10 @@ const rangeText = (middle, until, step) =>
 /* ---- what plots share ---- */
 
 class Span {
-    constructor(until, least) {
-        Object.assign(this, { until, least, from: 0, to: until, at: null, plots: [] });
-    }
-    get isWhole() { return this.from <= 0 && this.to >= this.until; }
-
-    show(from, to) {
-        const length = clamp(to - from, Math.min(this.least, this.until), this.until);
-        this.from = clamp((from + to - length) / 2, 0, this.until - length);
-        this.to = this.from + length;
-        for (const plot of this.plots) plot.draw();
-    }
+    constructor(until) { Object.assign(this, { until, from: 0, to: until, at: null, plots: [] }); }
     point(at) {
         this.at = at === null ? null : clamp(at, 0, this.until);
         for (const plot of this.plots) plot.point();
-    }
-    walk(at) {
-        const inside = clamp(at, 0, this.until);
-        const beyond = Math.min(inside - this.from, 0) + Math.max(inside - this.to, 0);
-        this.at = inside;
-        if (beyond !== 0) this.show(this.from + beyond, this.to + beyond);
-        this.point(inside);
     }
 }
 
@@ -92,13 +74,11 @@ class Span {
 
 const laneHeight = 20;
 const plots = [];
-let pressed = null; /* the one that has a button on it */
 
 class Drawn extends Plot {
     /*
      * A kind of plot has, beside items [{ swatch, what, isShort, isName }] of its legend:
      *     range()         of the vertical axis: { from, to, isLog, tics: [[value, text]] }
-     *     tics(most)      of the other
      *     shapes()        what is drawn, over the grid
      *     until           where its values end
      *     nearest(at)     the instant at which there are values; text(at) says it
@@ -108,10 +88,9 @@ class Drawn extends Plot {
      */
     constructor(span, label, unit, items) {
         super(label);
-        Object.assign(this, { span, shown: span, unit, items, until: span.until, lanes: 0, chosen: null });
+        Object.assign(this, { span, shown: span, unit, items, until: span.until, lanes: 0 });
         span.plots.push(this);
         plots.push(this);
-        this.whole = html('button', { type: 'button', hidden: '' }, 'Whole span');
         this.cells = items.map(item => html('span', { class: `value${item.isShort ? ' short' : ''}` }));
         this.where = html('span', { class: 'value long' });
         const what = ({ isName, what }) =>
@@ -119,12 +98,10 @@ class Drawn extends Plot {
         this.legend = html('ul', { class: 'values', 'aria-live': 'polite' },
             html('li', {}, html('span', { class: 'what' }, 'at'), this.where),
             items.map((item, i) => html('li', {}, item.swatch, what(item), this.cells[i])));
-        this.whole.addEventListener('click', () => { span.show(0, span.until); this.box.focus({ preventScroll: true }); });
-        this.box.addEventListener('dblclick', () => span.show(0, span.until));
-        this.box.addEventListener('pointerdown', event => this.press(event));
+        this.box.addEventListener('pointerdown', event => this.hover(this.under(event)));
     }
 
-    parts() { return [this.whole, this.legend, this.box]; }
+    parts() { return [this.legend, this.box]; }
 
     /* ---- drawing ---- */
 
@@ -143,14 +120,12 @@ class Drawn extends Plot {
         if (width === 0) return;
         this.measure(width);
         this.axis = this.range();
-        this.whole.hidden = this.span.isWhole;
-        build(this.svg, { viewBox: `0 0 ${width} ${this.height}` }, []);
-        const inside = { x: this.left, y: 0, width: this.right - this.left, height: this.height };
-        inside.viewBox = `${this.left} 0 ${inside.width} ${inside.height}`;
+        const { left: x, right, height } = this, inside = { x, y: 0, width: right - x, height };
+        inside.viewBox = `${x} 0 ${inside.width} ${height}`;
         this.pointer = svg('g', {});
-        this.selection = svg('g', {});
-        this.svg.replaceChildren(
-            ...this.frame(), svg('svg', inside, this.shapes()), ...this.laneNumbers(), this.selection, this.pointer);
+        this.svg.replaceChildren();
+        build(this.svg, { viewBox: `0 0 ${width} ${height}` },
+            [this.frame(), svg('svg', inside, this.shapes()), this.laneNumbers(), this.pointer]);
         this.point();
     }
 
@@ -170,6 +145,7 @@ class Drawn extends Plot {
         ].flat(2);
     }
     laneNumbers() { return []; }
+    tics(most) { return evenTics(this.span.until, most, ms => timeTic(ms, this.span.until)); }
 
     /* ---- the values at the pointer ---- */
 
@@ -179,58 +155,21 @@ class Drawn extends Plot {
         const texts = isThere ? values.map(value => value.text) : this.total();
         this.where.textContent = isThere ? this.text(at) : 'all of it';
         this.cells.forEach((cell, i) => { cell.textContent = texts[i]; });
-        const isSeen = isThere && at >= this.span.from && at <= this.span.to;
-        this.pointer?.replaceChildren(...!isSeen ? [] : [
+        this.pointer?.replaceChildren(...!isThere ? [] : [
             this.hair(at),
             ...values.filter(value => value.y !== null).map(value =>
                 svg('circle', { class: `dot ${value.look}`, cx: this.x(at), cy: this.y(value.y), r: 4 }))]);
     }
 
-    /* ---- what a reader does: point, drag, press keys ---- */
-
-    hover(at) { if (pressed === null) this.span.point(at); }
-
-    press(event) {
-        if (event.button !== 0 || pressed !== null) return;
-        pressed = this;
-        this.pressedAt = this.pixels(event);
-        this.span.point(this.under(event));
-    }
-    drag(event) {
-        this.span.point(this.under(event));
-        if (event.pointerType !== 'touch') this.choose(this.pixels(event));
-    }
-    choose(until) {
-        const inside = [this.pressedAt, until].map(x => clamp(x, this.left, this.right));
-        const [x, width] = [Math.min(...inside), Math.abs(inside[1] - inside[0])];
-        this.chosen = width > 6 ? [x, x + width] : null;
-        this.selection.replaceChildren(...this.chosen === null ? [] : [
-            svg('rect', { class: 'chosen', x, y: this.top, width, height: this.bottom - this.top })]);
-    }
-    lift(isDone) {
-        const { chosen } = this, { from, to } = this.span, scale = (to - from) / (this.right - this.left);
-        pressed = this.chosen = null;
-        this.selection.replaceChildren();
-        if (chosen !== null && isDone)
-            this.span.show(from + (chosen[0] - this.left) * scale, from + (chosen[1] - this.left) * scale);
-    }
+    hover(at) { this.span.point(at); }
 
     key({ key, shiftKey }) {
-        const { span } = this, now = this.nearest(span.at ?? (span.from + span.to) / 2);
-        const far = this.step * (shiftKey ? 10 : 1);
-        const actions = {
-            ArrowLeft: () => span.walk(now - far), ArrowRight: () => span.walk(now + far),
-            Home: () => span.walk(0), End: () => span.walk(span.until),
-            Escape: () => span.isWhole ? span.point(null) : span.show(0, span.until),
-        };
-        actions[key]?.();
-        return key in actions;
+        const { span } = this, now = this.nearest(span.at ?? span.until / 2), far = this.step * (shiftKey ? 10 : 1);
+        const to = { ArrowLeft: now - far, ArrowRight: now + far, Home: 0, End: span.until, Escape: null };
+        if (key in to) span.point(to[key]);
+        return key in to;
     }
 }
-
-addEventListener('pointermove', event => pressed?.drag(event));
-addEventListener('pointerup', () => pressed?.lift(true));
-addEventListener('pointercancel', () => pressed?.lift(false));
 
 /* ---- one result over time ---- */
 
@@ -255,7 +194,6 @@ class Timeline extends Drawn {
         this.until = this.result.slices.length * this.step;
     }
 
-    tics(most) { return evenTics(this.span.from, this.span.to, most, ms => timeTic(ms, this.span.to)); }
     sliceAt(at) { return clamp(Math.floor(at / this.step), 0, this.result.slices.length - 1); }
     nearest(at) { return (this.sliceAt(at) + 0.5) * this.step; }
     text(at) { return rangeText(at, this.span.until, this.step); }
@@ -277,12 +215,8 @@ class Timeline extends Drawn {
     }
     middleOf(lane) { return this.bottom + 10 + (lane + 0.5) * laneHeight; }
     laneNumbers() {
-        return this.events.flatMap((mark, i) => {
-            const at = Math.min(Math.max(mark.at_ms, this.span.from), Math.max(mark.at_ms, mark.until_ms));
-            const isSeen = at >= this.span.from && at <= this.span.to;
-            const y = this.middleOf(this.laneOf[i]) + 0.35 * this.em;
-            return isSeen ? [svg('text', { class: 'number', x: this.x(at) + 5, y }, String(i + 1))] : [];
-        });
+        return this.events.map((mark, i) => mark.at_ms > this.span.until ? [] : svg('text', {
+            class: 'number', x: this.x(mark.at_ms) + 5, y: this.middleOf(this.laneOf[i]) + 0.35 * this.em }, String(i + 1)));
     }
 
     shapes() {
@@ -291,7 +225,6 @@ class Timeline extends Drawn {
             expiries.length > expiriesMost ? [] : expiries.map(mark => this.upright('expiry', mark.at_ms)),
             this.events.flatMap((mark, i) => this.eventShapes(mark, this.middleOf(this.laneOf[i]))),
             this.dataShapes(),
-            this.crosses(),
         ].flat();
     }
     expiries() { return this.result.marks.filter(mark => mark.kind === 'expiry'); }
@@ -303,12 +236,6 @@ class Timeline extends Drawn {
             return [this.upright(kind, mark.at_ms), path(`${kind} short`, `M${x} ${middle - 7}v14`)];
         const band = { class: 'fault', x, width, y: this.top, height: this.bottom - this.top };
         return [isNote ? this.upright(kind, mark.at_ms) : svg('rect', band), svg('rect', bar)];
-    }
-    crosses() {
-        const y = this.bottom - 8, half = this.result.slice_ms / 2;
-        const d = this.result.slices.map((slice, i) =>
-            slice.failed > 0 ? `M${this.x(i * this.step + half) - 3} ${y - 3}l6 6m0-6l-6 6` : '').join('');
-        return d === '' ? [] : [path('cross', d)];
     }
     line(kind, points) { /* a point alone is a dot of the line's width */
         const d = points.length === 1 ? `M${points[0]}h.01` : `M${points.join('L')}`;
@@ -359,7 +286,14 @@ class Latency extends Timeline {
             all.map(run => lineOf(`area ${this.look}`, [...points(run, most), ...points(run, p50).reverse()])),
             supported.map(run => this.line('thin', points(run, p99))),
             all.map(run => this.line('thick', points(run, p50))),
+            this.crosses(),
         ].flat(2);
+    }
+    crosses() {
+        const y = this.bottom - 8, half = this.result.slice_ms / 2;
+        const d = this.result.slices.map((slice, i) =>
+            slice.failed > 0 ? `M${this.x(i * this.step + half) - 3} ${y - 3}l6 6m0-6l-6 6` : '').join('');
+        return d === '' ? [] : [path('cross', d)];
     }
 
     total() {
@@ -376,42 +310,6 @@ class Latency extends Timeline {
             : { text: isAnswered ? 'too few' : '–', y: null };
         return [dot(slice.p50_us), p99, dot(slice.max_us), plain(slice.answered), plain(slice.failed),
             ...this.hasLoads ? [plain(slice.loads)] : []];
-    }
-}
-
-/* The kinds of what became of requests, in the order in which they are stacked, and how they are called. */
-const kinds = ['2xx', '3xx', '1xx', '6xx', '4xx', '5xx',
-    'refused', 'unconnected', 'reset', 'timeout', 'rubbish', 'unsent', 'left', 'cut'];
-const kindsOf = result => kinds.filter(kind => result.slices.some(slice => slice.became[kind] > 0));
-const fillOf = kind => `fill ${kind[1] === 'x' ? `k${kind[0]}` : 'k0'}`;
-
-/* Stacked: so many of the requests of each slice became this, so many that. */
-class Became extends Timeline {
-    constructor(span, index) {
-        const here = kindsOf(results[index]);
-        super(span, index, 'What became of the requests', '', here.map(kind => ({
-            swatch: swatch('', svg('rect', { class: fillOf(kind), width: 30, height: 10 })), what: kind, isShort: true })));
-        this.kinds = here;
-        this.unit = `requests in each ${timeTic(this.step, this.step)}`;
-    }
-    range() {
-        const to = Math.max(1, ...this.result.slices.map(slice => slice.due)) * 1.06;
-        return { from: 0, to, isLog: false, tics: evenTics(0, to, 5, count).filter(([value]) => Number.isInteger(value)) };
-    }
-    crosses() { return []; }
-    dataShapes() {
-        const below = this.result.slices.map(() => 0);
-        return this.kinds.map(kind => path(fillOf(kind), this.result.slices.map((slice, i) => {
-            const from = below[i], number = slice.became[kind] ?? 0;
-            below[i] += number;
-            return number === 0 ? '' : `M${this.place(i * this.step, from)}L${this.place(i * this.step, below[i])}` +
-                `L${this.place((i + 1) * this.step, below[i])}L${this.place((i + 1) * this.step, from)}Z`;
-        }).join('')));
-    }
-    total() { return this.kinds.map(kind => count(sum(this.result.slices, slice => slice.became[kind] ?? 0))); }
-    values(at) {
-        const { became } = this.result.slices[this.sliceAt(at)];
-        return this.kinds.map(kind => ({ text: count(became[kind] ?? 0), y: null }));
     }
 }
 
@@ -448,10 +346,9 @@ class Burst extends Timeline {
     range() {
         const most = result => Math.max(...result.rounds.map(round => Math.max(round.due, round.loads.at(-1)?.count ?? 0)));
         const to = most(this.result) * 1.06;
-        return { from: 0, to, isLog: false, tics: evenTics(0, to, 6, count).filter(([value]) => Number.isInteger(value)) };
+        return { from: 0, to, isLog: false, tics: evenTics(to, 6, count).filter(([value]) => Number.isInteger(value)) };
     }
     expiries() { return []; }
-    crosses() { return []; }
     /* From nothing at the instant to as many as there were in the end. */
     curve(steps) {
         if (steps.length === 0) return [];
@@ -485,39 +382,19 @@ class Burst extends Timeline {
 
 /* ---- all results in one plot ---- */
 
-class Together extends Drawn {
-    constructor(span, label, unit, more = []) {
-        super(span, label, unit, [...results.map((_, i) =>
-            ({ swatch: stroke(lookOf(i), 'dashed thick'), what: nameOf(i), isName: true })), ...more]);
-    }
-    /* Thinner lines on top: two that run together can be told apart. */
-    shapes() {
-        return results.flatMap((_, i) => {
-            const points = this.points(i).map(([at, value]) => this.place(at, value));
-            const line = lineOf(`line dashed ${lookOf(i)}`, points);
-            return points.length === 0 ? [] : [build(line, { 'stroke-width': 3 - 1.2 * i / results.length }, [])];
-        });
-    }
-}
-
 /* The dotted lines: as many as there were expiries, which is what a guard would have made of them. */
-class Queries extends Together {
+class Queries extends Drawn {
+    /* All are counted in bins of one length, of whole slices: 1, 2, 5, 10, ... ms, fewer than 80 of them. */
     constructor(span) {
         const isKnown = results.some(result => result.expiries > 0);
-        super(span, 'Queries over time, all results', '',
-            isKnown ? [{ swatch: stroke('', 'query'), what: 'needed', isShort: true }] : []);
-        this.isKnown = isKnown;
-    }
-
-    /* All are counted in bins of one length, of whole slices: 1, 2, 5, 10, ... ms, fewer than 80 of them in sight. */
-    fillBins() {
-        const fits = ms => results.every(result => isBurst(result) || result.slices.length === 0 || ms % result.slice_ms === 0) &&
-            (this.span.to - this.span.from) / ms < 80;
+        super(span, 'Queries over time, all results', '', [
+            ...results.map((_, i) => ({ swatch: stroke(lookOf(i), 'dashed thick'), what: nameOf(i), isName: true })),
+            ...isKnown ? [{ swatch: stroke('', 'query'), what: 'needed', isShort: true }] : []]);
+        const fits = ms => span.until / ms < 80 &&
+            results.every(result => isBurst(result) || result.slices.length === 0 || ms % result.slice_ms === 0);
         let ms = 1;
         while (!fits(ms) && ms < 2 ** 32) ms = stepFor(ms * 1.5);
-        if (ms === this.step) return;
-        this.step = ms;
-        this.unit = `queries in each ${timeTic(ms, ms)}`;
+        Object.assign(this, { isKnown, step: ms, unit: `queries in each ${timeTic(ms, ms)}` });
         this.bins = results.map(result => this.binsOf(result, slice => slice.loads));
         this.needed = results.map(result => result.expiries > 0 ? this.binsOf(result, slice => slice.needed) : []);
     }
@@ -528,17 +405,20 @@ class Queries extends Together {
     }
     /* One query in a bin is the least there can be; what is called 0 lies below it. */
     range() {
-        this.fillBins();
         const zero = 1 / 3, to = Math.max(...this.bins.flat(), 2) * 1.6;
         const tics = logTics(zero, to, 2.6, count).filter(([at]) => at >= 1);
         return { from: zero, to, isLog: true, tics: [[zero, '0'], ...tics] };
     }
-    tics(most) { return evenTics(this.span.from, this.span.to, most, ms => timeTic(ms, this.span.to)); }
-    steps(bins) { return bins.flatMap((number, i) => [[i * this.step, number], [(i + 1) * this.step, number]]); }
-    points(index) { return this.steps(this.bins[index]); }
+    line(kind, bins) {
+        const places = bins.flatMap((number, i) => [this.place(i * this.step, number), this.place((i + 1) * this.step, number)]);
+        return places.length === 0 ? [] : [lineOf(`line ${kind}`, places)];
+    }
+    /* Thinner lines on top: two that run together can be told apart. */
     shapes() {
-        const places = bins => this.steps(bins).map(([at, value]) => this.place(at, value));
-        return [...super.shapes(), ...this.needed.filter(bins => bins.length > 0).map(bins => lineOf('line query', places(bins)))];
+        return [
+            this.bins.map((bins, i) => this.line(`dashed ${lookOf(i)}`, bins)
+                .map(line => build(line, { 'stroke-width': 3 - 1.2 * i / results.length }, []))),
+            this.needed.map(bins => this.line('query', bins))];
     }
 
     nearest(at) {
@@ -556,44 +436,5 @@ class Queries extends Together {
             const loads = bins[bin];
             return loads === undefined ? { text: '–', y: null } : { text: count(loads), y: loads, look: lookOf(i) };
         }), ...!this.isKnown ? [] : [{ text: rangeOf(needed), y: null }]];
-    }
-}
-
-/* Parts of all answers, -log10(1 - part): 90 % is 1, 99 % is 2. */
-class Curve extends Together {
-    constructor(span) {
-        super(span, 'Distribution of latency on logarithmic scales, all results', 'latency');
-        this.step = span.until / 100;
-        /* The last point, the maximum, lies beyond all parts: a little further right than the one before it. */
-        this.curves = results.map(result => result.curve.map(point => {
-            const above = 1 - point.percent / 100, answers = Math.max(result.latency.count, 2);
-            return [above > 0.5 / answers ? -Math.log10(above) : Math.log10(answers) + 0.25, point.us + 1];
-        }));
-    }
-    range() {
-        const all = results.map(result => result.latency).filter(latency => latency.count > 0);
-        const from = Math.max(Math.min(...all.map(one => one.min_us)), 1) / 1.6;
-        const to = Math.max(...all.map(one => one.max_us), from * 4) * 1.6;
-        return { from, to, isLog: true, tics: logTics(from, to, 2.2, latencyTic) };
-    }
-    tics() {
-        const { from, to } = this.span, fine = to - from < 1.8, tics = this.isWide || fine ? [[0, '0 %']] : [];
-        for (let power = 0; power < 7; power++)
-            for (const step of fine || power === 0 ? [5, 2, 1] : [1]) {
-                const above = Number(`${step}e-${power + 1}`), at = -Math.log10(above);
-                if ((fine || step !== 2) && at <= to) tics.push([at, `${+(100 - above * 100).toFixed(6)} %`]);
-            }
-        return tics.filter(([at]) => at >= from);
-    }
-    points(index) { return this.curves[index]; }
-    nearest(at) { return at; }
-    text(at) { return `${(100 - 100 * 10 ** -at).toFixed(clamp(Math.floor(at), 1, 6))} %`; }
-    total() { return results.map(result => `to ${latency(result.latency.max_us)}`); }
-    values(at) {
-        return this.curves.map((curve, i) => {
-            const point = curve.find(([end]) => end >= at - 1e-9);
-            return point === undefined ? { text: '–', y: null }
-                : { text: latency(point[1] - 1), y: point[1], look: lookOf(i) };
-        });
     }
 }

@@ -41,7 +41,6 @@ enum {
     RESULT_SLICES_MAX = 300, /* of the series */
     RESULT_BLOCKS_MAX = 20,  /* of the noise */
     RESULT_BUCKETS = RANK_BUCKETS,
-    RESULT_CURVE_MAX = 256, /* points of the distribution */
     RESULT_MARKS_MAX = 512,
     RESULT_CHECKS_MAX = 64,
     RESULT_SETTINGS_MAX = 6,
@@ -50,8 +49,6 @@ enum {
     RESULT_LIFE_LEAST_MS = 250, /* no cache keeps a value for less */
     RESULT_PER_EXPIRY = 8,      /* classes of field_expiry_class() */
     RESULT_STATUSES = 600,
-    RESULT_CLASSES = 6, /* 1xx to 5xx; [0]: those of 600 and more */
-    RESULT_BECAME = RESULT_CLASSES + RECORD_OUTCOMES - 1,
     RESULT_ROUNDS_MAX = 32,
     RESULT_STEPS_MAX = 48,
     RESULT_SAMPLES_MAX = 30,
@@ -68,23 +65,14 @@ struct result_quantiles {
     double mean_us;
 };
 
-/* A percentile and its latency; the curve of the distribution on a log scale. */
-struct result_point {
-    double percent;
-    uint64_t us;
-};
-
 /* slice_ms of the run. Requests belong to the slice in which they were due. */
 struct result_slice {
     uint32_t due, answered, failed; /* failed: see result_failed() */
-    uint32_t waiting;               /* due, and neither answered nor given up when the slice ended */
     uint32_t p50_us, p99_us, max_us;
     uint32_t
         p99_slices; /* p99_us is that of so many slices together, of which each has it; 0: of too few answers */
     uint32_t loads;  /* that began; LOG only */
     uint32_t needed; /* expiries that began */
-    uint64_t became
-        [RESULT_BECAME]; /* each of the due is one: a class of status, or an outcome without an answer */
 };
 
 /* So many of something by so long after the instant of a burst. */
@@ -160,8 +148,6 @@ struct result {
     uint64_t received_bytes;             /* heads and bodies */
     double received_per_s;               /* rate only, otherwise 0 */
     struct result_quantiles by_cache[RECORD_CACHES];
-    struct result_point curve[RESULT_CURVE_MAX];
-    size_t curve_count;
     uint32_t slice_ms;           /* 1, 2, 5, 10, ...: short enough to see something, long enough for a p99 */
     struct result_slice *slices; /* owned */
     size_t slice_count;

@@ -12,9 +12,7 @@
     .fields = (fields_of), .most = (room), .count_offset = offsetof(struct type, count_of)
 
 _Static_assert(sizeof(struct result_quantiles) == 88, "a new field belongs into fields_of_quantiles[], too");
-_Static_assert(sizeof(struct result_point) == 16, "a new field belongs into point[], too");
-_Static_assert(sizeof(struct result_slice) == 40 + RESULT_BECAME * sizeof(uint64_t),
-               "a new field belongs into slice[], too");
+_Static_assert(sizeof(struct result_slice) == 36, "a new field belongs into slice[], too");
 _Static_assert(sizeof(struct result_step) == 8, "a new field belongs into step[], too");
 _Static_assert(sizeof(struct result_round) == 8 + 3 * (8 + RESULT_STEPS_MAX * sizeof(struct result_step)),
                "a new field belongs into burst[], too");
@@ -27,7 +25,7 @@ _Static_assert(sizeof(struct herd_strain) == 392, "a new field belongs into fiel
 _Static_assert(
     sizeof(struct result) - RECORD_OUTCOMES * sizeof(uint64_t) -
             RECORD_CACHES * (sizeof(uint64_t) + sizeof(struct result_quantiles)) ==
-        122920 + RESULT_SETTINGS_MAX * sizeof(struct result_setting) +
+        118816 + RESULT_SETTINGS_MAX * sizeof(struct result_setting) +
             RESULT_SAMPLES_MAX *
                 sizeof(
                     struct
@@ -61,12 +59,6 @@ const char *field_expiry_class(size_t index)
     static const char *const classes[RESULT_PER_EXPIRY] = {
         "1", "2", "3", "4", "5 to 9", "10 to 99", "100 to 999", "1000 or more"};
     return classes[index];
-}
-
-static const char *became_name(size_t index)
-{
-    static const char *const classes[RESULT_CLASSES] = {"6xx", "1xx", "2xx", "3xx", "4xx", "5xx"};
-    return index < RESULT_CLASSES ? classes[index] : outcome_name(index - RESULT_CLASSES + 1);
 }
 
 /* ---- parts of a result ---- */
@@ -107,24 +99,16 @@ const struct field fields_of_strain[] = {
     {.name = NULL},
 };
 
-static const struct field point[] = {
-    {FIELD(result_point, percent, FIELD_DOUBLE)},
-    {FIELD(result_point, us, FIELD_U64)},
-    {.name = NULL},
-};
-
 static const struct field slice[] = {
     {FIELD(result_slice, due, FIELD_U32)},
     {FIELD(result_slice, answered, FIELD_U32)},
     {FIELD(result_slice, failed, FIELD_U32)},
-    {FIELD(result_slice, waiting, FIELD_U32)},
     {FIELD(result_slice, p50_us, FIELD_U32)},
     {FIELD(result_slice, p99_us, FIELD_U32)},
     {FIELD(result_slice, max_us, FIELD_U32)},
     {FIELD(result_slice, p99_slices, FIELD_U32)},
     {FIELD(result_slice, loads, FIELD_U32)},
     {FIELD(result_slice, needed, FIELD_U32)},
-    {FIELD(result_slice, became, FIELD_COUNTS), .most = RESULT_BECAME, .name_of = became_name},
     {.name = NULL},
 };
 
@@ -258,7 +242,6 @@ const struct field fields_of_result[] = {
     {FIELD(result, outcomes, FIELD_COUNTS), .most = RECORD_OUTCOMES, .name_of = outcome_name},
     {FIELD(result, statuses, FIELD_COUNTS), .most = RESULT_STATUSES, .name_of = status_name},
     {FIELD(result, caches, FIELD_COUNTS), .most = RECORD_CACHES, .name_of = cache_name},
-    {LIST(result, FIELD_LIST, curve, result_point, point, RESULT_CURVE_MAX, curve_count)},
     {LIST(result, FIELD_LIST, marks, result_mark, mark, RESULT_MARKS_MAX, mark_count)},
     {LIST(result, FIELD_LIST, checks, result_check, check, RESULT_CHECKS_MAX, check_count)},
     {LIST(result, FIELD_LIST, settings, result_setting, setting, RESULT_SETTINGS_MAX, setting_count)},

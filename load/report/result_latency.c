@@ -9,7 +9,6 @@
 #include "load/base/rank.h"
 #include "load/report/result_fields.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,22 +110,6 @@ static void summarise(const uint64_t *keyed, size_t count, struct result_quantil
     }
 }
 
-/* Ranks evenly spread over the logarithm of what is above them: the rare, slow answers get as many points as the
- * common ones. */
-static void draw_curve(const uint64_t *keyed, size_t count, struct result *out)
-{
-    size_t last = 0;
-    for (size_t i = 0; i < RESULT_CURVE_MAX && count > 0; i++) {
-        double above = pow((double)count, -(double)i / (RESULT_CURVE_MAX - 1));
-        size_t rank = i == RESULT_CURVE_MAX - 1 ? count : (size_t)ceil((double)count * (1 - above));
-        if (rank <= last && i > 0)
-            continue;
-        last = rank > 0 ? rank : 1;
-        out->curve[out->curve_count++] = (struct result_point){.percent = 100 * (double)last / (double)count,
-                                                               .us = (uint32_t)keyed[last - 1]};
-    }
-}
-
 /* ---- blocks ---- */
 
 struct cut {
@@ -222,14 +205,6 @@ static uint64_t slice_of(const struct record *record, const void *context)
     return answer_in(slice_at(series, result_offset_us(series->source, record->due_us)), record);
 }
 
-static size_t became(const struct record *record)
-{
-    if (record->outcome != RECORD_ANSWERED)
-        return RESULT_CLASSES + record->outcome - 1U;
-    return record->status < 600 ? record->status / 100U : 0;
-}
-
-/* `waiting` counts arrivals less departures, and is summed up afterwards. */
 static void count_records(const struct series *series)
 {
     const struct records *records = series->source->records;
@@ -241,12 +216,7 @@ static void count_records(const struct series *series)
         slice->due++;
         slice->answered += record->outcome == RECORD_ANSWERED;
         slice->failed += result_record_failed(record);
-        slice->became[became(record)]++;
-        slice->waiting++;
-        slices[slice_at(series, due_us + record->end_us)].waiting--;
     }
-    for (size_t i = 1; i < series->out->slice_count; i++)
-        slices[i].waiting += slices[i - 1].waiting;
 }
 
 /* p99 where answers are few, as in a fault, is that of several slices from `first` on: enough for it. Returns the one
@@ -326,7 +296,6 @@ bool latency_make(const struct result_source *source, struct result *out)
     }
     count = keyed_collect(source->records, one_group, NULL, keyed);
     summarise(keyed, count, &out->all);
-    draw_curve(keyed, count, out);
     free(keyed);
     return make_blocks(source, out) && make_slices(source, out);
 }

@@ -9,7 +9,7 @@
 
 #include "load/report/result.h"
 
-/* Percentiles, the curve of the distribution, the series over time, and the blocks that noise is judged by. */
+/* Percentiles, the series over time, and the blocks that noise is judged by. */
 bool latency_make(const struct result_source *source, struct result *out);
 /* The bursts, each from its instant on: how many had been answered, had failed, and had been loaded after so many
  * microseconds. A rate has none. */

@@ -25,8 +25,8 @@
 
 static const unsigned widths[] = {375, 1280};
 enum { HEIGHT = 2400 };
-/* Three over time or of bursts, the distribution; queries, and three of what became of requests. */
-enum { BURST_PLOTS = 4, RATE_PLOTS = 8 };
+/* Three over time or of bursts; queries. */
+enum { BURST_PLOTS = 3, RATE_PLOTS = 4 };
 
 static char folder[PROC_PATH_BYTES];
 static char why[RESULT_WHY_BYTES];
@@ -287,14 +287,8 @@ TEST(every_value_of_a_result_is_drawn_where_it_belongs)
     for (size_t i = 0; i < report.result_count; i++) {
         const struct result *result = report.results[i];
         expect_timeline(probe, i, result);
-        fprintf(
-            probe,
-            "is('curve', points(4, '.line.s%zu').length, %zu);\n"
-            "near('its end', scale(up(4), true, true).valueAt(points(4, '.line.s%zu').at(-1)[1]), %" PRIu64
-            ", %g);\n"
-            "is('queries', points(3, '.line.s%zu').length, %zu);\n",
-            i, result->curve_count, i, result->all.max_us, (double)result->all.max_us * 0.1, i,
-            2 * ((result->slice_count * result->slice_ms + 199) / 200));
+        fprintf(probe, "is('queries', points(3, '.line.s%zu').length, %zu);\n", i,
+                2 * ((result->slice_count * result->slice_ms + 199) / 200));
     }
     look(RATE_PLOTS, false, probe);
     free(page);
@@ -363,12 +357,10 @@ TEST(the_values_at_the_pointer_are_those_of_its_instant)
     fputs("press(1, 'Home');\n", probe);
     expect_slice(probe, "home", 1, results[1], 0);
     fputs("fire(0, 'pointerleave', 0);\nis('left alone', values(2)[0], 'all of it');\n", probe);
-    fprintf(probe, "drag(2, 1e6, %g, 'touch');\nfire(2, 'pointerleave', 0, 'touch');\n",
+    fprintf(probe, "fire(2, 'pointerdown', time(2).pixelOf(%g), 'touch');\nfire(2, 'pointerleave', 0, 'touch');\n",
             instant_of(results[2], 95));
     expect_slice(probe, "finger", 2, results[2], 95);
-    fputs("is('no zoom by one finger', isZoomed(2), false);\npoint(3, 1.3e6);\n"
-          "is('queries', values(3), ['1.20\\u20131.40 s'",
-          probe);
+    fputs("point(3, 1.3e6);\nis('queries', values(3), ['1.20\\u20131.40 s'", probe);
     uint32_t least = UINT32_MAX, needed_most = 0, needed;
     for (size_t i = 0; i < 3; i++) {
         fprintf(probe, ", '%u'", loads_between(results[i], 24, 4, &needed));
@@ -376,51 +368,7 @@ TEST(the_values_at_the_pointer_are_those_of_its_instant)
         needed_most = needed > needed_most ? needed : needed_most;
     }
     fprintf(probe, least < needed_most ? ", '%u\\u2013%u'" : ", '%u'", least, needed_most);
-    fputs("].map(text => text.replace('1.20\\u20131.40', '1.2\\u20131.4')));\n"
-          "fire(4, 'pointermove', middle(across(4).find(([percent]) => percent === 99)[1], false));\n",
-          probe);
-    for (size_t i = 0; i < 3; i++)
-        fprintf(probe, "near('p99 of %zu', numberOf(values(4)[%zu].replace(' ', '')), %" PRIu64 ", %g);\n", i,
-                i + 1, results[i]->all.p99_us, (double)results[i]->all.p99_us * 0.03);
-    look(RATE_PLOTS, false, probe);
-    free(page);
-}
-
-TEST(a_span_is_shown_alone_and_then_the_whole_again)
-{
-    static const char probing[] =
-        "const whole = what => { for (const n of [0, 1, 2]) { nearSpan(what, n, 0, 10e6); is(what, "
-        "isZoomed(n), false); } };\n"
-        "whole('first');\n"
-        "drag(0, 4e6, 6e6);\n"
-        "for (const n of [0, 1, 2]) { nearSpan('dragged', n, 4e6, 6e6); is('dragged', isZoomed(n), true); }\n"
-        "nearSpan('another axis', 3, 0, 10e6);\n"
-        "is('none is chosen any more', drawn(0, '.chosen'), 0);\n"
-        "point(0, 5.025e6); is('values there', values(0)[0], '5.00\\u20135.05 s');\n"
-        "press(1, 'Escape'); whole('escape');\n"
-        "drag(1, 8e6, 10e6); is('what is in sight', all('.number', plots()[0]).map(one => one.textContent), "
-        "['3']);\n"
-        "press(0, 'Escape');\n"
-        "drag(1, 9e6, 3e6); nearSpan('dragged back', 0, 3e6, 9e6);\n"
-        "figure(2).querySelector('button').click(); whole('button');\n"
-        "drag(0, 2e6, 4e6); fire(0, 'dblclick', time(0).pixelOf(3e6)); whole('double click');\n"
-        "drag(0, 5e6, 5.001e6); whole('a click');\n"
-        "const [four, six] = [4e6, 6e6].map(at => time(0).pixelOf(at));\n"
-        "drag(0, 1e6, 2.25e6); press(0, 'End');\n"
-        "nearSpan('walked out of sight', 0, 8.75e6, 10e6); press(0, 'Escape');\n"
-        "drag(3, 0, 1e6); nearSpan('queries', 3, 0, 1e6); whole('not those');\n"
-        "fire(0, 'pointerdown', four); fire(0, 'pointermove', six); is('being chosen', drawn(0, '.chosen'), "
-        "1);\n"
-        "fire(0, 'pointercancel', six); whole('cancelled');\n"
-        "measure(8);\n";
-    sample_rate_report(&report);
-    for (size_t i = 0; i < report.result_count; i++)
-        assert_true(report.results[i]->slice_ms == 50 && report.results[i]->slice_count >= 200);
-    char *page = write_page(&report);
-    FILE *probe = begin_probe();
-    fputs(probing, probe);
-    fprintf(probe, "is('finer bins', points(3, '.line.s0').length, %zu);\n",
-            2 * report.results[0]->slice_count);
+    fputs("].map(text => text.replace('1.20\\u20131.40', '1.2\\u20131.4')));\n", probe);
     look(RATE_PLOTS, false, probe);
     free(page);
 }
@@ -477,33 +425,17 @@ TEST(the_first_screen_says_what_a_reader_came_for)
     free(page);
 }
 
-static uint64_t became_5xx(const struct result *result)
-{
-    uint64_t count = 0;
-    for (size_t i = 0; i < result->slice_count; i++)
-        count += result->slices[i].became[5];
-    return count;
-}
-
-TEST(what_became_of_requests_is_drawn_and_what_went_wrong_is_shown)
+TEST(what_went_wrong_is_shown)
 {
     sample_rate_report(&report);
-    const struct result *result = report.results[0];
-    size_t worst = 0;
-    for (size_t i = 0; i < result->slice_count; i++)
-        worst = result->slices[i].became[5] > result->slices[worst].became[5] ? i : worst;
-    assert_in_range(result->slices[worst].became[5], 1, 100);
     char *page = write_page(&report);
     FILE *probe = begin_probe();
     fprintf(probe,
-            "is('kinds', all('.what', figure(5)).map(one => one.textContent), ['at', '2xx', '5xx']);\n"
-            "point(5, %g); is('there', values(5).slice(1), ['%" PRIu64 "', '%" PRIu64 "']);\n"
             "is('shown', all('.samples q').length, 9);\n"
             "is('said', all('.samples q')[0].textContent, '{\"error\": \"the cache is away\"}');\n"
             "is('how many', all('dt').filter(one => one.textContent === '503 \u00d7 %" PRIu64
             "').length > 0, true);\n",
-            instant_of(result, worst), result->slices[worst].became[2], result->slices[worst].became[5],
-            became_5xx(result));
+            report.results[0]->statuses[503]);
     look(RATE_PLOTS, false, probe);
     free(page);
 }
@@ -528,7 +460,7 @@ TEST(a_figure_that_is_not_known_is_said_to_be_so)
           "is('no p99', drawn(0, '.line.thin'), 0);\n"
           "point(0, 1e6);\nis('too few', values(0)[2], 'too few');\n",
           probe);
-    look(3, false, probe);
+    look(2, false, probe);
     free(page);
 }
 

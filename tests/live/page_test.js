@@ -24,17 +24,16 @@ const figure = n => plots()[n].closest('figure');
 
 /* ---- axes ---- */
 
-const units = { 'µs': 1, ms: 1e3, s: 1e6, '%': 1 };
+const units = { 'µs': 1, ms: 1e3, s: 1e6 };
 /* "2 s" is 2000000 of microseconds, "100" is 100. */
 const numberOf = text => {
-    const [, digits, unit] = /^([\d.\u00a0]+) ?(µs|ms|s|%)?$/.exec(text);
+    const [, digits, unit] = /^([\d.\u00a0]+) ?(µs|ms|s)?$/.exec(text);
     return Number(digits.replace(/\u00a0/g, '')) * (unit === undefined ? 1 : units[unit]);
 };
 const middle = (element, isDown) => isDown ? (rect(element).top + rect(element).bottom) / 2 : (rect(element).left + rect(element).right) / 2;
 const ticsOf = (n, anchor) => all(`svg[role=img] > text[text-anchor=${anchor}]`, plots()[n]).map(text => [numberOf(text.textContent), text]);
 const across = n => ticsOf(n, 'middle');
 const up = n => ticsOf(n, 'end');
-const words = n => across(n).map(([, text]) => text.textContent);
 
 /* By two tics, the first and the last, which say it. */
 const scale = (tics, isDown, isLog) => {
@@ -46,17 +45,6 @@ const scale = (tics, isDown, isLog) => {
     };
 };
 const time = n => scale(across(n), false, false);
-/* What of its span a plot shows, by its axis. */
-const shown = n => {
-    const axis = rect(all('path.axis', plots()[n])[0]);
-    return [axis.left, axis.right].map(pixel => time(n).valueAt(pixel));
-};
-const nearSpan = (what, n, from, to) => {
-    const [seenFrom, seenTo] = shown(n), most = (to - from) * 0.02;
-    near(`${what}, from`, seenFrom, from, most);
-    near(`${what}, to`, seenTo, to, most);
-};
-
 /* ---- what is drawn ---- */
 
 const drawn = (n, selector) => all(selector, plots()[n]).length;
@@ -73,18 +61,10 @@ const fire = (n, type, pixel, kind = 'mouse', finger = 1) => plots()[n].dispatch
     bubbles: true, cancelable: true, pointerId: finger, pointerType: kind, isPrimary: finger === 1,
     button: type === 'pointermove' ? -1 : 0, clientX: pixel, clientY: middle(plots()[n], true) }));
 const point = (n, at) => fire(n, 'pointermove', time(n).pixelOf(at));
-const drag = (n, from, to, kind) => {
-    const pixels = [from, (from + to) / 2, to].map(at => time(n).pixelOf(at));
-    fire(n, 'pointerdown', pixels[0], kind);
-    fire(n, 'pointermove', pixels[1], kind);
-    fire(n, 'pointermove', pixels[2], kind);
-    fire(n, 'pointerup', pixels[2], kind);
-};
 const press = (n, key, more = {}) =>
     plots()[n].dispatchEvent(new view.KeyboardEvent('keydown', { key, bubbles: true, cancelable: true, ...more }));
 const values = n => all('.value', figure(n)).map(value => value.textContent.replace(/\u00a0/g, ' '));
 const hair = n => { const [line] = all('.hair', plots()[n]); return line === undefined ? null : time(n).valueAt(middle(line, false)); };
-const isZoomed = n => !figure(n).querySelector('button').hidden;
 
 /* ---- what is wrong with any page, and what should be there ---- */
 
@@ -112,7 +92,7 @@ const measure = count => {
     none('tiny', texts.filter(text => parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getScreenCTM().a < 10));
     none('crowded', seen.flatMap(plot => ['middle', 'end'].flatMap(anchor => all(`text[text-anchor=${anchor}]`, plot)
         .filter((text, i, list) => i > 0 && overlap(rect(text), rect(list[i - 1]))))));
-    none('covered', seen.filter(plot => all('.values li, figcaption, button', plot.closest('figure')).some(one => overlap(rect(one), rect(plot)))));
+    none('covered', seen.filter(plot => all('.values li, figcaption', plot.closest('figure')).some(one => overlap(rect(one), rect(plot)))));
     none('same', ids.filter((id, i) => ids.indexOf(id) < i));
     none('headless', all('table').filter(table => !table.tHead || all('th[scope]', table).length === 0));
     is('scripts', all('script').filter(one => one.type !== 'application/json').length, 1);

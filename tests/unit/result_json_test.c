@@ -116,7 +116,6 @@ static struct result *full_result(void)
         result->outcomes[i] = i + 1;
     for (size_t i = 0; i < RECORD_CACHES; i++)
         result->caches[i] = 10 * i + 1;
-    result->curve_count = RESULT_CURVE_MAX;
     result->mark_count = RESULT_MARKS_MAX;
     result->check_count = RESULT_CHECKS_MAX;
     result->hot_count = RESULT_HOT_MAX;
@@ -174,7 +173,7 @@ TEST(nothing_is_lost_on_the_way_to_a_file_and_back)
     assert_survives(&report, &read);
     assert_int_equal(read.result_count, 2);
     assert_int_equal(read.results[1]->all.p99_us, INT64_MAX);
-    assert_int_equal(read.results[0]->slices[7].became[3], report.results[0]->slices[7].became[3]);
+    assert_int_equal(read.results[0]->slices[7].needed, report.results[0]->slices[7].needed);
     assert_memory_equal(read.results[0]->rounds, report.results[0]->rounds,
                         RESULT_ROUNDS_MAX * sizeof(struct result_round));
     assert_memory_equal(&read, &report, offsetof(struct report, results));
@@ -309,7 +308,7 @@ TEST(one_wrong_value_is_named_with_its_place)
         {"\"blocks\": [\n    {\n     \"", "\"blocks\": [\n    {\n     \"8999", "results[0].blocks[0].8999"},
         {"\"blocks\": [", "\"blocks\": [{},", "results[0].blocks has more than 20 items"},
         {"\"slices\": [", "\"slices\": [false,", "results[0].slices[0] must be an object"},
-        {"\"curve\": [", "\"curves\": [", "results[0].curve is missing"},
+        {"\"hot\": [", "\"hots\": [", "results[0].hot is missing"},
         {"\"name\": \"local\"", "\"name\": null", "results[1].name must be text"},
     };
     struct report report;

@@ -109,26 +109,6 @@ TEST(a_percentile_is_supported_when_something_is_above_it)
     assert_int_equal(result_rank(UINT64_C(1000000000000), 9999), UINT64_C(999900000000));
 }
 
-TEST(the_curve_rises_to_the_maximum_through_exact_points)
-{
-    struct made_run *run = made_run_begin(WORK_BURST, MANY);
-    for (size_t i = 0; i < MANY; i++)
-        run->at[i].end_us = (uint32_t)i + 1;
-    made_run_finish(run);
-    const struct result_point *curve = run->result->curve;
-    size_t count = run->result->curve_count, rare = 0;
-    assert_in_range(count, 100, RESULT_CURVE_MAX);
-    assert_int_equal(curve[0].us, 1);
-    assert_int_equal(curve[count - 1].us, MANY);
-    assert_near(curve[count - 1].percent, 100);
-    for (size_t i = 0; i < count; i++) {
-        assert_near(curve[i].percent, 100 * (double)curve[i].us / MANY);
-        assert_true(i == 0 || curve[i].percent > curve[i - 1].percent);
-        rare += curve[i].percent > 99;
-    }
-    assert_true(rare > 40); /* the tail has points of its own */
-}
-
 /* ---- counts ---- */
 
 TEST(answers_failures_and_caches_are_counted_by_kind)
@@ -170,7 +150,6 @@ TEST(an_empty_run_has_no_figures)
     assert_int_equal(run->result->requests, 0);
     assert_int_equal(run->result->all.count, 0);
     assert_int_equal(run->result->all.max_us, 0);
-    assert_int_equal(run->result->curve_count, 0);
     assert_int_equal(run->result->slice_count, 0);
     assert_int_equal(run->result->duration_ms, 0);
     assert_near(run->result->answered_per_s, 0);
@@ -208,8 +187,6 @@ TEST(one_request_is_its_own_distribution)
     assert_int_equal(run->result->all.p50_us, 1234567);
     assert_int_equal(run->result->all.p9999_us, 1234567);
     assert_int_equal(run->result->duration_ms, 1235);
-    assert_int_equal(run->result->curve_count, 1);
-    assert_near(run->result->curve[0].percent, 100);
     assert_int_equal(run->result->slices[0].p99_slices, 0);
 }
 
@@ -351,7 +328,7 @@ TEST(a_rate_has_no_rounds)
 
 TEST(slices_add_up_to_the_run)
 {
-    uint64_t due = 0, answered = 0, failed = 0, loads = 0, became[RESULT_BECAME] = {0};
+    uint64_t due = 0, answered = 0, failed = 0, loads = 0;
     struct made_run *run = made_run_begin(WORK_RATE, 20000);
     struct witness_load seen[] = {
         {.at_us = MADE_BEGIN_US - 700}, {.at_us = MADE_BEGIN_US + 5000000}, {.at_us = MADE_BEGIN_US * 2}};
@@ -371,16 +348,11 @@ TEST(slices_add_up_to_the_run)
         answered += slice->answered;
         failed += slice->failed;
         loads += slice->loads;
-        for (size_t j = 0; j < RESULT_BECAME; j++)
-            became[j] += slice->became[j];
     }
     assert_int_equal(due, 20000);
     assert_int_equal(answered, 19980);
     assert_int_equal(failed, result_failed(run->result));
     assert_int_equal(loads, 3);
-    assert_int_equal(became[2], 19780);
-    assert_int_equal(became[5], 200);
-    assert_int_equal(became[RESULT_CLASSES + RECORD_TIMEOUT - 1], 20);
     assert_int_equal(run->result->slices[0].loads, 1); /* the log's clock is a little behind the barrier */
     assert_int_equal(run->result->slices[100].loads, 1);
 }
@@ -399,8 +371,6 @@ TEST(a_slice_has_the_latencies_of_those_due_in_it)
     assert_int_equal(run->result->slices[20].p99_us, 902098);
     assert_int_equal(run->result->slices[20].max_us, 902099);
     assert_int_equal(run->result->slices[21].max_us, 700);
-    assert_int_equal(run->result->slices[25].waiting, 100); /* still there half a second later */
-    assert_int_equal(run->result->slices[30].waiting, 0);
 }
 
 TEST(there_are_never_too_many_slices)
