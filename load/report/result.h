@@ -147,7 +147,6 @@ struct result {
     struct result_quantiles connect;     /* by itself; of the requests that a connection was opened for */
     uint64_t received_bytes;             /* heads and bodies */
     double received_per_s;               /* rate only, otherwise 0 */
-    struct result_quantiles by_cache[RECORD_CACHES];
     uint32_t slice_ms;           /* 1, 2, 5, 10, ...: short enough to see something, long enough for a p99 */
     struct result_slice *slices; /* owned */
     size_t slice_count;

@@ -23,8 +23,7 @@ _Static_assert(sizeof(struct result_setting) == 336, "a new field belongs into s
 _Static_assert(sizeof(struct result_hot) == 80, "a new field belongs into hot[], too");
 _Static_assert(sizeof(struct herd_strain) == 392, "a new field belongs into fields_of_strain[], too");
 _Static_assert(
-    sizeof(struct result) - RECORD_OUTCOMES * sizeof(uint64_t) -
-            RECORD_CACHES * (sizeof(uint64_t) + sizeof(struct result_quantiles)) ==
+    sizeof(struct result) - (RECORD_OUTCOMES + RECORD_CACHES) * sizeof(uint64_t) ==
         118816 + RESULT_SETTINGS_MAX * sizeof(struct result_setting) +
             RESULT_SAMPLES_MAX *
                 sizeof(
@@ -231,12 +230,6 @@ const struct field fields_of_result[] = {
     {QUANTILES("latency_5xx", errors)},
     {QUANTILES("first_byte", first)},
     {QUANTILES("connect", connect)},
-    {.name = "latency_by_cache",
-     .kind = FIELD_NAMED,
-     .offset = offsetof(struct result, by_cache),
-     .fields = fields_of_quantiles,
-     .most = RECORD_CACHES,
-     .name_of = cache_name},
     {FIELD(result, blocks, FIELD_BLOCKS), .most = RESULT_BLOCKS_MAX,
      .count_offset = offsetof(struct result, block_count)},
     {FIELD(result, outcomes, FIELD_COUNTS), .most = RECORD_OUTCOMES, .name_of = outcome_name},

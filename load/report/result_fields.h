@@ -33,7 +33,6 @@ enum field_kind {
     FIELD_LIST,   /* an array of such structs; a size_t at count_offset says how many are in use */
     FIELD_SERIES, /* the same, allocated */
     FIELD_COUNTS, /* an array of uint64_t, of which those above zero are written under their names */
-    FIELD_NAMED, /* an array of result_quantiles, of which those with a count are written under their names */
     FIELD_BLOCKS, /* result.blocks: each an object of the buckets that are not empty */
 };
 
@@ -88,9 +87,9 @@ struct field {
     enum field_kind kind;
     size_t offset;
     size_t bytes;                         /* LIST and SERIES: of one item */
-    const struct field *fields;           /* OBJECT, LIST, SERIES, NAMED */
-    size_t most, count_offset;            /* LIST, SERIES, BLOCKS; COUNTS, NAMED: how many there are */
-    const char *(*name_of)(size_t index); /* COUNTS, NAMED; lent until the next call */
+    const struct field *fields;           /* OBJECT, LIST, SERIES */
+    size_t most, count_offset;            /* LIST, SERIES, BLOCKS; COUNTS: how many there are */
+    const char *(*name_of)(size_t index); /* COUNTS; lent until the next call */
     struct field_row row;
     uint32_t per_10000; /* fields_of_quantiles: which percentile; 10 000: the maximum; 0: none */
     bool is_compared;   /* ... between two reports */

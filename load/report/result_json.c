@@ -79,16 +79,6 @@ static json_t *counts_to_json(const struct field *field, const uint64_t *counts)
     return object;
 }
 
-static json_t *named_to_json(const struct field *field, const struct result_quantiles *quantiles)
-{
-    json_t *object = json_object();
-    for (size_t i = 0; i < field->most; i++) {
-        if (quantiles[i].count > 0)
-            json_put(&object, field->name_of(i), object_to_json(NULL, field->fields, &quantiles[i]));
-    }
-    return object;
-}
-
 /* Only the buckets that have something: most have not. */
 static json_t *block_to_json(const uint32_t counts[static RESULT_BUCKETS])
 {
@@ -154,8 +144,6 @@ static json_t *value_to_json(const struct result *result, const struct field *fi
                             *(const size_t *)(const void *)((const char *)base + field->count_offset));
     case FIELD_COUNTS:
         return counts_to_json(field, at);
-    case FIELD_NAMED:
-        return named_to_json(field, at);
     case FIELD_BLOCKS:
         return blocks_to_json(base);
     }
@@ -392,21 +380,6 @@ static bool take_counts(struct reader *reader, const struct field *field, const 
     return known == json_object_size(json) || fail(reader, "has a name that nobody knows");
 }
 
-static bool take_named(struct reader *reader, const struct field *field, const json_t *json,
-                       struct result_quantiles *quantiles)
-{
-    if (!json_is_object(json))
-        return fail(reader, "must be an object");
-    for (size_t i = 0; i < field->most; i++) {
-        const json_t *value = json_object_get(json, field->name_of(i));
-        size_t back = enter(reader, field->name_of(i), 0);
-        if (value != NULL && !take_object(reader, field->fields, value, &quantiles[i]))
-            return false;
-        leave(reader, back);
-    }
-    return true;
-}
-
 /* ---- the whole ---- */
 
 static bool take_value(struct reader *reader, const struct field *field, const json_t *json, void *base)
@@ -435,8 +408,6 @@ static bool take_value(struct reader *reader, const struct field *field, const j
         return take_list(reader, field, json, base);
     case FIELD_COUNTS:
         return take_counts(reader, field, json, at);
-    case FIELD_NAMED:
-        return take_named(reader, field, json, at);
     case FIELD_BLOCKS:
         return take_blocks(reader, json, base);
     }

@@ -73,12 +73,6 @@ static uint64_t only_5xx(const struct record *record, const void *context)
     return record->status >= 500 ? answer_in(0, record) : KEYED_LEFT_OUT;
 }
 
-static uint64_t by_cache(const struct record *record, const void *context)
-{
-    (void)context;
-    return answer_in(record->cache < RECORD_CACHES ? record->cache : RECORD_CACHE_OTHER, record);
-}
-
 static uint64_t to_first_byte(const struct record *record, const void *context)
 {
     (void)context;
@@ -289,11 +283,6 @@ bool latency_make(const struct result_source *source, struct result *out)
     summarise(keyed, count, &out->first);
     count = keyed_collect(source->records, to_connect, NULL, keyed);
     summarise(keyed, count, &out->connect);
-    count = keyed_collect(source->records, by_cache, NULL, keyed);
-    for (size_t at = 0, length; at < count; at += length) {
-        length = keyed_run(keyed + at, count - at);
-        summarise(keyed + at, length, &out->by_cache[keyed[at] >> 32]);
-    }
     count = keyed_collect(source->records, one_group, NULL, keyed);
     summarise(keyed, count, &out->all);
     free(keyed);
