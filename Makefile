@@ -219,7 +219,7 @@ $(BUILD)/app/view/stream.o: | $(BUILD)/view_page.h
 $(BUILD)/view_page.h: $(addprefix app/view/,page.html palette.css view.css plot.js widgets.js page.js)
 $(BUILD)/load/ground/serve.o: | $(BUILD)/ground_page.h
 $(BUILD)/ground_page.h: load/ground/page.html app/view/palette.css app/view/view.css load/ground/page.css app/view/plot.js \
-	app/view/widgets.js load/ground/page.js
+	load/ground/page.js
 $(PAGES): load/embed.sh
 	@mkdir -p $(@D)
 	sh load/embed.sh $@ $(filter-out %.sh,$^)

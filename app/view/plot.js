@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * plot.js - what the scripts of all pages are made of: elements, and the plot that widgets.js draws samples with and
+ * plot.js - what the scripts of all pages are made of: elements, numbers, and the plot that widgets.js draws samples with and
  * load/report/page_plots.js a report. Texts may come from anybody: they become text nodes, never markup. Nothing is
  * fetched.
  */
@@ -20,6 +20,9 @@ const path = (kind, d) => svg('path', { class: kind, d });
 
 const clamp = (value, least, most) => Math.min(Math.max(value, least), most);
 const grouped = text => text.replace(/^\d{5,}/, digits => digits.replace(/\B(?=(\d{3})+$)/g, '\u00a0'));
+
+const thousands = number => String(Math.round(number)).replace(/\B(?=(\d{3})+$)/g, '\u00a0');
+const countText = number => number < 1e6 ? thousands(number) : `${(number / 1e6).toFixed(number < 1e7 ? 2 : 1)} M`;
 
 /* The least of 1, 2, 5, 10, ... that is enough. */
 const stepFor = least => {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * widgets.js - draws what running services tell: the live view of one, the playground of several. Behind plot.js.
+ * widgets.js - draws what a running service tells. Behind plot.js.
  *
  *     samples (live.h) --> History: the last minute, as points with rates --> widgets
  *
@@ -9,8 +9,6 @@
 
 /* ---- numbers as text ---- */
 
-const thousands = number => String(Math.round(number)).replace(/\B(?=(\d{3})+$)/g, '\u00a0');
-const countText = number => number < 1e6 ? thousands(number) : `${(number / 1e6).toFixed(number < 1e7 ? 2 : 1)} M`;
 const rateText = rate => rate === 0 ? '0' : rate < 10 ? rate.toFixed(1) : countText(rate);
 const bytesText = bytes => bytes < 1024 ? `${bytes} B`
     : bytes < 1 << 20 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / (1 << 20)).toFixed(1)} MiB`;
@@ -54,21 +52,7 @@ const percentile = (before, after, bounds, percent) => {
     return null;
 };
 
-/* Several processes as one: numbers are added, what is no number is that of the first. */
-const sumOf = list => typeof list[0] === 'number' ? list.reduce((sum, one) => sum + one, 0)
-    : Array.isArray(list[0]) ? list[0].map((_, i) => sumOf(list.map(one => one[i])))
-    : typeof list[0] === 'object' ? Object.fromEntries(Object.keys(list[0]).map(name => [name, sumOf(list.map(one => one[name]))]))
-    : list[0];
-const hotOf = samples => {
-    const saved = new Map();
-    for (const one of samples.flatMap(sample => sample.hot)) saved.set(one.key, (saved.get(one.key) ?? 0) + one.saved);
-    return [...saved].map(([key, count]) => ({ key, saved: count })).sort((a, b) => b.saved - a.saved);
-};
-const merged = samples => ({
-    ...sumOf(samples.map(({ running, hot, about, ...numbers }) => numbers)),
-    v: samples[0].v, at_ms: Math.max(...samples.map(one => one.at_ms)), up_ms: Math.min(...samples.map(one => one.up_ms)),
-    running: samples.flatMap(one => one.running).sort((a, b) => b.for_ms - a.for_ms), hot: hotOf(samples),
-});
+const sumOf = list => list.reduce((sum, one) => sum + one, 0);
 
 /* ---- the last minute ---- */
 
@@ -257,7 +241,7 @@ class Moving extends Plot {
     }
 }
 
-/* The plots that every page has, each to be made once. */
+/* Each is made once. */
 const answersPlot = () => new Moving('Answers per second', 'By where they came from.', {
     isStacked: true, series: sources.map((source, i) => ({ ...source, of: point => point.rates[i] })) });
 const loadsPlot = () => new Moving('Loads per second', 'Each is one query in the database.', {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * page.js - the playground. Samples are drawn by app/view/widgets.js, which stands before this.
+ * page.js - the playground; app/view/plot.js stands before this.
  *
- *     /stream --> follow() --> show(state): guide, sentence, shop, plots, story
+ *     /stream --> follow() --> show(state): guide, sentence, shop, story
  *     a button --> press() --> /act; what comes of it is told by the next state
  *
- * What the page shows is what the last state says; it keeps nothing else but the last minute for its plots.
+ * What the page shows is what the last state says.
  */
 
 const one = selector => document.querySelector(selector);
@@ -67,107 +67,6 @@ async function follow() {
         await new Promise(resolve => setTimeout(resolve, 1000));
     }
 }
-
-/* ---- the last minute: of each process, and of both ---- */
-
-/* Counters go on over the death of a process; what is now (waiters, ...) does not. */
-const withoutNow = sample => ({
-    ...sample, waiters: 0, flights: 0, running: [], hot: [], loads: { ...sample.loads, running: 0, queued: 0 },
-    permits: { ...sample.permits, held: 0, waiting: 0 }, near: { ...sample.near, entries: 0, bytes: 0 },
-    http: { ...sample.http, connections: 0, busy: 0, parked: 0 } });
-
-class Life {
-    constructor() { Object.assign(this, { pid: null, past: null, last: null }); }
-    /* The sample as if it were of one process that never died; null: none has come yet. */
-    add({ about, sample, health }) {
-        if (sample === null || about === null) return null;
-        if (this.pid !== about.pid && this.last !== null)
-            this.past = withoutNow(this.past === null ? this.last : merged([this.past, this.last]));
-        this.pid = about.pid;
-        this.last = health === 'dead' ? withoutNow(sample) : sample;
-        return this.past === null ? this.last : merged([this.last, this.past]);
-    }
-}
-
-/* What is "per second" is counted over the second before, by the clock of the process itself: lines of the stream come at
- * other instants. */
-const second = 1000, pace = 0.5; /* so far apart are two points at most, unless nothing is heard in between */
-const aSecondBefore = (list, at) => list.findLast(one => one.at_ms <= at - second) ?? list[0];
-
-/* Of one process. */
-class Minute extends History {
-    add(sample) { if (this.last === undefined || sample.at_ms > this.last.at_ms) super.add(sample); }
-    between(before, after) { return { ...super.between(aSecondBefore(this.samples, after.at_ms), after), ...seen(), seconds: pace }; }
-}
-
-/* Of both: the sum of what each last told, which may be at other instants, and of one that is silent nothing. */
-class Both extends History {
-    add(sample, parts) {
-        this.samples = [sample];
-        const points = parts.map(part => part.points[part.points.length - 1]).filter(point => sample.at_ms - point?.at < second);
-        if (points.length > 0)
-            this.points.push({ ...sumOf(points.map(({ rates }) => ({ rates }))), ...seen(), at: sample.at_ms, sample, seconds: pace });
-        this.points = this.points.filter(({ at }) => at >= sample.at_ms - 1000 * this.seconds);
-    }
-}
-
-const lives = [new Life(), new Life()];
-let minutes = null, plots = null, ticks = [];
-
-/* What is not a process's: queries, and what clients saw. */
-const seen = () => {
-    const before = aSecondBefore(ticks, state.at_ms), seconds = (state.at_ms - before.at_ms) / 1000;
-    return { queries: seconds > 0 ? (state.postgres.queries - before.queries) / seconds : 0, p50: state.clients.p50_us, p99: state.clients.p99_us };
-};
-
-const rememberAll = () => {
-    const samples = state.processes.map((process, i) => lives[i].add(process));
-    ticks = [...ticks.filter(({ at_ms }) => at_ms >= state.at_ms - 2 * second), { at_ms: state.at_ms, queries: state.postgres.queries }];
-    if (samples.some(sample => sample === null)) return null;
-    const bounds = state.processes[0].about.bounds_us;
-    minutes ??= { both: new Both(bounds), 0: new Minute(bounds), 1: new Minute(bounds) };
-    samples.forEach((sample, i) => minutes[i].add({ ...sample, up_ms: sample.at_ms }));
-    minutes.both.add({ ...merged(samples), at_ms: state.at_ms }, [minutes[0], minutes[1]]);
-    return samples;
-};
-
-const makePlots = () => {
-    const queries = new Moving('Queries in PostgreSQL per second',
-        'As its own log counts them, of all processes.', {
-            series: [{ look: 'load', title: 'queries', of: point => point.queries }] });
-    const hot = new Rows('Hot keys', 'Loads that the guard has saved, of the last minutes.', 'None yet: send a crowd to a guard that is on.', 10);
-    const permits = new Facts('Loads and permits');
-    const latency = new Moving('Time to an answer', 'As crowds and steady traffic saw it in the last second, whoever answered.', {
-        isLog: true, least: 100, most: 1e8, text: timeText,
-        series: [{ look: 'p50', title: 'half within', of: point => point.p50 }, { look: 'p99', title: '99 % within', of: point => point.p99 }] });
-    const drawn = [answersPlot(), queries, waitersPlot(), latency];
-    one('#panels').append(...drawn.map(plot => plot.element), hot.element, permits.element);
-    return { drawn, hot, permits };
-};
-
-const permitHint = 'A permit lets one load of one key run; the fleet shares so many, for its database to bear.';
-const leaseHint = 'A lease says which process may load a key: it stands in Redis, and ends by itself if its holder dies.';
-
-const showPlots = samples => {
-    const minute = minutes[one('input[name=whose]:checked').value];
-    plots ??= makePlots();
-    for (const plot of plots.drawn) plot.show(minute);
-    const { last } = minute, abouts = state.processes.map(process => process.about);
-    plots.hot.show(hotRows({ hot: hotOf(samples) }));
-    plots.permits.show([
-        ['loads that run', countText(last.loads.running)],
-        ['loads in line', countText(last.loads.queued)],
-        ['permits held, of all processes', abouts[0].load_permits > 0
-            ? `${countText(samples[0].permits.held + samples[1].permits.held)} of ${abouts[0].load_permits}` : 'no limit', permitHint],
-        ['waiting for a permit', countText(last.permits.waiting), permitHint],
-        ...(abouts[0].mode === 'fleet' ? [
-            ['leases taken', countText(last.leases.acquired), leaseHint],
-            ['leases that another process had', countText(last.leases.busy), leaseHint],
-        ] : []),
-        ['commands to Redis', countText(last.redis.commands)],
-        ['answers with an error', countText(last.http.statuses['5xx'])],
-    ]);
-};
 
 /* ---- the guide ---- */
 
@@ -258,6 +157,7 @@ const showProcess = (process, most) => {
     const card = one(`#${process.name}`), { waiters, loads } = nowOf(process);
     showHealth(card, process);
     card.classList.toggle('loads', loads.running > 0);
+    card.querySelector('.view').href = `http://${process.view}/`;
     setText(card.querySelector('.facts-line'), process.health === 'dead' ? 'gone' : isSilent(process)
         ? `nothing heard of it for ${Math.round(process.age_ms / 1000)} s`
         : `${countText(waiters)} waiting · ${plural(loads.running, 'load', 'loads')}${loads.queued > 0 ? `, ${countText(loads.queued)} in line` : ''}`);
@@ -283,7 +183,6 @@ const showShop = () => {
     setText(one('#waiting'), countText(state.clients.waiting));
     for (const process of state.processes) showProcess(process, most);
     showHealth(one('#redis'), state.redis);
-    const { sample } = state.processes[0];
     setText(one('#redis .facts-line'), state.leases.length > 0
         ? `lease: ${state.leases.map(({ key, process }) => `${key} → ${process}`).join(', ')}`
         : state.redis.health === 'up' ? 'no lease is taken' : 'no lease can be seen');
@@ -330,11 +229,9 @@ const showStory = () => {
 
 const show = line => {
     state = line;
-    const samples = rememberAll();
     showGuide();
     showShop();
     showStory();
-    if (samples !== null) showPlots(samples);
 };
 
 /* ---- buttons ---- */
@@ -365,7 +262,6 @@ const listen = () => {
     one('#mode').addEventListener('change', event => press({ do: 'set', mode: event.target.value }));
     one('#delay').addEventListener('change', event => press({ do: 'set', delay_ms: Number(event.target.value) }));
     one('#rate').addEventListener('change', event => press({ do: 'rate', per_second: Number(event.target.value) }));
-    one('#whose').addEventListener('change', () => { if (plots !== null) show(state); });
 };
 
 makeDeeds();

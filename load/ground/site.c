@@ -158,21 +158,6 @@ static void wait_joined_again(const struct site *site)
 
 /* ---- the steady rate ---- */
 
-/* With the lock. Counts what was answered since the last look. */
-static void take_answers(struct site *site)
-{
-    uint64_t *latencies_us = site->recent_us;
-    size_t count = 0;
-    site->crowd_waiting = 0;
-    if (site->herd != NULL)
-        count = herd_recent(site->herd, site->rate_seen, latencies_us, SITE_RECENT);
-    if (site->burst != NULL)
-        count += burst_watch(site->burst, &site->crowd_waiting, &site->burst_seen, latencies_us + count,
-                             SITE_RECENT - count);
-    for (size_t i = 0; i < count; i++)
-        site->answers[rank_bucket((uint32_t)latencies_us[i])]++;
-}
-
 static bool rate_work(const struct site *site, struct work *work, char why[static WORK_WHY_BYTES])
 {
     uint32_t products = site->product_count < RATE_PRODUCTS ? site->product_count : RATE_PRODUCTS;
@@ -202,9 +187,8 @@ static void stop_rate(struct site *site)
     if (herd == NULL)
         return;
     herd_abort(herd);
-    pthread_mutex_lock(&site->lock);
-    take_answers(site);
     site->herd = NULL;
+    pthread_mutex_lock(&site->lock);
     site->rate_waiting = 0;
     pthread_mutex_unlock(&site->lock);
     herd_end(&herd, &records, &strain, why);
@@ -223,10 +207,7 @@ static void start_rate(struct site *site)
     site->rate_again_us = clock_after_ms(AGAIN_MS);
     if (!rate_work(site, &work, why) || !herd_start(&work, &herd, why))
         return;
-    pthread_mutex_lock(&site->lock);
     site->herd = herd;
-    memset(site->rate_seen, 0, sizeof site->rate_seen);
-    pthread_mutex_unlock(&site->lock);
     if (!herd_release(herd, &begin_us, why))
         stop_rate(site);
 }
@@ -654,19 +635,16 @@ void site_look_at(struct site *site, struct site_look *out)
 void site_show_burst(struct site *site, const struct burst *burst)
 {
     pthread_mutex_lock(&site->lock);
-    take_answers(site);
     site->burst = burst;
-    site->burst_seen = 0;
     pthread_mutex_unlock(&site->lock);
 }
 
-void site_clients(struct site *site, uint64_t *waiting, uint64_t counts[static RANK_BUCKETS])
+uint64_t site_waiting(struct site *site)
 {
     pthread_mutex_lock(&site->lock);
-    take_answers(site);
-    memcpy(counts, site->answers, sizeof site->answers);
-    *waiting = site->crowd_waiting + site->rate_waiting;
+    uint64_t waiting = site->rate_waiting + (site->burst != NULL ? burst_waiting(site->burst) : 0);
     pthread_mutex_unlock(&site->lock);
+    return waiting;
 }
 
 uint64_t site_queries_for(struct site *site, uint64_t from, uint32_t first, uint32_t last)

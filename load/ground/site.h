@@ -17,7 +17,6 @@
 #ifndef LOAD_GROUND_SITE_H
 #define LOAD_GROUND_SITE_H
 
-#include "load/base/rank.h"
 #include "load/herd/burst.h"
 #include "load/herd/herd.h"
 #include "load/play/act.h"
@@ -139,8 +138,7 @@ enum {
     SITE_ORDERS_MAX = 32,
     SITE_MODE_BYTES = 16,
     SITE_WHY_BYTES = 160,
-    SITE_PRODUCT = 7,
-    SITE_RECENT = 8192 /* answers between two looks whose times are counted */
+    SITE_PRODUCT = 7
 };
 
 /* What is ordered. */
@@ -182,7 +180,7 @@ struct site {
     struct servers servers;
     struct act act;
     struct shelf *shelf;    /* owned */
-    struct herd *herd;      /* owned; sends the steady rate; changed under lock, for site_clients() */
+    struct herd *herd;      /* owned; sends the steady rate */
     uint64_t rate_again_us; /* one that ended is not started again before */
     struct site_order hit;  /* being tried until hit_until_us; 0: none */
     uint64_t hit_until_us;
@@ -198,10 +196,6 @@ struct site {
     struct site_look look;
     uint64_t rate_waiting;          /* of the steady rate: due and not over */
     const struct burst *burst;      /* lent: the crowd under way; NULL: none */
-    uint64_t crowd_waiting;         /* its requests that are due and not over, at the last look */
-    uint64_t answers[RANK_BUCKETS]; /* of crowds and rates so far, by rank_bucket() */
-    uint64_t burst_seen, rate_seen[WORK_GENERATORS_MAX]; /* of those under way: counted already */
-    uint64_t recent_us[SITE_RECENT];
 };
 
 /* `story` is lent until site_close(). */
@@ -223,8 +217,8 @@ void site_look_at(struct site *site, struct site_look *out);
 /* Under way from now on; NULL: no longer. */
 void site_show_burst(struct site *site, const struct burst *burst);
 
-/* What clients wait for, of crowd and rate, and how long all answers so far took, by rank_bucket(). */
-void site_clients(struct site *site, uint64_t *waiting, uint64_t counts[static RANK_BUCKETS]);
+/* What clients wait for, of crowd and rate. */
+uint64_t site_waiting(struct site *site);
 
 /* Loads that have begun, as the database's own log has it. */
 uint64_t site_queries(struct site *site);

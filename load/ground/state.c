@@ -30,13 +30,7 @@ static void keep(struct reader *reader, const char *line, size_t count)
         json_decref(sample);
         return;
     }
-    json_t *about = json_incref(json_object_get(sample, "about"));
-    json_object_del(sample, "about");
     pthread_mutex_lock(&reader->lock);
-    if (about != NULL) {
-        json_decref(reader->about);
-        reader->about = about;
-    }
     json_decref(reader->sample);
     reader->sample = sample;
     reader->sample_us = clock_us();
@@ -127,19 +121,18 @@ static bool reader_open(struct reader *reader, uint16_t port)
 static void reader_close(struct reader *reader)
 {
     ticker_join(&reader->ticker);
-    json_decref(reader->about);
     json_decref(reader->sample);
-    reader->about = reader->sample = NULL;
+    reader->sample = NULL;
 }
 
-/* Copies of the last sample and of what does not change; NULL: none. Both yours. *age_ms: how old it is. */
-static void reader_take(struct reader *reader, json_t **about, json_t **sample, uint64_t *age_ms)
+/* A copy of the last sample, yours; NULL: none. *age_ms: how old it is. */
+static json_t *reader_take(struct reader *reader, uint64_t *age_ms)
 {
     pthread_mutex_lock(&reader->lock);
-    *about = json_deep_copy(reader->about); /* jansson's counts are for one thread at a time */
-    *sample = json_deep_copy(reader->sample);
+    json_t *sample = json_deep_copy(reader->sample); /* jansson's counts are for one thread at a time */
     *age_ms = reader->sample != NULL ? (clock_us() - reader->sample_us) / 1000 : 0;
     pthread_mutex_unlock(&reader->lock);
+    return sample;
 }
 
 enum { LEASES_MAX = 6 };
@@ -153,25 +146,23 @@ static json_t *health_of(const struct site_look *look, enum deed_party party)
                      (json_int_t)(back_us > now_us ? (back_us - now_us) / 1000 : 0));
 }
 
-static json_t *or_null(json_t *value)
-{
-    return value != NULL ? value : json_null();
-}
-
 static json_t *process_json(struct ground *ground, const struct site_look *look, size_t index,
                             json_t **sample)
 {
-    char address[32];
-    json_t *about;
+    char address[32], view[32];
     uint64_t age_ms;
     json_t *process = health_of(look, (enum deed_party)index);
-    reader_take(&ground->readers[index], &about, sample, &age_ms);
+    *sample = reader_take(&ground->readers[index], &age_ms);
     snprintf(address, sizeof address, "127.0.0.1:%u", (unsigned)ground->site.ports[index]);
+    snprintf(view, sizeof view, "127.0.0.1:%u", (unsigned)ground->site.ops_ports[index]);
     json_object_set_new(process, "name", json_string(deed_party_name((enum deed_party)index)));
     json_object_set_new(process, "address", json_string(address));
+    json_object_set_new(process, "view", json_string(view));
     json_object_set_new(process, "age_ms", json_integer((json_int_t)age_ms));
-    json_object_set_new(process, "about", or_null(about));
-    json_object_set(process, "sample", or_null(*sample));
+    if (*sample != NULL)
+        json_object_set(process, "sample", *sample);
+    else
+        json_object_set_new(process, "sample", json_null());
     return process;
 }
 
@@ -246,44 +237,19 @@ static json_t *servers_json(struct ground *ground, const struct site_look *look,
     return into;
 }
 
-/* 3 % wide, as the buckets are. */
-static json_t *percentile_of(const uint64_t *after, const uint64_t *before, double percent)
-{
-    uint64_t count = 0, seen = 0;
-    for (size_t i = 0; i < RANK_BUCKETS; i++)
-        count += after[i] - before[i];
-    for (size_t i = 0; i < RANK_BUCKETS && count > 0; i++) {
-        seen += after[i] - before[i];
-        if (seen >= rank_nearest(count, percent))
-            return json_integer((json_int_t)rank_bucket_us((uint32_t)i));
-    }
-    return json_null();
-}
-
-/* Each tick is compared with the one a second before. */
-static json_t *clients_json(struct state *state)
-{
-    uint64_t waiting, now[RANK_BUCKETS], *before = state->clients[state->turn++ % STATE_SECOND];
-    site_clients(&state->ground->site, &waiting, now);
-    json_t *clients = json_pack("{s:I,s:o,s:o}", "waiting", (json_int_t)waiting, "p50_us",
-                                percentile_of(now, before, 50), "p99_us", percentile_of(now, before, 99));
-    memcpy(before, now, sizeof now);
-    return clients;
-}
-
 static json_t *state_json(struct state *state)
 {
     struct ground *ground = state->ground;
     struct site_look look;
     json_t *leases = NULL;
     site_look_at(&ground->site, &look);
-    json_t *all = json_pack(
-        "{s:i,s:I,s:s,s:I,s:I,s:s}", "v", 1, "at_ms", (json_int_t)(clock_wall_us() / 1000), "mode", look.mode,
-        "delay_ms", (json_int_t)look.delay_ms, "per_second", (json_int_t)look.per_second, "key", SITE_KEY);
+    json_t *all = json_pack("{s:i,s:I,s:s,s:I,s:I,s:s,s:{s:I}}", "v", 1, "at_ms",
+                            (json_int_t)(clock_wall_us() / 1000), "mode", look.mode, "delay_ms",
+                            (json_int_t)look.delay_ms, "per_second", (json_int_t)look.per_second, "key",
+                            SITE_KEY, "clients", "waiting", (json_int_t)site_waiting(&ground->site));
     json_object_set_new(all, "processes", processes_json(state, &look, &leases));
     json_object_set_new(all, "leases", leases);
     servers_json(ground, &look, all);
-    json_object_set_new(all, "clients", clients_json(state));
     json_t *jobs = jobs_json(&ground->jobs);
     json_object_update(all, jobs);
     json_decref(jobs);

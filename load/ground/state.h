@@ -3,18 +3,18 @@
  * state.h - the playground as one line of JSON, made anew every STATE_EVERY_MS while somebody reads it:
  *
  *     {"v":1,"at_ms":...,"mode":"fleet","delay_ms":500,"per_second":0,"key":"product:7",
- *      "processes":[{"name":"A","health":"up","back_ms":0,"address":"127.0.0.1:8080","age_ms":90,
- *                    "about":{...},"sample":{...}}, ...],        as app/view/live.h has it; null before the first
+ *      "processes":[{"name":"A","health":"up","back_ms":0,"address":"127.0.0.1:8080",
+ *                    "view":"127.0.0.1:8081","age_ms":90,         its live view; how old the sample is
+ *                    "sample":{...}}, ...],                       as app/view/live.h has it; null before the first
  *      "redis":{"health":"up","back_ms":0},
  *      "postgres":{"health":"up","back_ms":0,"queries":1012},   as its own log counts them
  *      "leases":[{"key":"product:7","process":"A","left_ms":1400,"lease_ms":2000}],
- *      "clients":{"waiting":480,"p50_us":210000,"p99_us":520000},    of all traffic: requests without an answer;
- *                                                                   of the answers of the last second, null: none
+ *      "clients":{"waiting":480},                                of all traffic: requests without an answer
  *      "job":{"step":"off","requests":1000,"queries":12},        null: none is under way
  *      "steps":{"off":{...}},                                    of the guide: off, fleet, hit; as crowd.c has it
  *      "story":[{"n":0,"at_ms":...,"kind":"deed","text":"..."}]}
  *
- *     page.html, page.js   the page; app/view/plot.js and widgets.js draw the samples
+ *     page.html, page.js   the page
  *     serve.c              the command; serves the page on loopback
  *     buttons.c            who may press, and what
  *     crowd.c              a crowd, and what became of it, in one sentence
@@ -44,9 +44,7 @@ struct reader {
     uint16_t port; /* of its operations listener */
     struct ticker ticker;
     pthread_mutex_t lock;
-    json_t *
-        about; /* owned; under lock, like the rest: what does not change of the process that speaks; NULL: none yet */
-    json_t *sample; /* owned; the last one; NULL: none yet */
+    json_t *sample; /* owned; under lock, like the rest: the last one; NULL: none yet */
     uint64_t sample_us;
 };
 
@@ -59,14 +57,12 @@ struct ground {
     struct jobs jobs;
 };
 
-enum { STATE_EVERY_MS = 200, STATE_READERS = 6, STATE_SECOND = 1000 / STATE_EVERY_MS };
+enum { STATE_EVERY_MS = 200, STATE_READERS = 6 };
 
 struct state {
     struct ground *ground; /* lent */
     struct shelf *shelf;   /* owned; the ticker's */
     struct ticker ticker;
-    uint64_t clients[STATE_SECOND][RANK_BUCKETS]; /* the ticker's: a ring of what site_clients() counts */
-    size_t turn;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     char *line; /* owned, from malloc(), with its "\n"; under lock, like the number */

@@ -263,14 +263,12 @@ bool burst_run(struct burst *burst)
     return true;
 }
 
-size_t burst_watch(const struct burst *burst, uint64_t *waiting, uint64_t *seen, uint64_t *latencies_us,
-                   size_t room)
+uint64_t burst_waiting(const struct burst *burst)
 {
     const struct herd_post *post = &burst->shared.posts[0];
     uint64_t over = atomic_load(&post->answered) + atomic_load(&post->failed);
     uint64_t due = atomic_load(&post->due);
-    *waiting = due > over ? due - over : 0;
-    return herd_post_recent(post, seen, latencies_us, room);
+    return due > over ? due - over : 0;
 }
 
 /* ---- results ---- */

@@ -90,10 +90,8 @@ bool burst_open(const struct burst_options *options, struct burst **out);
 /* One round. False only if it could not be run at all; failed requests are results. */
 bool burst_run(struct burst *burst);
 
-/* How far it is; any thread, until burst_close(). *waiting: due, and not over. What the answers took that came since
- * *seen of them had, which begins with 0; as many as there is room for. */
-size_t burst_watch(const struct burst *burst, uint64_t *waiting, uint64_t *seen, uint64_t *latencies_us,
-                   size_t room);
+/* Requests that are due and not over; any thread, until burst_close(). */
+uint64_t burst_waiting(const struct burst *burst);
 
 /* connection_count of them, by connection; valid until the next burst_run() or burst_close(). */
 const struct burst_answer *burst_answers(const struct burst *burst);

@@ -87,14 +87,6 @@ static void add_one(_Atomic uint64_t *counter)
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-static void count_answer(struct generator *generator, uint32_t took_us)
-{
-    struct herd_post *post = generator->post;
-    uint64_t number = atomic_load_explicit(&post->answered, memory_order_relaxed);
-    atomic_store_explicit(&post->recent[number % HERD_RECENT], took_us, memory_order_relaxed);
-    atomic_store_explicit(&post->answered, number + 1, memory_order_release);
-}
-
 /* 0 means never, so the least is 1. */
 static uint32_t since_due(const struct record *record, uint64_t now_us)
 {
@@ -148,7 +140,7 @@ void record_end(struct generator *generator, uint32_t slot, enum record_outcome 
     generator->places[slot] = SLOT_OVER;
     generator->unended--;
     if (outcome == RECORD_ANSWERED)
-        count_answer(generator, record->end_us);
+        add_one(&generator->post->answered);
     else if (outcome != RECORD_LEFT)
         add_one(&generator->post->failed);
     if (outcome == RECORD_ANSWERED && record->status >= 500)

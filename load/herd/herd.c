@@ -260,15 +260,6 @@ void herd_watch(struct herd *herd, struct herd_progress *out)
     }
 }
 
-size_t herd_recent(const struct herd *herd, uint64_t seen[static WORK_GENERATORS_MAX], uint64_t *latencies_us,
-                   size_t room)
-{
-    size_t count = 0;
-    for (uint32_t i = 0; i < herd->work.generator_count; i++)
-        count += herd_post_recent(&herd->shared->posts[i], &seen[i], latencies_us + count, room - count);
-    return count;
-}
-
 bool herd_release(struct herd *herd, uint64_t *begin_us, char why[static WORK_WHY_BYTES])
 {
     uint32_t limit_ms = herd->work.connect_limit_ms + SLACK_MS;

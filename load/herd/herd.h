@@ -60,12 +60,6 @@ uint64_t herd_due_us(struct herd *herd);
 void herd_next(struct herd *herd, uint64_t instant_us);
 
 void herd_watch(struct herd *herd, struct herd_progress *out);
-/*
- * What the answers since the last look took, from the instants at which they were due: the latest HERD_RECENT of each
- * generator, and as many as there is room for. How many. `seen` begins with zeros.
- */
-size_t herd_recent(const struct herd *herd, uint64_t seen[static WORK_GENERATORS_MAX], uint64_t *latencies_us,
-                   size_t room);
 void herd_abort(struct herd *herd);
 
 /*

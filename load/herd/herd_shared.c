@@ -22,18 +22,6 @@ static bool all_are_ready(const struct herd_shared *shared, const struct work *w
     return true;
 }
 
-size_t herd_post_recent(const struct herd_post *post, uint64_t *seen, uint64_t *latencies_us, size_t room)
-{
-    size_t count = 0;
-    uint64_t until = atomic_load(&post->answered);
-    uint64_t number = until - *seen > HERD_RECENT ? until - HERD_RECENT : *seen;
-    for (; number < until && count < room; number++)
-        latencies_us[count++] =
-            atomic_load_explicit(&post->recent[number % HERD_RECENT], memory_order_relaxed);
-    *seen = until;
-    return count;
-}
-
 uint64_t herd_round_due_us(const struct herd_shared *shared, const struct work *work, uint64_t done_us)
 {
     if (done_us == 0 || !all_are_ready(shared, work, done_us))

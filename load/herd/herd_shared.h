@@ -22,7 +22,6 @@
 #include <stdint.h>
 
 enum {
-    HERD_RECENT = 4096,        /* so many latencies are kept until somebody looks */
     HERD_AHEAD_US = 20000,     /* so far in the future a barrier is: time for everybody to hear of it */
     HERD_HOLD_LIMIT_MS = 60000 /* the longest that a round may be held */
 };
@@ -42,7 +41,6 @@ struct herd_post {
     _Atomic uint32_t open_connections;
     _Atomic uint64_t waited_count;
     _Atomic uint64_t active_us, cpu_us, starved_us; /* over the rounds that are done */
-    _Atomic uint32_t recent[HERD_RECENT];           /* what the last answers took: a ring by their number */
     char error[WORK_WHY_BYTES];                     /* why it could not work; "" */
 };
 
@@ -64,9 +62,6 @@ struct herd_job {
     /* slot_count: 1 + how late a request left, or how long it waited in vain; 0: neither */
     uint32_t *late_us;
 };
-
-/* What the answers took that came since *seen of them had: the latest HERD_RECENT, as far as there is room. */
-size_t herd_post_recent(const struct herd_post *post, uint64_t *seen, uint64_t *latencies_us, size_t room);
 
 /* When the round after the one at done_us may begin; 0: not all generators are ready for it. */
 uint64_t herd_round_due_us(const struct herd_shared *shared, const struct work *work, uint64_t done_us);

@@ -88,6 +88,7 @@ static bool is_calm(void)
 TEST(the_first_screen_shows_a_stampede_and_what_the_guard_does_about_it)
 {
     expect("document.querySelector('#link').classList.contains('good')");
+    expect("[...document.querySelectorAll('.view')].every(link => /^http:..127.0.0.1:\\d+.$/.test(link.href))");
     expect("document.querySelector('#step-off').classList.contains('next')");
     click("#step-off .go");
     expect_text("#step-off .outcome", "^[1-9][ 0-9]{2,4}queriesslowest");
@@ -98,26 +99,6 @@ TEST(the_first_screen_shows_a_stampede_and_what_the_guard_does_about_it)
     expect_text("#step-fleet .outcome", "^1queryslowest");
     expect_text("#said",
                 "^1 000 requests, 1 query. A: (1 asked the database.* B: |.* B: 1 asked the database)");
-}
-
-/* Lines of the stream every 200 ms, samples every 250, those of B 60 ms later: a made minute, told in one go. */
-TEST(a_steady_rate_is_drawn_as_what_it_is_and_no_line_across_idle_time)
-{
-    expect("minutes !== null");
-    expect("(() => {"
-           "  const base = structuredClone(state), forget = () => {"
-           "    minutes = null; ticks = []; lives[0] = new Life(); lives[1] = new Life(); };  forget();"
-           "  for (let tick = 0; tick < 60; tick++) {    state = structuredClone(base);    state.at_ms += "
-           "200 * tick;"
-           "    state.processes.forEach(({ sample }, i) => {"
-           "      const samples = Math.floor((200 * tick - 60 * i) / 250);"
-           "      sample.at_ms = base.at_ms + 250 * samples + 60 * i;"
-           "      sample.answers.cache += 25 * samples;    });    rememberAll();  }"
-           "  window.rates = minutes.both.points.slice(10).map(({ rates }) => sumOf(rates));  forget();"
-           "  return window.rates.length >= 40 && window.rates.every(rate => Math.round(rate) === 200);})()");
-    expect("/^M[^ML]+ [^ML]+L[^ML]+M[^ML]+$/.test(plots.drawn[3].curves([1000, 2000, null, 3000].map((p50, "
-           "i) => "
-           "({ at: 1000 * i, p50, p99: null })))[0].getAttribute('d'))");
 }
 
 #define WAS_TOLD(text) "state.story.some(one => one.text.startsWith('" text "'))"
