@@ -16,20 +16,6 @@
 
 enum { READ_BYTES = 16384 };
 
-/* A connected socket, or -1. */
-static int connect_by(const char *host, uint16_t port, uint64_t end_us)
-{
-    struct net_address address;
-    if (!net_address_init(&address, host, port))
-        return -1;
-    int fd = net_connect_start(&address);
-    if (fd != -1 && net_wait(fd, POLLOUT, end_us) && net_connect_error(fd) == 0)
-        return fd;
-    if (fd != -1)
-        close(fd);
-    return -1;
-}
-
 /*
  * One step of sending: what the server says early is left for the reading that follows, so a server that
  * refuses in the middle of a body is heard, too. False: nothing more can be sent.
@@ -109,7 +95,7 @@ static void write_request(const struct http_request *request, struct text *out)
 static enum http_outcome exchange(const struct http_request *request, struct http_parse *parse)
 {
     uint64_t end_us = clock_after_ms(request->deadline_ms);
-    int fd = connect_by(request->host, request->port, end_us);
+    int fd = net_connect_by(request->host, request->port, end_us);
     if (fd == -1)
         return clock_us() >= end_us ? HTTP_TIMEOUT : HTTP_UNCONNECTED;
     struct text text = {.bytes = NULL};
@@ -165,7 +151,7 @@ void http_raw_ask(const char *host, uint16_t port, const char *bytes, size_t cou
     char read_bytes[READ_BYTES];
     struct text text = {.bytes = NULL};
     uint64_t end_us = clock_after_ms(deadline_ms);
-    int fd = connect_by(host, port, end_us);
+    int fd = net_connect_by(host, port, end_us);
     *out = (struct http_raw){.connected = fd != -1};
     text_add(&text, NULL, 0);
     if (fd != -1) {

@@ -109,6 +109,15 @@ bool net_wait(int fd, short events, uint64_t end_us)
     }
 }
 
+int net_connect_by(const char *host, uint16_t port, uint64_t end_us)
+{
+    struct net_address address;
+    int fd = net_address_init(&address, host, port) ? net_connect_start(&address) : -1;
+    if (fd != -1 && (!net_wait(fd, POLLOUT, end_us) || net_connect_error(fd) != 0))
+        net_shut(&fd);
+    return fd;
+}
+
 static bool port_is_free(uint16_t port)
 {
     struct net_address address;

@@ -26,6 +26,9 @@ int net_connect_start(const struct net_address *address);
 /* The same from an IPv4 address of ours, in network order. */
 int net_connect_start_from(const struct net_address *address, uint32_t from);
 
+/* A connected socket, -1: not until end_us. */
+int net_connect_by(const char *host, uint16_t port, uint64_t end_us);
+
 /* What became of it once the socket is writable: 0, or an errno. */
 int net_connect_error(int fd);
 

@@ -143,7 +143,7 @@ static void version_of(const char *name, const char *command, char *version, siz
 static void print_machine(void)
 {
     char machine[MACHINE_BYTES], nginx[32], varnish[32], wrk[32];
-    machine_describe(&bench.redis, &bench.postgres, machine);
+    machine_describe(&bench.redis, bench.postgres.socket_url, machine);
     version_of("nginx", "PATH=$PATH:/usr/sbin nginx -v", nginx, sizeof nginx);
     version_of("Varnish", "PATH=$PATH:/usr/sbin varnishd -V", varnish, sizeof varnish);
     version_of("wrk", "wrk --version || [ $? = 1 ]", wrk, sizeof wrk); /* it says so and exits with 1 */

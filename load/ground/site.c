@@ -8,7 +8,7 @@
 
 #include "app/common/redis_link.h"
 #include "load/base/clock.h"
-#include "load/base/progress.h"
+#include "load/stack/service.h"
 #include "load/witness/witness.h"
 
 #include <errno.h>
@@ -138,7 +138,7 @@ static void wait_registered(const struct site *site, size_t process)
 static void wait_usable(const struct site *site, size_t process)
 {
     if (site->look.health[DEED_REDIS] == DEED_UP)
-        servers_wait_joined(&site->servers.catalogd[process]);
+        service_wait_joined(&site->servers.catalogd[process], SERVERS_JOIN_LIMIT_MS);
     if (site->look.health[DEED_POSTGRES] == DEED_UP)
         wait_registered(site, process);
 }
@@ -148,7 +148,7 @@ static void wait_joined_again(const struct site *site)
 {
     for (size_t i = 0; i < DEED_PROCESSES; i++) {
         uint64_t end_us = clock_after_ms(REGISTER_LIMIT_MS);
-        if (site->look.health[i] != DEED_UP || !servers_wait_joined(&site->servers.catalogd[i]))
+        if (site->look.health[i] != DEED_UP || !service_wait_joined(&site->servers.catalogd[i], SERVERS_JOIN_LIMIT_MS))
             continue;
         while (stack_catalogd_metric(&site->servers.catalogd[i], "guard_breaker_open") > 0 &&
                clock_us() < end_us)
@@ -699,17 +699,6 @@ static bool connect_now(struct shelf *shelf)
     return shelf->context != NULL;
 }
 
-/* A lease is "<uuid> <tag> <lease_ms> <host:pid> <since>". */
-static bool read_lease(const char *text, struct shelf_lease *out)
-{
-    char holder[64];
-    if (sscanf(text, "%*s %*s %" SCNu32 " %63s", &out->lease_ms, holder) != 2)
-        return false;
-    const char *colon = strrchr(holder, ':');
-    out->pid = colon != NULL ? (pid_t)strtol(colon + 1, NULL, 10) : 0;
-    return out->pid > 0;
-}
-
 bool shelf_look(struct shelf *shelf, const char *key, struct shelf_lease *out)
 {
     static const char *const formats[] = {"GET csg1:{%s:%s}:l", "PTTL csg1:{%s:%s}:l"};
@@ -725,7 +714,7 @@ bool shelf_look(struct shelf *shelf, const char *key, struct shelf_lease *out)
     }
     bool is_seen = replies[0] != NULL && replies[1] != NULL && replies[0]->type == REDIS_REPLY_STRING &&
                    replies[1]->type == REDIS_REPLY_INTEGER && replies[1]->integer > 0 &&
-                   read_lease(replies[0]->str, out);
+                   (out->pid = servers_lease_holder(replies[0]->str, &out->lease_ms)) > 0;
     if (is_seen)
         out->left_ms = (uint32_t)replies[1]->integer;
     if (replies[1] == NULL)

@@ -55,18 +55,6 @@ static void take_bytes(void *context, const char *bytes, size_t count)
     }
 }
 
-static int connect_to(uint16_t port)
-{
-    struct net_address address;
-    net_address_init(&address, "127.0.0.1", port);
-    int fd = net_connect_start(&address);
-    if (fd != -1 && net_wait(fd, POLLOUT, clock_after_ms(CONNECT_LIMIT_MS)) && net_connect_error(fd) == 0)
-        return fd;
-    if (fd != -1)
-        close(fd);
-    return -1;
-}
-
 /* True: bytes or the end can be read; false: the reader is to end. */
 static bool wait_readable(int fd, int end_fd)
 {
@@ -101,7 +89,7 @@ static void follow(struct reader *reader, int fd)
 static void read_on(void *context, bool is_last)
 {
     struct reader *reader = context;
-    int fd = is_last ? -1 : connect_to(reader->port);
+    int fd = is_last ? -1 : net_connect_by("127.0.0.1", reader->port, clock_after_ms(CONNECT_LIMIT_MS));
     if (fd == -1)
         return;
     follow(reader, fd);

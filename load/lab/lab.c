@@ -60,7 +60,7 @@ static bool run_and_report(struct lab *lab, struct matrix *matrix)
     const uint64_t begin_us = clock_us();
     if (!lab_start(lab))
         return false;
-    machine_describe(&lab->redis, &lab->postgres, matrix->machine);
+    machine_describe(&lab->redis, lab->postgres.socket_url, matrix->machine);
     run_all(lab, matrix);
     matrix_print(matrix);
     for (size_t i = 0; i < matrix->failure_count; i++)

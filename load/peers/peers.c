@@ -195,7 +195,7 @@ static void run_all(const struct wish *wish)
 static void describe_machine(double load_before)
 {
     char machine[MACHINE_BYTES];
-    machine_describe(&stage.redis, &stage.postgres, machine);
+    machine_describe(&stage.redis, stage.postgres.socket_url, machine);
     snprintf(
         outcome.machine, sizeof outcome.machine,
         "%s.\n"

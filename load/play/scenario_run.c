@@ -7,6 +7,7 @@
 #include "load/play/servers.h"
 #include "load/play/settings.h"
 #include "load/report/format.h"
+#include "load/stack/service.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 _Static_assert(REPORT_RESULTS_MAX == 16, "as in the text");
+_Static_assert(sizeof((struct report *)0)->machine == MACHINE_BYTES, "a description fits");
 
 /* ---- variants ---- */
 
@@ -49,7 +51,8 @@ static enum scenario_end run_variant(struct servers *servers, const char *varian
     if (!servers_start_variant(servers, variant))
         return interrupt_seen() ? SCENARIO_ENDED_EARLY : SCENARIO_NOT_RUN;
     if (report->machine[0] == '\0')
-        servers_machine(servers, report->machine, sizeof report->machine);
+        machine_describe(servers->scenario->process_count > 0 ? servers_redis(servers) : NULL,
+                         servers_database(servers), report->machine);
     enum run_end end = run_once(servers, variant, name, &result, why);
     servers_stop_variant(servers);
     if (end == RUN_FAILED || end == RUN_REFUSED)

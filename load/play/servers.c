@@ -7,23 +7,20 @@
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/base/progress.h"
-#include "load/base/sql.h"
+#include "load/stack/service.h"
 
 #include <hiredis/hiredis.h>
 
+#include <inttypes.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
 enum {
     READY_LIMIT_MS = 15000,
-    JOIN_LIMIT_MS = 5000,
     DEFAULT_WORKERS = 8,
     SPARE_CONNECTIONS = 24, /* of PostgreSQL: for the witness, writers, sql "..." and its reserved ones */
-    SPARE_FILES = 4096,
-    SQL_LIMIT_MS = 5000
+    SPARE_FILES = 4096
 };
 
 static bool has_stack(const struct servers *servers)
@@ -194,25 +191,6 @@ bool servers_empty_redis(struct servers *servers)
     return stack_redis_do(servers_redis(servers), "FLUSHALL");
 }
 
-/* Until then a request goes without it. */
-bool servers_wait_joined(const struct stack_catalogd *catalogd)
-{
-    static const char *const wanted[] = {"guard_redis_state{connection=\"commands\",state=\"up\"}",
-                                         "guard_redis_state{connection=\"wake\",state=\"up\"}"};
-    uint64_t end_us = clock_after_ms(JOIN_LIMIT_MS);
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        while (stack_catalogd_metric(catalogd, wanted[i]) < 1) {
-            if (clock_us() >= end_us) {
-                fprintf(stderr, "stampede: catalogd is not connected to its Redis; its log ends:\n");
-                proc_show_tail(catalogd->log_path);
-                return false;
-            }
-            clock_pause_ms(2);
-        }
-    }
-    return true;
-}
-
 bool servers_start_variant(struct servers *servers, const char *variant)
 {
     char text[160];
@@ -229,7 +207,7 @@ bool servers_start_variant(struct servers *servers, const char *variant)
         good = stack_catalogd_start(&servers->catalogd[i], servers->settings);
     for (size_t i = 0; good && i < scenario->process_count; i++)
         good = stack_catalogd_wait_ready(&servers->catalogd[i], READY_LIMIT_MS) &&
-               servers_wait_joined(&servers->catalogd[i]);
+               service_wait_joined(&servers->catalogd[i], SERVERS_JOIN_LIMIT_MS);
     return progress_done(good);
 }
 
@@ -283,16 +261,21 @@ const char *servers_database(const struct servers *servers)
 
 /* ---- the leader ---- */
 
-/* A lease is "<uuid> <tag> <lease_ms> <host:pid> <since>". */
-static bool find_holder(const struct servers *servers, const char *lease, size_t *process)
+pid_t servers_lease_holder(const char *lease, uint32_t *lease_ms)
 {
     char holder[64];
-    if (sscanf(lease, "%*s %*s %*s %63s", holder) != 1)
-        return false;
+    if (sscanf(lease, "%*s %*s %" SCNu32 " %63s", lease_ms, holder) != 2)
+        return 0;
     const char *colon = strrchr(holder, ':');
-    long pid = colon != NULL ? strtol(colon + 1, NULL, 10) : 0;
+    return colon != NULL ? (pid_t)strtol(colon + 1, NULL, 10) : 0;
+}
+
+static bool find_holder(const struct servers *servers, const char *lease, size_t *process)
+{
+    uint32_t lease_ms;
+    pid_t pid = servers_lease_holder(lease, &lease_ms);
     for (size_t i = 0; pid > 0 && i < servers->scenario->process_count; i++) {
-        if (servers->catalogd[i].pid == (pid_t)pid) {
+        if (servers->catalogd[i].pid == pid) {
             *process = i;
             return true;
         }
@@ -385,21 +368,4 @@ bool servers_post(const struct servers *servers, const char *url, uint32_t limit
             return true;
     }
     return false;
-}
-
-/* ---- the machine ---- */
-
-void servers_machine(struct servers *servers, char *text, size_t text_bytes)
-{
-    struct utsname system;
-    char version[32], redis[48] = "", postgres[32] = "", why[SQL_WHY_BYTES];
-    const char *database = servers_database(servers);
-    uname(&system);
-    if (has_stack(servers) && stack_redis_version(servers_redis(servers), version, sizeof version))
-        snprintf(redis, sizeof redis, "; Redis %s", version);
-    if (database != NULL)
-        sql_run(database, "SELECT split_part(version(), ' ', 2)", SQL_LIMIT_MS, postgres, sizeof postgres,
-                why);
-    snprintf(text, text_bytes, "%ld cores, %s %s %s%s%s%s", sysconf(_SC_NPROCESSORS_ONLN), system.sysname,
-             system.release, system.machine, redis, postgres[0] != '\0' ? "; PostgreSQL " : "", postgres);
 }

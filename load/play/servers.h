@@ -21,7 +21,7 @@
 #include "load/play/scenario.h"
 #include "load/stack/stack.h"
 
-enum { SERVERS_SETTINGS_MAX = SCENARIO_SETTINGS_MAX + 4 };
+enum { SERVERS_SETTINGS_MAX = SCENARIO_SETTINGS_MAX + 4, SERVERS_JOIN_LIMIT_MS = 5000 };
 
 struct servers {
     const struct scenario *scenario; /* lent */
@@ -44,9 +44,6 @@ void servers_close(struct servers *servers);
 
 /* Of every process from its next start on. False: too many, or it is too long. */
 bool servers_set(struct servers *servers, const char *name, const char *value);
-/* Until a process that has been started is connected to its Redis: ready does not mean that. False: 5 s were not enough. */
-bool servers_wait_joined(const struct stack_catalogd *catalogd);
-
 /* Puts the targets into the work. */
 void servers_name_targets(const struct servers *servers, struct work *work);
 /* How loads and commands are counted. False: not at all. */
@@ -58,6 +55,8 @@ const char *servers_database(const struct servers *servers);
 struct stack_redis *servers_redis(struct servers *servers);
 bool servers_empty_redis(struct servers *servers);
 
+/* Whom a lease, "<uuid> <tag> <lease_ms> <host:pid> <since>", is of; 0: it is none. */
+pid_t servers_lease_holder(const char *lease, uint32_t *lease_ms);
 /* The process that holds a lease in this instant, by its index. */
 bool servers_find_leader(struct servers *servers, size_t *process);
 
@@ -71,8 +70,5 @@ bool servers_ask(const struct servers *servers, const char *method, const char *
  */
 bool servers_post(const struct servers *servers, const char *url, uint32_t limit_ms,
                   char why[static SCENARIO_WHY_BYTES]);
-
-/* "2 cores, Linux 6.1 x86_64; Redis 7.0.15, PostgreSQL 15.20" */
-void servers_machine(struct servers *servers, char *text, size_t text_bytes);
 
 #endif

@@ -3,14 +3,14 @@
 #include "load/stack/service.h"
 
 #include "load/base/clock.h"
+#include "load/base/sql.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-enum { READY_LIMIT_MS = 60000, SETTINGS_MAX = 32, SETTING_BYTES = 256 };
+enum { READY_LIMIT_MS = 60000, SQL_LIMIT_MS = 5000, SETTINGS_MAX = 32, SETTING_BYTES = 256 };
 
 /* A login that may not subscribe polls. */
 static bool is_connected(const struct stack_catalogd *catalogd)
@@ -20,14 +20,12 @@ static bool is_connected(const struct stack_catalogd *catalogd)
             stack_catalogd_metric(catalogd, "guard_redis_state{connection=\"wake\",state=\"denied\"}") == 1);
 }
 
-static bool wait_connected(const struct stack_catalogd *catalogd)
+bool service_wait_joined(const struct stack_catalogd *catalogd, uint32_t limit_ms)
 {
-    uint64_t end_us = clock_after_ms(READY_LIMIT_MS);
+    uint64_t end_us = clock_after_ms(limit_ms);
     while (!is_connected(catalogd)) {
-        if (clock_us() >= end_us) {
-            fprintf(stderr, "%s: catalogd does not reach Redis\n", program_invocation_short_name);
-            return false;
-        }
+        if (clock_us() >= end_us)
+            return private_complain("catalogd", "is not connected to its Redis", catalogd->log_path);
         clock_pause_ms(2);
     }
     return true;
@@ -44,29 +42,27 @@ bool service_start(struct stack_catalogd *catalogd, const struct stack_redis *re
     for (size_t i = 0; settings[i] != NULL && count < SETTINGS_MAX; i++)
         all[count++] = settings[i];
     return stack_catalogd_start(catalogd, all) && stack_catalogd_wait_ready(catalogd, READY_LIMIT_MS) &&
-           wait_connected(catalogd);
+           service_wait_joined(catalogd, READY_LIMIT_MS);
 }
 
 /* ---- the machine ---- */
 
-enum { VERSION_BYTES = 48 };
-
-static void postgres_version(const struct stack_postgres *postgres, char version[VERSION_BYTES])
-{
-    if (!stack_postgres_query(postgres->socket_url, "SHOW server_version", version, VERSION_BYTES))
-        snprintf(version, VERSION_BYTES, "?");
-    version[strcspn(version, " ")] = '\0';
-}
-
-void machine_describe(struct stack_redis *redis, const struct stack_postgres *postgres,
-                      char text[static MACHINE_BYTES])
+void machine_describe(struct stack_redis *redis, const char *database_url, char text[static MACHINE_BYTES])
 {
     struct utsname system = {.sysname = "?"};
-    char redis_is[VERSION_BYTES], postgres_is[VERSION_BYTES];
+    char version[48], why[SQL_WHY_BYTES];
     uname(&system);
-    stack_redis_version(redis, redis_is, sizeof redis_is);
-    postgres_version(postgres, postgres_is);
-    snprintf(text, MACHINE_BYTES, "%ld cores, %.20s %.60s %.20s; Redis %s, PostgreSQL %s",
-             sysconf(_SC_NPROCESSORS_ONLN), system.sysname, system.release, system.machine, redis_is,
-             postgres_is);
+    size_t used =
+        (size_t)snprintf(text, MACHINE_BYTES, "%ld cores, %.20s %.60s %.20s", sysconf(_SC_NPROCESSORS_ONLN),
+                         system.sysname, system.release, system.machine);
+    if (redis != NULL) {
+        stack_redis_version(redis, version, sizeof version);
+        used += (size_t)snprintf(text + used, MACHINE_BYTES - used, "; Redis %s", version);
+    }
+    if (database_url == NULL)
+        return;
+    bool is_told = sql_run(database_url, "SELECT split_part(version(), ' ', 2)", SQL_LIMIT_MS, version,
+                           sizeof version, why);
+    snprintf(text + used, MACHINE_BYTES - used, "%s PostgreSQL %s", redis != NULL ? "," : ";",
+             is_told ? version : "?");
 }

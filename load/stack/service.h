@@ -13,13 +13,15 @@
 bool service_start(struct stack_catalogd *catalogd, const struct stack_redis *redis,
                    const struct stack_postgres *postgres, const char *const *settings);
 
+/* Until it is connected to its Redis, and hears of others there or polls for want of a right; ready does not mean that. */
+bool service_wait_joined(const struct stack_catalogd *catalogd, uint32_t limit_ms);
+
 /* ---- the machine ---- */
 
 enum { MACHINE_BYTES = 256 };
 
 /* "2 cores, Linux 6.1.0 x86_64; Redis 7.0.15, PostgreSQL 15.18": cores, kernel and the versions that both servers
- * tell; "?" for one that does not answer. */
-void machine_describe(struct stack_redis *redis, const struct stack_postgres *postgres,
-                      char text[static MACHINE_BYTES]);
+ * tell, of those that are given; "?" for one that does not answer. */
+void machine_describe(struct stack_redis *redis, const char *database_url, char text[static MACHINE_BYTES]);
 
 #endif

@@ -6,6 +6,7 @@
  * goes. Nothing but the folder of that server is written.
  */
 #include "load/base/clock.h"
+#include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/stack/stack.h"
 
@@ -50,23 +51,12 @@ enum { FOLDER_BYTES = PROC_PATH_BYTES + 24, SETTINGS_BYTES = FOLDER_BYTES + 16 }
 bool stack_zookeeper_ask(const struct stack_zookeeper *zookeeper, size_t at, const char *word, char *text,
                          size_t text_bytes)
 {
-    struct net_address address;
-    uint64_t end_us = clock_after_ms(ASK_LIMIT_MS);
-    size_t count = 0;
-    ssize_t got = -1;
-    int fd = net_address_init(&address, "127.0.0.1", zookeeper->servers[at].port)
-                 ? net_connect_start(&address)
-                 : -1;
-    if (fd != -1 && net_wait(fd, POLLOUT, end_us) && net_connect_error(fd) == 0 &&
-        send(fd, word, strlen(word), MSG_NOSIGNAL) == (ssize_t)strlen(word)) {
-        while (count + 1 < text_bytes && net_wait(fd, POLLIN, end_us) &&
-               (got = recv(fd, text + count, text_bytes - 1 - count, 0)) > 0)
-            count += (size_t)got;
-    }
-    text[count] = '\0';
-    if (fd != -1)
-        close(fd);
-    return count > 0;
+    struct http_raw raw;
+    http_raw_ask("127.0.0.1", zookeeper->servers[at].port, word, strlen(word), ASK_LIMIT_MS, &raw);
+    bool answered = raw.count > 0;
+    snprintf(text, text_bytes, "%s", raw.bytes);
+    http_raw_clear(&raw);
+    return answered;
 }
 
 /* One that has no majority says that it does not serve. */

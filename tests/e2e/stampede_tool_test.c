@@ -896,10 +896,9 @@ static const char front_configuration[] =
 
 static bool takes_connections(void *rival)
 {
-    struct net_address address;
     const struct rival *nginx = rival;
-    int fd = net_address_init(&address, "127.0.0.1", nginx->port) ? net_connect_start(&address) : -1;
-    bool is_up = fd != -1 && net_wait(fd, POLLOUT, clock_after_ms(1000)) && net_connect_error(fd) == 0;
+    int fd = net_connect_by("127.0.0.1", nginx->port, clock_after_ms(1000));
+    bool is_up = fd != -1;
     net_shut(&fd);
     return is_up;
 }
