@@ -67,7 +67,7 @@ bool format_append_summary(const struct report *report, const char *path, char w
  *     report ---> what report_write() writes: the element "report" -------------------+---> page_write()
  *            ---> the rows of its table, result_sheet.h, and its headline: "sheet" ---+
  *
- * The page draws itself: the headline as bars beside its words; bursts from their instants on; latency over time with
+ * The page draws itself: bursts from their instants on; latency over time with
  * expiries and faults marked; queries in bins, of all results in one plot; the values at the pointer.
  * Readable on a phone (one column, nothing wider than the screen), in the dark and in print.
  *

@@ -42,18 +42,16 @@ static json_t *sheet_to_json(const struct report *report)
     struct sheet *sheet = malloc(sizeof *sheet);
     if (sheet == NULL)
         return NULL;
-    json_t *rows = json_array(), *failed = json_array(), *doubted = json_array();
+    json_t *rows = json_array(), *doubted = json_array();
     sheet_fill(sheet, report);
     for (size_t i = 0; i < sheet->row_count; i++)
         json_append(&rows, row_to_json(&sheet->rows[i], report->result_count));
     free(sheet);
     for (size_t i = 0; i < report->result_count; i++)
-        json_append(&failed, json_integer((json_int_t)result_failed(report->results[i])));
-    for (size_t i = 0; i < report->result_count; i++)
         json_append(&doubted, json_pack("{s:b, s:b}", "loads", headline_doubts_loads(report->results[i]),
                                         "times", headline_doubts_times(report->results[i])));
-    return json_pack("{s:o, s:o, s:o, s:o, s:i}", "headline", headline_to_json(report), "rows", rows,
-                     "failed", failed, "doubted", doubted, "columns", (int)SHEET_COLUMNS);
+    return json_pack("{s:o, s:o, s:o, s:i}", "headline", headline_to_json(report), "rows", rows, "doubted",
+                     doubted, "columns", (int)SHEET_COLUMNS);
 }
 
 /* "<" could end the element or begin a comment. In JSON it stands within strings only, where it has another name. */

@@ -25,73 +25,14 @@ const verdict = () => {
     return html('p', { class: `verdict ${kind}` }, text);
 };
 
-/* So many of the widest. A bar that stands for something is seen. */
-const bar = (what, number, text, most, look) => html('li', { class: look }, html('span', { class: 'what' }, what),
-    svg('svg', { 'aria-hidden': 'true' }, svg('rect', { class: 'bar', height: '100%',
-        width: `${number === 0 ? 0 : Math.max(100 * number / most, 0.6)}%` })),
-    html('span', { class: 'number' }, text));
-
-/* What the headline says, as lengths: queries, beside those that there had to be; without any, latencies. */
-const picture = () => {
-    const counted = results.filter(result => result.has_loads), one = results.length === 1 ? results[0] : null;
-    const least = result => (result.misses_loads ? '≥ ' : '') + count(result.loads);
-    const most = Math.max(1, ...counted.map(result => result.loads));
-    const bars = (list, caption = 'queries') => html('figure', { class: 'picture' }, html('figcaption', {}, caption), html('ol', {}, list));
-    if (one?.has_loads)
-        return bars([['requests', one.requests, count(one.requests), 's6'], ['queries', one.loads, least(one), 's0'],
-            ...one.expiries > 0 ? [['needed', one.expiries, count(one.expiries), 's2']] : []]
-            .map(([what, number, text, look]) => bar(what, number, text, Math.max(one.requests, one.loads, 1), look)), 'requests and queries');
-    if (counted.length > 0)
-        return bars(results.map((result, i) =>
-            bar(nameOf(i), result.loads, result.has_loads ? least(result) : '–', most, lookOf(i))));
-    const answered = results.filter(result => result.latency.count > 0);
-    const slowest = Math.max(1, ...answered.map(result => result.latency.max_us));
-    return answered.length === 0 ? null : bars(results.map((result, i) =>
-        bar(nameOf(i), result.latency.max_us, latency(result.latency.max_us), slowest, lookOf(i))), 'the slowest answer');
-};
-
 const head = () => [
-    html('div', { class: 'first' },
-        html('div', {},
-            html('h1', {}, report.title),
-            sheet.headline.text === '' ? null : html('p', { class: 'lead' }, sheet.headline.text),
-            verdict(),
-            sheet.headline.caveats.map(text => html('p', { class: 'caveat' }, text))),
-        picture()),
+    html('h1', {}, report.title),
+    sheet.headline.text === '' ? null : html('p', { class: 'lead' }, sheet.headline.text),
+    verdict(),
+    sheet.headline.caveats.map(text => html('p', { class: 'caveat' }, text)),
     ...paragraphs(report.about),
     facts(shared('Asked', result => result.what)),
 ];
-
-/* ---- at a glance ---- */
-
-/* A row of the sheet, below a heading if it is a part of something. */
-const row = (label, heading) => {
-    const from = heading === undefined ? 0 : sheet.rows.findIndex(one => one.label === heading);
-    return from < 0 ? undefined : sheet.rows.slice(from).find(one => one.label === label);
-};
-const cell = (index, label, heading) => row(label, heading)?.cells[index] ?? '-';
-
-const card = (result, index) => {
-    const isUnknown = result.has_loads && result.loads > 0 && !result.expiries;
-    const [loads, most, p99] = [cell(index, 'loads per expiry'), cell(index, 'most loads per expiry'), cell(index, 'p99', 'latency, ms')];
-    const numbers = [
-        ['most loads of one', most], ['queries', cell(index, 'queries')], ['requests', cell(index, 'requests')],
-        ...[['p50', 'p50'], ['p95', 'p95'], ['p99', 'p99'], ['slowest', 'max']].map(([what, label]) => {
-            const text = cell(index, label, 'latency, ms');
-            return [what, text === '-' ? '-' : `${text} ms`];
-        }),
-        ['failed', count(sheet.failed[index])], ['stale answers', cell(index, 'stale answers after a write')],
-    ].filter(([, text]) => text !== '-');
-    const big = loads !== '-' ? [loads, 'loads per expiry']
-        : p99 !== '-' ? [`${p99} ms`, '99 % were answered within'] : null;
-    return html('article', { class: `card ${lookOf(index)}` },
-        html('h3', {}, nameOf(index)),
-        result.is_partial ? html('p', { class: 'bad' }, 'interrupted: what there is until then') : null,
-        big === null ? null : html('p', { class: 'big' }, `${big[0]} `, html('small', {}, big[1])),
-        isUnknown ? soft('loads per expiry: not known') : null,
-        html('dl', {}, numbers.flatMap(([what, text]) => [
-            html('dt', {}, what), html('dd', what === 'failed' && text !== '0' ? { class: 'bad' } : {}, text)])));
-};
 
 /* ---- tables ---- */
 
@@ -221,7 +162,6 @@ const drawAll = width => { for (const plot of plots) plot.draw(width); };
 document.title = `${report.title} – stampede report`;
 build(document.getElementById('head'), {}, head());
 build(main, {}, [
-    html('section', { class: 'cards', 'aria-label': 'At a glance' }, results.map(card)),
     checks(), bursts(), timelines(), queries(), samples(), figures(), hot(), end()]);
 drawAll();
 
