@@ -115,10 +115,6 @@ TEST(numbers_mean_what_they_say, P172)
     expect("shareText(0.99999) === '99.99 %%' && shareText(1) === '100 %%' && shareText(0.5) === '50.0 %%'");
     expect("rateText(0) === '0' && rateText(0.25) === '0.3' && rateText(12345) === '12\u00a0345'");
     expect("spanText(999) === '999 ms' && spanText(61000) === '1 min 1 s' && spanText(2e8) === '2 d 7 h'");
-    expect("[history.last].map(one => merged([one, { ...one, up_ms: 1, answers: { ...one.answers, stale: 7 } "
-           "}]))"
-           ".every(both => both.up_ms === 1 && both.answers.stale === 7 && both.redis.state === 'up' &&"
-           " both.get_us.count.length === history.bounds.length + 1)");
 }
 
 struct asking {
