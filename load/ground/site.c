@@ -148,7 +148,8 @@ static void wait_joined_again(const struct site *site)
 {
     for (size_t i = 0; i < DEED_PROCESSES; i++) {
         uint64_t end_us = clock_after_ms(REGISTER_LIMIT_MS);
-        if (site->look.health[i] != DEED_UP || !service_wait_joined(&site->servers.catalogd[i], SERVERS_JOIN_LIMIT_MS))
+        if (site->look.health[i] != DEED_UP ||
+            !service_wait_joined(&site->servers.catalogd[i], SERVERS_JOIN_LIMIT_MS))
             continue;
         while (stack_catalogd_metric(&site->servers.catalogd[i], "guard_breaker_open") > 0 &&
                clock_us() < end_us)

@@ -134,12 +134,7 @@ void shelf_close(struct shelf **shelf);
 
 /* ---- the servers ---- */
 
-enum {
-    SITE_ORDERS_MAX = 32,
-    SITE_MODE_BYTES = 16,
-    SITE_WHY_BYTES = 160,
-    SITE_PRODUCT = 7
-};
+enum { SITE_ORDERS_MAX = 32, SITE_MODE_BYTES = 16, SITE_WHY_BYTES = 160, SITE_PRODUCT = 7 };
 
 /* What is ordered. */
 struct site_order {
@@ -194,8 +189,8 @@ struct site {
     struct site_order orders[SITE_ORDERS_MAX];
     uint64_t ordered, done; /* how many ever */
     struct site_look look;
-    uint64_t rate_waiting;          /* of the steady rate: due and not over */
-    const struct burst *burst;      /* lent: the crowd under way; NULL: none */
+    uint64_t rate_waiting;     /* of the steady rate: due and not over */
+    const struct burst *burst; /* lent: the crowd under way; NULL: none */
 };
 
 /* `story` is lent until site_close(). */

@@ -99,16 +99,11 @@ const struct field fields_of_strain[] = {
 };
 
 static const struct field slice[] = {
-    {FIELD(result_slice, due, FIELD_U32)},
-    {FIELD(result_slice, answered, FIELD_U32)},
-    {FIELD(result_slice, failed, FIELD_U32)},
-    {FIELD(result_slice, p50_us, FIELD_U32)},
-    {FIELD(result_slice, p99_us, FIELD_U32)},
-    {FIELD(result_slice, max_us, FIELD_U32)},
-    {FIELD(result_slice, p99_slices, FIELD_U32)},
-    {FIELD(result_slice, loads, FIELD_U32)},
-    {FIELD(result_slice, needed, FIELD_U32)},
-    {.name = NULL},
+    {FIELD(result_slice, due, FIELD_U32)},        {FIELD(result_slice, answered, FIELD_U32)},
+    {FIELD(result_slice, failed, FIELD_U32)},     {FIELD(result_slice, p50_us, FIELD_U32)},
+    {FIELD(result_slice, p99_us, FIELD_U32)},     {FIELD(result_slice, max_us, FIELD_U32)},
+    {FIELD(result_slice, p99_slices, FIELD_U32)}, {FIELD(result_slice, loads, FIELD_U32)},
+    {FIELD(result_slice, needed, FIELD_U32)},     {.name = NULL},
 };
 
 static const struct field step[] = {

@@ -88,7 +88,8 @@ static bool is_calm(void)
 TEST(the_first_screen_shows_a_stampede_and_what_the_guard_does_about_it)
 {
     expect("document.querySelector('#link').classList.contains('good')");
-    expect("[...document.querySelectorAll('.view')].every(link => /^http:..127.0.0.1:\\d+.$/.test(link.href))");
+    expect(
+        "[...document.querySelectorAll('.view')].every(link => /^http:..127.0.0.1:\\d+.$/.test(link.href))");
     expect("document.querySelector('#step-off').classList.contains('next')");
     click("#step-off .go");
     expect_text("#step-off .outcome", "^[1-9][ 0-9]{2,4}queriesslowest");

@@ -149,39 +149,62 @@ static void expect_all_gone(const pid_t *pids, size_t count)
 
 /* ---- words ---- */
 
-TEST(wrong_options_are_refused_one_by_one)
+/* Each command line, and a sentence of what it is answered. */
+static const char *const refused[][2] = {
+    {"--url / --rate fast", "stampede: --rate fast: rate: a number from 1 to 10000000 is needed"},
+    {"--url / --ttl soon", "stampede: --ttl soon: ttl: a time like 250ms"},
+    {"--expect 'lodas <= 1'", "expect: unknown figure \"lodas\"; there are: requests"},
+    {"--count magic", "stampede: --count magic: count: write: --count WAY"},
+    {"--url /", "there is nothing to ask"},
+    {"--burst 10 --rate 10", "either burst or rate or replay"},
+    {"--url $URL --replay /dev/null --rate 5", "either burst or rate or replay"},
+    {"--url $URL --burst 10 --for 1s", "--for goes with --rate or --replay"},
+    {"--url $URL --queries 'FROM items'", "queries: they are not counted"},
+    {"--nonsense", "stampede: --nonsense: there is no such option\n"},
+    {"--brust 5", "stampede: --brust: there is no such option; did you mean --burst?"},
+    {"'--expct=p99 <= 1s'", "--expct=p99 <= 1s: there is no such option; did you mean --expect?"},
+    {"--url / --burst", "stampede: --burst: a value is missing"},
+    {"demo --table=yes", "stampede: --table=yes: it takes no value"},
+    {"demo --requests 1", "--requests 1: not a number from 2 to 2000"},
+    {"nonsense", "stampede: nonsense is neither an option nor a command"},
+    {"compare one.json", ""},
+    {"scenario", "stampede scenario FILE..."},
+    {"scenario /nowhere.scenario", "/nowhere.scenario: cannot be read: No such file or directory"},
+    {"scenario no-such-name", "no-such-name: neither a file nor one of the scenarios in load/scenarios"},
+    {"scenario cold-burst --set NO_SUCH=1",
+     "cold-burst.scenario: --set NO_SUCH: the scenario has no such name; it has: MAX LOAD_DELAY_MS"},
+    {"--url $URL --replay /dev/null", "it asks for what the log has: no ask, and no URL but targets"},
+    {"--target a:1 --replay /dev/null --speed fast",
+     "a speed is a number from 0.001 to 1000, like 2 or 2x, not \"fast\""},
+    {"--target a:1 --replay /nowhere", "/nowhere: cannot be read: No such file or directory"},
+    {"--url $URL --burst 9 --before-round 'redis del x'", "which Redis? Add redis URL"},
+    {"--url $URL --burst 9 --before-round 'fly away'",
+     "write: redis COMMAND ..., or GET, POST or DELETE with a URL"},
+    {"--url $URL --burst 9 --before-round 'GET ftp://x'",
+     "a URL is /path or http://host:port/path, not \"ftp://x\""},
+    {"--url $URL --rate 10 --before-round 'GET /'", ""},
+    {"proxy oracle a:1=b:2 --log x", "it reads postgres, mysql and http; name one of them"},
+    {"proxy http a:1 --log x", "write LISTEN=ORIGIN"},
+    {"proxy http 127.0.0.1:1=https://127.0.0.1:2 --log x",
+     "the proxy speaks no TLS to an origin: name a plain HOST:PORT"},
+    {"proxy postgres 127.0.0.1:1=127.0.0.1 --log x", "name a plain HOST:PORT"},
+    {"proxy mysql 127.0.0.1=127.0.0.1:2 --log x", "name a plain HOST:PORT"},
+    {"proxy http 127.0.0.1:1=127.0.0.1:2", "where do statements go? Add --log FILE"},
+    {"proxy http", ""},
+};
+
+TEST(what_is_not_understood_is_refused_one_by_one, P102)
 {
-    expect_status(
-        TOOL("--url", "/", "--rate", "fast", "--ttl", "soon", "--expect", "lodas <= 1", "--count", "magic"),
-        BAD_USAGE);
-    expect_said("stampede: --rate fast: rate: a number from 1 to 10000000 is needed");
-    expect_said("stampede: --ttl soon: ttl: a time like 250ms");
-    expect_said("stampede: --expect lodas <= 1: expect: unknown figure \"lodas\"; there are: requests");
-    expect_said("stampede: --count magic: count: write: --count WAY");
-    expect_status(TOOL("--url", "/"), BAD_USAGE);
-    expect_said("there is nothing to ask");
-    expect_status(TOOL("--burst", "10", "--rate", "10"), BAD_USAGE);
-    expect_said("either burst or rate or replay");
-    expect_status(TOOL("--url", "http://127.0.0.1:1/", "--burst", "10", "--for", "1s"), BAD_USAGE);
-    expect_said("--for goes with --rate or --replay");
-    expect_status(TOOL("--url", "http://127.0.0.1:1/", "--queries", "FROM items"), BAD_USAGE);
-    expect_said("queries: they are not counted");
-    expect_status(TOOL("--nonsense"), BAD_USAGE);
-    expect_said("stampede: --nonsense: there is no such option\n");
-    expect_status(TOOL("--brust", "5", "--expct=p99 <= 1s"), BAD_USAGE);
-    expect_said("stampede: --brust: there is no such option; did you mean --burst?");
-    expect_said("stampede: --expct=p99 <= 1s: there is no such option; did you mean --expect?");
-    expect_status(TOOL("--url", "/", "--burst"), BAD_USAGE);
-    expect_said("stampede: --burst: a value is missing");
-    expect_status(TOOL("demo", "--table=yes"), BAD_USAGE);
-    expect_said("stampede: --table=yes: it takes no value");
-    expect_status(TOOL("nonsense"), BAD_USAGE);
-    expect_said("stampede: nonsense is neither an option nor a command");
-    expect_status(TOOL("scenario"), BAD_USAGE);
-    expect_said("stampede scenario FILE...");
-    expect_status(TOOL("compare", "one.json"), BAD_USAGE);
-    expect_status(TOOL("demo", "--requests", "1"), BAD_USAGE);
-    expect_said("--requests 1: not a number from 2 to 2000");
+    char url[80];
+    const char *const settings[] = {url, NULL};
+    snprintf(url, sizeof url, "URL=%s/", urls[HERD_SERVER_HTTP]);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        expect_status(run_shell(settings, "exec '%s' %s", program, refused[i][0]), BAD_USAGE);
+        expect_said(refused[i][1]);
+    }
+    expect_status(TOOL("--url", "/", "--rate", "fast", "--ttl", "soon"), BAD_USAGE); /* all of them */
+    expect_said("--rate fast: rate: ");
+    expect_said("--ttl soon: ttl: ");
 }
 
 TEST(a_wrong_scenario_names_file_and_line_of_every_mistake)
@@ -194,13 +217,6 @@ TEST(a_wrong_scenario_names_file_and_line_of_every_mistake)
         snprintf(said, sizeof said, "%s:%u: ", path, line);
         expect_said(said);
     }
-    expect_status(TOOL("scenario", "cold-burst", "--set", "NO_SUCH=1"), BAD_USAGE);
-    expect_said("load/scenarios/cold-burst.scenario: --set NO_SUCH: the scenario has no such name; it has: "
-                "MAX LOAD_DELAY_MS");
-    expect_status(TOOL("scenario", "/nowhere.scenario"), BAD_USAGE);
-    expect_said("/nowhere.scenario: cannot be read: No such file or directory");
-    expect_status(TOOL("scenario", "no-such-name"), BAD_USAGE);
-    expect_said("no-such-name: neither a file nor one of the scenarios in load/scenarios");
     path = write_file("setting.scenario", "stack 1 LOAD_DELYA_MS=3\nask /x\n");
     expect_status(TOOL("scenario", path), NOT_RUN);
     expect_said("LOAD_DELYA_MS=3: catalogd has no such setting");
@@ -317,47 +333,12 @@ TEST(a_log_is_asked_again)
     assert_int_equal(atomic_load(&server.seen->keys[8]), 0);
     expect_status(TOOL("--target", target, "--replay", log, "--method", "POST"), HELD);
     assert_int_equal(atomic_load(&server.seen->keys[8]), 1);
-    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--replay", log, "--rate", "5"), BAD_USAGE);
-    expect_said("either burst or rate or replay");
-    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--replay", log), BAD_USAGE);
-    expect_said("it asks for what the log has: no ask, and no URL but targets");
-    expect_status(TOOL("--target", target, "--replay", log, "--speed", "fast"), BAD_USAGE);
-    expect_said("a speed is a number from 0.001 to 1000, like 2 or 2x, not \"fast\"");
-    expect_status(TOOL("--target", target, "--replay", "/nowhere"), BAD_USAGE);
-    expect_said("/nowhere: cannot be read: No such file or directory");
     expect_status(run_shell(NULL, "exec '%s' --target %s --replay - < %s", program, target, log), HELD);
     expect_said("A replay of standard input");
     expect_status(run_shell(NULL, "gzip < %s > %s.gz; exec '%s' --target %s --replay %s.gz", log, log,
                             program, target, log),
                   BAD_USAGE);
     expect_said("access.log.gz is compressed: zcat FILE | stampede ... --replay -");
-    expect_status(
-        TOOL("scenario", write_file("both.scenario", "target 127.0.0.1:1\nrate 5 per second for 1s\n"
-                                                     "replay /nowhere\n")),
-        BAD_USAGE);
-    expect_said("both.scenario: either burst or rate or replay");
-}
-
-/* Sixty requests a second, of a rate and of a log; what is done is a command of the user's. It may take any time to
- * recover, or for ever, on a busy machine; but that is known. */
-TEST(recovery_is_known_of_any_fault_at_a_low_rate_and_of_a_log)
-{
-    char log[360 * 80];
-    const char *target = urls[HERD_SERVER_HTTP] + strlen("http://");
-    size_t used = 0;
-    for (int i = 0; i < 360; i++)
-        used +=
-            (size_t)snprintf(log + used, sizeof log - used,
-                             "- - - [10/Oct/2000:20:55:%02d +0000] \"GET /key/7 HTTP/1.1\" 200 1\n", i / 60);
-    const char *path = write_file("steady.log", log);
-    expect_status(TOOL("--target", target, "--replay", path, "--at", "2s run \"sleep 0.5\"", "--expect",
-                       "recovery >= 0ms"),
-                  HELD);
-    expect_said("recovery >= 0ms: ");
-    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "60", "--for", "6s", "--at",
-                       "2s run \"sleep 0.5\"", "--expect", "recovery >= 0ms"),
-                  HELD);
-    expect_said("recovery >= 0ms: ");
 }
 
 TEST(secrets_of_the_command_line_are_in_no_report)
@@ -671,15 +652,6 @@ TEST(whatever_can_happen_to_the_servers_happens)
     report_clear(&report);
 }
 
-/* As they are but for their times, which are for a machine that does nothing else. */
-TEST(scenarios_of_ours_hold)
-{
-    expect_status(TOOL("scenario", "cold-burst", "leader-killed", "--set", "LOAD_DELAY_MS=3000", "--set",
-                       "LEASE_MS=6000", "--set", "REDIS_LIMIT_MS=2000", "--set", "MAX=60s"),
-                  HELD);
-    expect_said("cold-burst                   held\nleader-killed                held\n");
-}
-
 /* By their plain names, with the project's own files, and with catalogd where make puts it. */
 TEST(scenarios_and_demo_are_found_from_any_folder)
 {
@@ -859,18 +831,6 @@ TEST(a_round_begins_when_the_key_has_expired, P102)
     freeReplyObject(stack_redis_command(&fleet.redis, "SET forever 1"));
     expect_status(COLD("--at-expiry", "forever"), NOT_RUN);
     expect_said("the key forever never expires");
-}
-
-TEST(what_cannot_be_done_before_a_round_is_refused, P102)
-{
-    const char *url = url_of(HERD_SERVER_HTTP, "/");
-    expect_status(TOOL("--url", url, "--burst", "9", "--before-round", "redis del x"), BAD_USAGE);
-    expect_said("which Redis? Add redis URL");
-    expect_status(TOOL("--url", url, "--burst", "9", "--before-round", "fly away"), BAD_USAGE);
-    expect_said("write: redis COMMAND ..., or GET, POST or DELETE with a URL");
-    expect_status(TOOL("--url", url, "--burst", "9", "--before-round", "GET ftp://x"), BAD_USAGE);
-    expect_said("a URL is /path or http://host:port/path, not \"ftp://x\"");
-    expect_status(TOOL("--url", url, "--rate", "10", "--before-round", "GET /"), BAD_USAGE);
 }
 
 /* ---- TLS ---- */
@@ -1087,23 +1047,6 @@ TEST(requests_to_an_http_origin_are_its_loads)
                   HELD);
     assert_int_equal(server.seen->requests[HERD_SERVER_HTTP], 50);
     proxy_down(pid);
-}
-
-TEST(a_proxy_without_a_protocol_a_route_or_a_log_is_refused)
-{
-    expect_status(TOOL("proxy", "oracle", "127.0.0.1:1=127.0.0.1:2", "--log", path_of("x")), BAD_USAGE);
-    expect_said("it reads postgres, mysql and http; name one of them");
-    expect_status(TOOL("proxy", "http", "127.0.0.1:1", "--log", path_of("x")), BAD_USAGE);
-    expect_said("write LISTEN=ORIGIN");
-    expect_status(TOOL("proxy", "http", "127.0.0.1:1=https://127.0.0.1:2", "--log", path_of("x")), BAD_USAGE);
-    expect_said("the proxy speaks no TLS to an origin: name a plain HOST:PORT");
-    expect_status(TOOL("proxy", "postgres", "127.0.0.1:1=127.0.0.1", "--log", path_of("x")), BAD_USAGE);
-    expect_said("name a plain HOST:PORT");
-    expect_status(TOOL("proxy", "mysql", "127.0.0.1=127.0.0.1:2", "--log", path_of("x")), BAD_USAGE);
-    expect_said("name a plain HOST:PORT");
-    expect_status(TOOL("proxy", "http", "127.0.0.1:1=127.0.0.1:2"), BAD_USAGE);
-    expect_said("where do statements go? Add --log FILE");
-    expect_status(TOOL("proxy", "http"), BAD_USAGE);
 }
 
 TEST_GROUP(.up = services_up, .down = services_down, .after = fleet_end);

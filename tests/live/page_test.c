@@ -357,7 +357,8 @@ TEST(the_values_at_the_pointer_are_those_of_its_instant)
     fputs("press(1, 'Home');\n", probe);
     expect_slice(probe, "home", 1, results[1], 0);
     fputs("fire(0, 'pointerleave', 0);\nis('left alone', values(2)[0], 'all of it');\n", probe);
-    fprintf(probe, "fire(2, 'pointerdown', time(2).pixelOf(%g), 'touch');\nfire(2, 'pointerleave', 0, 'touch');\n",
+    fprintf(probe,
+            "fire(2, 'pointerdown', time(2).pixelOf(%g), 'touch');\nfire(2, 'pointerleave', 0, 'touch');\n",
             instant_of(results[2], 95));
     expect_slice(probe, "finger", 2, results[2], 95);
     fputs("point(3, 1.3e6);\nis('queries', values(3), ['1.20\\u20131.40 s'", probe);
