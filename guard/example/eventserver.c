@@ -10,17 +10,14 @@
  *                            |                          ^
  *                            +--- the client hangs up: guard_cancel(), on_answered() is called all the same
  *
- * Threads: everything runs on the loop's thread but on_answered(), which the guard calls on its own: it puts the
- * connection into `answered` and wakes the loop through an eventfd. While ASKING the connection belongs to the
- * guard's callback: the loop may cancel, but frees it only after on_answered().
+ * Threads: everything runs on the loop's thread. While ASKING the connection belongs to the guard's callback: the loop
+ * may cancel, but frees it only after on_answered().
  */
+#include "adapters/epoll.h"
 #include "files.h"
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,9 +29,8 @@ enum state { READING = 0, ASKING, WRITING };
 
 struct connection {
     struct server *server;
-    struct connection *prev, *next;   /* in `all` */
-    struct connection *next_answered; /* in `answered` */
-    time_t since;                     /* when it last did something */
+    struct connection *prev, *next; /* in `all` */
+    time_t since;                   /* when it last did something */
     enum state state;
     int fd;
     char request[FILES_REQUEST_BYTES];
@@ -47,31 +43,14 @@ struct connection {
 
 struct server {
     struct files files;
-    int epoll, listener, signals, wake;
+    struct guard_epoll *ours; /* NULL: it is detached */
+    struct guard_loop *loop;
+    int epoll, listener, signals;
     struct connection *all;
     bool ending;
-
-    pthread_mutex_t mutex;
-    struct connection *answered; /* under the mutex */
 };
 
-/* ---- the guard's thread ---- */
-
-static void on_answered(void *context, const struct guard_result *result)
-{
-    struct connection *connection = context;
-    struct server *server = connection->server;
-    connection->result = *result;
-    if (result->value != NULL)
-        connection->result.value = guard_value_ref(result->value); /* the lent one ends with this call */
-    pthread_mutex_lock(&server->mutex);
-    connection->next_answered = server->answered;
-    server->answered = connection;
-    pthread_mutex_unlock(&server->mutex);
-    eventfd_write(server->wake, 1);
-}
-
-/* ---- a connection, on the loop's thread ---- */
+/* ---- a connection ---- */
 
 static time_t now_s(void)
 {
@@ -124,15 +103,36 @@ static void answer(struct connection *connection, const char *status, const char
     write_on(connection);
 }
 
+/* Its value is lent; it ends with this call. */
+static void on_answered(void *context, const struct guard_result *result)
+{
+    struct connection *connection = context;
+    connection->since = now_s();
+    connection->result = *result;
+    if (result->value != NULL)
+        connection->result.value = guard_value_ref(result->value);
+    if (result->status == GUARD_CANCELLED)
+        end_connection(connection);
+    else if (result->status == GUARD_OK)
+        answer(connection, "200 OK", guard_source_name(result->source));
+    else if (result->status == GUARD_ABSENT)
+        answer(connection, "404 Not Found", guard_source_name(result->source));
+    else
+        answer(connection, "503 Service Unavailable", guard_status_name(result->status));
+}
+
 /* Refused at once: on_answered() is never called. */
 static void ask(struct connection *connection, const char *key)
 {
-    struct guard_request request = {
-        .kind = connection->server->files.kind, .key = key, .answered = on_answered, .context = connection};
+    struct server *server = connection->server;
+    struct guard_request request = {.kind = server->files.kind,
+                                    .key = key,
+                                    .loop = server->loop,
+                                    .answered = on_answered,
+                                    .context = connection};
     connection->state = ASKING;
-    watch(connection->server, EPOLL_CTL_MOD, connection->fd, EPOLLRDHUP | EPOLLONESHOT, connection);
-    enum guard_status status =
-        guard_get(connection->server->files.guard, &request, NULL, &connection->ticket);
+    watch(server, EPOLL_CTL_MOD, connection->fd, EPOLLRDHUP | EPOLLONESHOT, connection);
+    enum guard_status status = guard_get(server->files.guard, &request, NULL, &connection->ticket);
     if (status != GUARD_OK)
         answer(connection, "503 Service Unavailable", guard_status_name(status));
 }
@@ -165,43 +165,13 @@ static void on_connection(struct connection *connection)
     if (connection->state == READING)
         read_on(connection);
     else if (connection->state == ASKING)
-        guard_cancel(connection->server->files.guard, NULL, connection->ticket); /* hung up */
-    else if (connection->result.status == GUARD_CANCELLED)
-        end_connection(connection);
+        guard_cancel(connection->server->files.guard, connection->server->loop,
+                     connection->ticket); /* hung up */
     else
         write_on(connection);
 }
 
-static void finish(struct connection *connection)
-{
-    const struct guard_result *result = &connection->result;
-    connection->since = now_s();
-    if (result->status == GUARD_CANCELLED)
-        end_connection(connection);
-    else if (result->status == GUARD_OK)
-        answer(connection, "200 OK", guard_source_name(result->source));
-    else if (result->status == GUARD_ABSENT)
-        answer(connection, "404 Not Found", guard_source_name(result->source));
-    else
-        answer(connection, "503 Service Unavailable", guard_status_name(result->status));
-}
-
 /* ---- the loop ---- */
-
-static void take_answers(struct server *server)
-{
-    eventfd_t count;
-    eventfd_read(server->wake, &count);
-    pthread_mutex_lock(&server->mutex);
-    struct connection *answered = server->answered;
-    server->answered = NULL;
-    pthread_mutex_unlock(&server->mutex);
-    while (answered != NULL) {
-        struct connection *connection = answered;
-        answered = connection->next_answered;
-        finish(connection);
-    }
-}
 
 static void accept_one(struct server *server)
 {
@@ -233,8 +203,6 @@ static void on_event(struct server *server, void *data)
 {
     if (data == &server->listener)
         accept_one(server);
-    else if (data == &server->wake)
-        take_answers(server);
     else if (data == &server->signals)
         begin_to_end(server);
     else
@@ -253,44 +221,55 @@ static void sweep(struct server *server)
     }
 }
 
+static void detached(void *context)
+{
+    ((struct server *)context)->ours = NULL;
+}
+
 /* A connection is watched once at a time (EPOLLONESHOT), so no event of a batch outlives what it points to. */
 static void run(struct server *server)
 {
     struct epoll_event events[EVENTS_AT_ONCE];
-    while (!server->ending || server->all != NULL) {
-        int count = epoll_wait(server->epoll, events, EVENTS_AT_ONCE, SWEEP_MS);
-        bool woken = false;
+    while (server->ours != NULL) {
+        int wait_ms = guard_epoll_before_wait(server->ours, SWEEP_MS);
+        int count = epoll_wait(server->epoll, events, EVENTS_AT_ONCE, wait_ms);
+        bool ready = false;
         for (int i = 0; i < count; i++) {
-            if (events[i].data.ptr == &server->wake)
-                woken = true; /* answers free connections: last of all */
+            if (events[i].data.ptr == server->ours)
+                ready = true; /* answers free connections: last of all */
             else
                 on_event(server, events[i].data.ptr);
         }
-        if (woken)
-            on_event(server, &server->wake);
+        if (ready)
+            guard_epoll_ready(server->ours);
         sweep(server);
+        if (server->ending && server->all == NULL && server->loop != NULL)
+            guard_loop_detach(&server->loop, detached, server);
     }
 }
 
 int main(int argc, char **argv)
 {
-    static struct server server = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    static struct server server;
+    struct guard_error error;
     server.signals = files_signals();
     server.epoll = epoll_create1(EPOLL_CLOEXEC);
-    server.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (server.signals < 0 || server.epoll < 0 || server.wake < 0) {
+    if (server.signals < 0 || server.epoll < 0) {
         perror("eventserver");
         return 1;
     }
     files_open(&server.files, argc, argv);
+    if (guard_epoll_attach(server.files.guard, &server.ours, &server.loop, &error) != GUARD_OK) {
+        fprintf(stderr, "eventserver: %s\n", error.text);
+        return 1;
+    }
     server.listener = files_listen(argv[1]);
     watch(&server, EPOLL_CTL_ADD, server.listener, EPOLLIN, &server.listener);
-    watch(&server, EPOLL_CTL_ADD, server.wake, EPOLLIN, &server.wake);
+    watch(&server, EPOLL_CTL_ADD, server.ours->fd, EPOLLIN, server.ours);
     watch(&server, EPOLL_CTL_ADD, server.signals, EPOLLIN, &server.signals);
     run(&server);
     bool closed = guard_close(&server.files.guard, DRAIN_MS) == GUARD_OK;
     close(server.signals);
-    close(server.wake);
     close(server.epoll);
     return closed ? 0 : 1;
 }
