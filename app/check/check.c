@@ -42,36 +42,19 @@ enum { FOUND_BYTES = 512 };
 static const char *const NAMES[VERDICT_COUNT] = {
     [VERDICT_OK] = "ok", [VERDICT_WARNING] = "warning", [VERDICT_WRONG] = "wrong"};
 
-__attribute__((format(printf, 5, 0))) static void take(struct findings *findings, enum verdict verdict,
-                                                       const char *what, const char *advice,
-                                                       const char *format, va_list arguments)
+void findings_add(struct findings *findings, enum verdict verdict, const char *what, const char *advice,
+                  const char *format, ...)
 {
     char found[FOUND_BYTES];
+    va_list arguments;
 
+    va_start(arguments, format);
     vsnprintf(found, sizeof(found), format, arguments);
+    va_end(arguments);
     findings->count[verdict]++;
     printf("%-8s %s: %s%s%s\n", NAMES[verdict], what, found, advice != NULL ? "; " : "",
            advice != NULL ? advice : "");
     fflush(stdout);
-}
-
-void findings_ok(struct findings *findings, const char *what, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    take(findings, VERDICT_OK, what, NULL, format, arguments);
-    va_end(arguments);
-}
-
-void findings_add(struct findings *findings, enum verdict verdict, const char *what, const char *advice,
-                  const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    take(findings, verdict, what, advice, format, arguments);
-    va_end(arguments);
 }
 
 /* ---- checking ---- */

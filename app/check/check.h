@@ -44,12 +44,11 @@ struct findings {
     unsigned count[VERDICT_COUNT];
 };
 
-/* What is all right. `format`: what was found. No text of a setting that may hold a password. */
-void findings_ok(struct findings *findings, const char *what, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* What may be meant, or what is wrong; advice: what to do about it. */
+/* What was found, and what to do about it (NULL: nothing). No text of a setting that may hold a password. */
 void findings_add(struct findings *findings, enum verdict verdict, const char *what, const char *advice,
                   const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* format and arguments as above */
+#define findings_ok(findings, what, ...) findings_add(findings, VERDICT_OK, what, NULL, __VA_ARGS__)
 
 /* ---- the parts of a check ---- */
 

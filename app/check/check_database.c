@@ -132,34 +132,19 @@ static void check_server(const struct settings *settings, struct database *datab
     check_connections(settings, database);
 }
 
-static void check_schema(struct database *database)
+/* A statement that lists what is not as it must be. */
+static void check_list(struct database *database, size_t statement, const char *what, const char *good,
+                       const char *advice)
 {
     char listed[LISTED_BYTES];
 
-    if (!ask(database, SCHEMA))
+    if (!ask(database, statement))
         return;
     list_rows(&database->rows, listed);
     if (database->rows.row_count == 0)
-        findings_ok(database->findings, "schema", "is the one that this program wants, and may be read");
+        findings_ok(database->findings, what, "%s", good);
     else
-        findings_add(database->findings, VERDICT_WRONG, "schema",
-                     "make db DATABASE_URL=... (or psql -f of the installed sql/schema.sql) as its owner "
-                     "brings it up to date and grants the rights",
-                     "lacks %s", listed);
-}
-
-static void check_writer(struct database *database)
-{
-    char listed[LISTED_BYTES];
-
-    if (!ask(database, WRITER))
-        return;
-    list_rows(&database->rows, listed);
-    if (database->rows.row_count == 0)
-        findings_ok(database->findings, "rights to write", "all that catalog_writer has");
-    else
-        findings_add(database->findings, VERDICT_WRONG, "rights to write",
-                     "GRANT catalog_writer TO the login of WRITE_DATABASE_URL", "lacks %s", listed);
+        findings_add(database->findings, VERDICT_WRONG, what, advice, "lacks %s", listed);
 }
 
 static bool database_open(struct database *database, const struct settings *settings, const char *conninfo)
@@ -192,7 +177,10 @@ void check_database(const struct settings *settings, struct findings *findings)
 
     if (database_open(&reader, settings, settings->database_url) && ask(&reader, SERVER)) {
         check_server(settings, &reader, before_ms);
-        check_schema(&reader);
+        check_list(
+            &reader, SCHEMA, "schema", "is the one that this program wants, and may be read",
+            "make db DATABASE_URL=... (or psql -f of the installed sql/schema.sql) as its owner brings it "
+            "up to date and grants the rights");
     }
     database_close(&reader);
     if (settings->write_database_url[0] == '\0')
@@ -200,7 +188,8 @@ void check_database(const struct settings *settings, struct findings *findings)
     before_ms = (int64_t)clock_wall_ms();
     if (database_open(&writer, settings, settings->write_database_url) && ask(&writer, SERVER)) {
         check_server(settings, &writer, before_ms);
-        check_writer(&writer);
+        check_list(&writer, WRITER, "rights to write", "all that catalog_writer has",
+                   "GRANT catalog_writer TO the login of WRITE_DATABASE_URL");
     }
     database_close(&writer);
 }

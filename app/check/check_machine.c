@@ -21,6 +21,7 @@
 enum {
     POOL_BYTES = 8192, /* of a connection, see loop.c */
     ASK_MS = 1000,
+    LINE_BYTES = 512,
     MIB = 1 << 20,
 };
 
@@ -61,27 +62,31 @@ static void check_cores(const struct settings *settings, struct findings *findin
                      "CORES=on: one holds values and passwords");
 }
 
+/* "": it cannot be read, or is hidden from us. */
+static void read_line(const char *path, char line[static LINE_BYTES])
+{
+    FILE *file = fopen(path, "re");
+
+    line[0] = '\0';
+    if (file == NULL)
+        return;
+    if (fgets(line, LINE_BYTES, file) == NULL)
+        line[0] = '\0';
+    fclose(file);
+    line[strcspn(line, "\n")] = '\0';
+}
+
 /* Of a control group (version 2) whose memory is limited; 0: it is not. */
 static uint64_t group_limit_bytes(void)
 {
-    char line[512] = "", path[640], text[32] = "";
-    FILE *file = fopen("/proc/self/cgroup", "re");
+    char line[LINE_BYTES], path[LINE_BYTES + 64];
 
-    if (file == NULL)
+    read_line("/proc/self/cgroup", line);
+    if (strncmp(line, "0::/", 4) != 0)
         return 0;
-    const bool found = fgets(line, sizeof(line), file) != NULL && strncmp(line, "0::/", 4) == 0;
-    fclose(file);
-    if (!found)
-        return 0;
-    line[strcspn(line, "\n")] = '\0';
     snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.max", line + 3);
-    file = fopen(path, "re");
-    if (file == NULL)
-        return 0;
-    if (fgets(text, sizeof(text), file) == NULL)
-        text[0] = '\0';
-    fclose(file);
-    return strtoull(text, NULL, 10);
+    read_line(path, line);
+    return strtoull(line, NULL, 10);
 }
 
 static void check_memory(const struct settings *settings, struct findings *findings)
@@ -106,22 +111,18 @@ static void check_memory(const struct settings *settings, struct findings *findi
 
 static void check_queue(struct findings *findings)
 {
-    FILE *file = fopen("/proc/sys/net/core/somaxconn", "re");
-    unsigned most = 0;
+    char most[LINE_BYTES];
 
-    if (file == NULL)
-        return; /* hidden from us */
-    const bool read = fscanf(file, "%u", &most) == 1;
-    fclose(file);
-    if (!read)
+    read_line("/proc/sys/net/core/somaxconn", most);
+    if (most[0] == '\0')
         return;
-    if (most >= LISTENER_BACKLOG)
-        findings_ok(findings, "queue of connections", "net.core.somaxconn is %u", most);
+    if (strtoul(most, NULL, 10) >= LISTENER_BACKLOG)
+        findings_ok(findings, "queue of connections", "net.core.somaxconn is %s", most);
     else
         findings_add(
             findings, VERDICT_WARNING, "queue of connections",
             "sysctl net.core.somaxconn=4096 (60-catalogd.conf): beyond it clients wait a second and more",
-            "net.core.somaxconn is %u", most);
+            "net.core.somaxconn is %s", most);
 }
 
 static void check_own_clock(struct findings *findings)
