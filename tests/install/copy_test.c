@@ -388,50 +388,6 @@ TEST(every_recipe_of_the_cookbook_prints_what_it_shows, P147)
     stack_postgres_stop(&postgres);
 }
 
-/* A worker that quits answers who waits, and ends, though the guard always has a timer. */
-TEST(the_module_for_nginx_answers_and_lets_nginx_quit)
-{
-    char command[512];
-    if (access("/usr/share/nginx/src/configure", R_OK) != 0)
-        test_skip("nginx-dev is not there");
-    assert_true(shell(
-        "mkdir -p nginx/module nginx/cache; cd nginx; "
-        "sed -n '/^```c$/,/^```$/{/^```/d;p}' ../guard/adapters/README.md >module/ngx_http_guard_module.c; "
-        "printf 'ngx_module_type=HTTP\nngx_module_name=ngx_http_guard_module\nngx_module_srcs="
-        "$ngx_addon_dir/ngx_http_guard_module.c\nngx_module_incs=%s\nngx_module_libs=\"%s %s\"\n. "
-        "auto/module\n' "
-        "$PWD/../guard $PWD/../guard/example/build/libstampede-guard.a "
-        "\"$(cat ../guard/example/build/libs)\" >module/config; "
-        "cp -r /usr/share/nginx/src .; cd src; unset CFLAGS; "
-        "bash -c '. ./conf_flags; ./configure \"${NGX_CONF_FLAGS[@]}\" --add-dynamic-module=../module' "
-        ">said; "
-        "make -f objs/Makefile objs/ngx_http_guard_module.so >said"));
-    write_file(
-        "nginx/run",
-        "cat >nginx.conf <<END\n"
-        "load_module $PWD/src/objs/ngx_http_guard_module.so;\n"
-        "worker_processes 2; pid $PWD/pid; env REDIS_URL;\n"
-        "events { worker_connections 64; }\n"
-        "http { access_log off; proxy_cache_path $PWD/cache keys_zone=c:1m;\n"
-        "client_body_temp_path $PWD/a; proxy_temp_path $PWD/b; fastcgi_temp_path $PWD/c;\n"
-        "uwsgi_temp_path $PWD/d; scgi_temp_path $PWD/e;\n"
-        "server { listen 127.0.0.1:$PORT; location / { guard; } } }\n"
-        "END\n"
-        "run() { nginx -e $PWD/error.log -c $PWD/nginx.conf \"$@\"; }\n"
-        "get() { curl -s -m 30 http://127.0.0.1:$PORT/$1; }\n"
-        "run; pid=$(cat pid); trap 'kill $pid 2>/dev/null || true' 0\n"
-        "for i in 1 2 3 4 5 6 7 8; do get cold >cold.$i & done; wait\n"
-        "for i in 1 2 3 4 5 6 7 8; do test \"$(cat cold.$i)\" = 'hello /cold'; done\n"
-        "get slow >slow & slow=$!\n"
-        "timeout 30 sh -c \"until redis-cli -u $REDIS_URL keys '*slow*' | grep -q ':l$'; do :; done\"\n"
-        "run -s quit; wait $slow; test \"$(cat slow)\" = 'hello /slow'\n"
-        "timeout 30 sh -c \"while kill -0 $pid 2>/dev/null; do sleep 0.05; done\"\n"
-        "if grep '\\[alert\\]\\|\\[crit\\]\\|\\[emerg\\]' error.log; then exit 1; fi\n");
-    snprintf(command, sizeof command, "cd nginx; REDIS_URL=$REDIS PORT=%u sh -e run",
-             (unsigned)net_free_port());
-    assert_true(shell(command));
-}
-
 /* By the lines of the cookbook. */
 static const char BUILD_FOR_APACHE[] =
     "mkdir -p apache/third_party apache/build apache/modules; cd apache\n"
