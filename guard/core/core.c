@@ -52,12 +52,12 @@ uint64_t core_stamp(struct core *core)
 
 /* ---- shards ---- */
 
-unsigned core_shard_of(const struct core *core, const char *encoded, size_t encoded_bytes)
+unsigned core_shard_of(const struct core *core, bool invalidated, const char *encoded, size_t encoded_bytes)
 {
     const struct core_config *config = &core->config;
     if (config->shard_of == NULL)
         return 0;
-    unsigned shard = config->shard_of(config->shard_context, encoded, encoded_bytes);
+    unsigned shard = config->shard_of(config->shard_context, invalidated, encoded, encoded_bytes);
     assert(shard < core->shards_count);
     return shard;
 }
@@ -66,7 +66,7 @@ bool core_may_send(struct core *core, const struct core_key *key, unsigned *shar
 {
     if (core->config.without_redis)
         return false;
-    *shard = core_shard_of(core, key->encoded, key->encoded_bytes);
+    *shard = core_shard_of(core, false, key->encoded, key->encoded_bytes);
     return breaker_allow(&core->shards[*shard].breaker, core->now_us);
 }
 

@@ -105,11 +105,10 @@ struct core_config {
     uint64_t seed;
     /*
      * The shard of what stands in {namespace:...}: an encoded key, TAGS_KEY or PERMIT_KEY; below CORE_SHARDS_MAX.
-     * Asked whenever a command is to be sent, and may say something else each time. NULL: there is one shard, 0.
+     * invalidated: of its invalidation, which may go to names of another namespace. Asked whenever a command is to be
+     * sent, and may say something else each time. NULL: there is one shard, 0.
      */
-    unsigned (*shard_of)(void *context, const char *encoded, size_t encoded_bytes);
-    /* Likewise of an invalidation, if it goes to names of another namespace; NULL: it does not. */
-    unsigned (*shard_of_invalidated)(void *context, const char *encoded, size_t encoded_bytes);
+    unsigned (*shard_of)(void *context, bool invalidated, const char *encoded, size_t encoded_bytes);
     void *shard_context;
     /* The kind that a policy is of, below `kinds`: what is counted is counted by kind. NULL: there is one, 0. */
     unsigned (*kind_of)(void *context, const struct guard_policy *policy);

@@ -121,7 +121,7 @@ void core_begin(struct core *core, uint64_t now_us);
 /* What happens from here on comes after everything that has happened so far. */
 uint64_t core_stamp(struct core *core);
 
-unsigned core_shard_of(const struct core *core, const char *encoded, size_t encoded_bytes);
+unsigned core_shard_of(const struct core *core, bool invalidated, const char *encoded, size_t encoded_bytes);
 /* Whether a command about this key may be sent, and to which shard. It may be the probe of its breaker, so it must be
  * sent then, and its op must name that shard. */
 bool core_may_send(struct core *core, const struct core_key *key, unsigned *shard);

@@ -129,7 +129,7 @@ uint64_t flight_next_op(struct flight *flight, unsigned shard)
 uint64_t flight_next_op_at_owner(struct flight *flight)
 {
     const struct core_key *key = &flight->key;
-    return flight_next_op(flight, core_shard_of(flight->core, key->encoded, key->encoded_bytes));
+    return flight_next_op(flight, core_shard_of(flight->core, false, key->encoded, key->encoded_bytes));
 }
 
 struct core_action flight_action(const struct flight *flight, enum core_action_kind kind)

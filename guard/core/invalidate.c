@@ -13,14 +13,8 @@ enum {
 
 unsigned invalidation_shard(const struct core *core, bool of_tag, const struct core_key *key)
 {
-    const struct core_config *config = &core->config;
-    const char *encoded = of_tag ? TAGS_KEY : key->encoded;
-    size_t encoded_bytes = of_tag ? sizeof TAGS_KEY - 1 : key->encoded_bytes;
-    if (config->shard_of_invalidated == NULL)
-        return core_shard_of(core, encoded, encoded_bytes);
-    unsigned shard = config->shard_of_invalidated(config->shard_context, encoded, encoded_bytes);
-    assert(shard < core->shards_count);
-    return shard;
+    return of_tag ? core_shard_of(core, true, TAGS_KEY, sizeof TAGS_KEY - 1)
+                  : core_shard_of(core, true, key->encoded, key->encoded_bytes);
 }
 
 static void send_invalidation(struct core *core, struct core_invalidation *invalidation)

@@ -65,7 +65,7 @@ bool permits_idle(const struct core *core)
 
 static unsigned permits_shard(const struct core *core)
 {
-    return core_shard_of(core, PERMITS_KEY.encoded, PERMITS_KEY.encoded_bytes);
+    return core_shard_of(core, false, PERMITS_KEY.encoded, PERMITS_KEY.encoded_bytes);
 }
 
 /* ---- one permit ---- */

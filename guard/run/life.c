@@ -19,26 +19,14 @@
 
 enum { BEAT_MS = 500 };
 
-/* Which master's it is, as the guard's own loop sees it. */
-static unsigned shard_of_name(const struct guard *guard, const char *name_space, const char *encoded)
+/* Which master's it is, as the guard's own loop sees it. Mode shadow invalidates what the others answer from. */
+static unsigned shard_of_encoded(void *context, bool invalidated, const char *encoded, size_t encoded_bytes)
 {
+    const struct guard *guard = context;
+    const struct protocol *protocol = invalidated ? &guard->answering : &guard->protocol;
     char name[KEY_NAME_SIZE];
-    return redis_shard(guard->own->redis, name, key_name(name_space, encoded, KEY_VALUE, name));
-}
-
-static unsigned shard_of_encoded(void *context, const char *encoded, size_t encoded_bytes)
-{
-    const struct guard *guard = context;
     (void)encoded_bytes;
-    return shard_of_name(guard, guard->protocol.name_space, encoded);
-}
-
-/* Mode shadow invalidates what the others answer from. */
-static unsigned shard_of_answering(void *context, const char *encoded, size_t encoded_bytes)
-{
-    const struct guard *guard = context;
-    (void)encoded_bytes;
-    return shard_of_name(guard, guard->answering.name_space, encoded);
+    return redis_shard(guard->own->redis, name, key_name(protocol->name_space, encoded, KEY_VALUE, name));
 }
 
 static struct core *new_core(struct guard *guard, enum guard_mode mode, bool without_redis)
@@ -55,7 +43,6 @@ static struct core *new_core(struct guard *guard, enum guard_mode mode, bool wit
         .permits = guard->config.mode == GUARD_MODE_FLEET ? guard->config.load_permits : 0,
         .permit_ms = guard->config.permit_ms,
         .shard_of = guard->protocol.in_cluster ? shard_of_encoded : NULL,
-        .shard_of_invalidated = guard->protocol.in_cluster ? shard_of_answering : NULL,
         .shard_context = guard,
         .kind_of = thread_kind_of,
         .kinds = GUARD_KINDS_MAX,

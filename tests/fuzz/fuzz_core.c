@@ -604,8 +604,9 @@ static void drain_or_close(struct play *play, uint8_t how)
 /* ---- a play ---- */
 
 /* A key is of another one every second. */
-static unsigned shard_of(void *context, const char *encoded, size_t encoded_bytes)
+static unsigned shard_of(void *context, bool invalidated, const char *encoded, size_t encoded_bytes)
 {
+    (void)invalidated;
     const struct play *play = context;
     uint64_t seconds = play->now_us / 1000000;
     return (unsigned)(((unsigned char)encoded[encoded_bytes - 1] + seconds) % play->shards);

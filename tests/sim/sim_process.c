@@ -100,8 +100,9 @@ static void make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
     memcpy(process->last_token, token, TOKEN_SIZE);
 }
 
-static unsigned shard_of_name(void *context, const char *encoded, size_t encoded_bytes)
+static unsigned shard_of_name(void *context, bool invalidated, const char *encoded, size_t encoded_bytes)
 {
+    (void)invalidated;
     const struct process *process = context;
     const struct sim *sim = process->sim;
     if (encoded_bytes == strlen(PERMIT_KEY) && memcmp(encoded, PERMIT_KEY, encoded_bytes) == 0)

@@ -5,15 +5,16 @@
 #include "core_bench.h"
 #include "guard/core/core_state.h"
 
-static unsigned tags_shard, keys_shard;
+static unsigned tags_shard, keys_shard, invalidated_from;
 
 /* A key that begins with a digit is of that shard. */
-static unsigned shard_of(void *context, const char *encoded, size_t encoded_bytes)
+static unsigned shard_of(void *context, bool invalidated, const char *encoded, size_t encoded_bytes)
 {
+    unsigned from = invalidated ? invalidated_from : 0;
     (void)context;
     if (encoded_bytes == sizeof TAGS_KEY - 1 && memcmp(encoded, TAGS_KEY, encoded_bytes) == 0)
-        return tags_shard;
-    return encoded[0] >= '0' && encoded[0] <= '9' ? (unsigned)(encoded[0] - '0') : keys_shard;
+        return from + tags_shard;
+    return from + (encoded[0] >= '0' && encoded[0] <= '9' ? (unsigned)(encoded[0] - '0') : keys_shard);
 }
 
 static void open_replaying(bool sharded)
@@ -21,7 +22,7 @@ static void open_replaying(bool sharded)
     bench.config.replay = true;
     bench.config.shard_of = sharded ? shard_of : NULL;
     tags_shard = 3;
-    keys_shard = 0;
+    keys_shard = invalidated_from = 0;
     bench_open();
 }
 
@@ -452,15 +453,10 @@ TEST(a_key_whose_invalidation_was_led_to_another_master_is_said_again_when_eithe
     nothing_is_replayed();
 }
 
-static unsigned shard_of_invalidated(void *context, const char *encoded, size_t encoded_bytes)
-{
-    return 10 + shard_of(context, encoded, encoded_bytes);
-}
-
 TEST(invalidations_that_go_to_other_names_have_shards_of_their_own)
 {
-    bench.config.shard_of_invalidated = shard_of_invalidated;
     open_replaying(true);
+    invalidated_from = 10;
     confirm("1", false);
     confirm("of a tag", true);
     reign(1);

@@ -13,8 +13,9 @@ static struct {
     unsigned asked;
 } map;
 
-static unsigned shard_of(void *context, const char *encoded, size_t encoded_bytes)
+static unsigned shard_of(void *context, bool invalidated, const char *encoded, size_t encoded_bytes)
 {
+    (void)invalidated;
     assert_ptr_equal(context, &map);
     map.asked++;
     if (encoded_bytes == sizeof TAGS_KEY - 1 && memcmp(encoded, TAGS_KEY, encoded_bytes) == 0)
