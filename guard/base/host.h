@@ -35,7 +35,10 @@
 /* Watches for READABLE, WRITABLE or both, in place of what it watched for before: `ready` is called again and again
  * as long as one of them holds. 0: stops; do so before the descriptor is closed. Returns 0, or errno's number and
  * nothing is watched; only the first call for a descriptor can fail. */
-static inline int host_watch(struct guard_host *host, struct guard_watch *watch, unsigned events);
+static inline int host_watch(struct guard_host *host, struct guard_watch *watch, unsigned events)
+{
+    return host->watch(host, watch, events);
+}
 
 /* The owner sets the first two of each of these; zeroed, it is not set. */
 struct host_timer {
@@ -122,11 +125,6 @@ struct guard_host_state {
 bool host_init(struct guard_host *host, struct guard_host_state *state);
 /* Of one that was not used: it is as before host_init(). */
 void host_clear(struct guard_host *host);
-
-static inline int host_watch(struct guard_host *host, struct guard_watch *watch, unsigned events)
-{
-    return host->watch(host, watch, events);
-}
 
 /*
  * ---- the loop of the guard's own thread ----

@@ -144,9 +144,10 @@ static void on_cache_id(void *context, enum redis_outcome outcome, const struct 
     know(guard, guard->cache_name);
 }
 
-void cache_ask_redis(struct guard *guard)
+void cache_ask(struct guard *guard)
 {
-    if (guard->cache_asked || guard->phase == PHASE_ENDING || clock_now_us() < guard->cache_ask_us ||
+    if (!atomic_load_explicit(&guard->cache_wanted, memory_order_relaxed) || guard->cache_asked ||
+        guard->phase == PHASE_ENDING || clock_now_us() < guard->cache_ask_us ||
         /* In a Cluster others may be away: the question waits for the one that it goes to. */
         !(guard->answering.in_cluster || redis_is_up(guard->own->redis)))
         return;

@@ -38,9 +38,7 @@ static enum guard_status defer_load(struct running_load *load, const struct guar
     load->on_cancel_context = context;
     if (loop == NULL)
         return GUARD_OK;
-    load->loop = loop;
-    load->listed = IN_DEFERRED;
-    DL_APPEND(loop->deferred, load);
+    load_enter_loop(load, loop, &loop->deferred);
     return GUARD_OK;
 }
 
@@ -60,12 +58,6 @@ enum guard_status guard_load_defer(struct guard_load *handle, struct guard_loop 
 /* ---- beginning on its loop ---- */
 
 enum { LOADERS_PER_TURN = 32 }; /* so that the loop's other work is not held up */
-
-static void wake_loop(struct loop *loop)
-{
-    atomic_store(&loop->any_loads, true);
-    host_wake_send(&loop->mail);
-}
 
 bool defer_may_begin(const struct guard_loop *name)
 {
@@ -88,10 +80,8 @@ bool defer_start(struct desk *desk, const struct job *job)
     bool gone = loop == NULL || loop->detaching_loads, refused = gone && job->of_refresh;
     if (!gone) {
         load->begin_by_us = clock_now_us() + (uint64_t)load->policy->lease_ms * 1000;
-        load->loop = loop;
-        load->listed = IN_UNBEGUN;
-        DL_APPEND(loop->unbegun, load);
-        wake_loop(loop);
+        load_enter_loop(load, loop, &loop->unbegun);
+        host_wake_send(&loop->mail);
     } else if (!refused) {
         load_give_back(load, &over);
     }
@@ -122,8 +112,10 @@ static void run_loaders(struct loop *loop)
         else
             load_give_back(loop->unbegun, &late);
     }
-    if (loop->unbegun != NULL)
-        wake_loop(loop);
+    if (loop->unbegun != NULL) {
+        atomic_store(&loop->any_loads, true);
+        host_wake_send(&loop->mail);
+    }
     desk_unlock();
     load_hand_in(loop->guard->desk, late);
     desk_lock();
@@ -157,7 +149,7 @@ static void leave_loop(struct loop *loop, struct running_load *load)
         load->on_cancel = NULL;
         return;
     }
-    load_to_be_called(load, loop);
+    load_enter_loop(load, loop, &loop->cancelled);
 }
 
 bool defer_leave_loop(struct loop *loop)

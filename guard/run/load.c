@@ -281,24 +281,26 @@ void load_unwanted(struct running_load *load)
     quit_bells(load);
 }
 
-void load_to_be_called(struct running_load *load, struct loop *loop)
+void load_enter_loop(struct running_load *load, struct loop *loop, struct running_load **list)
 {
     load->loop = loop;
-    load->listed = IN_CANCELLED;
-    DL_APPEND(loop->cancelled, load);
-    atomic_store(&loop->any_loads, true);
+    load->list = list;
+    DL_APPEND(*list, load);
+    if (list != &loop->deferred)
+        atomic_store(&loop->any_loads, true);
 }
 
 void load_leave_loop(struct running_load *load)
 {
-    if (load->listed == IN_DEFERRED)
-        DL_DELETE(load->loop->deferred, load);
-    else if (load->listed == IN_CANCELLED)
-        DL_DELETE(load->loop->cancelled, load);
-    else if (load->listed == IN_UNBEGUN)
-        DL_DELETE(load->loop->unbegun, load);
-    load->listed = IN_NO_LIST;
+    if (load->list != NULL)
+        DL_DELETE(*load->list, load);
+    load->list = NULL;
     load->loop = NULL;
+}
+
+static bool is_unbegun(const struct running_load *load)
+{
+    return load->loop != NULL && load->list == &load->loop->unbegun;
 }
 
 /* With the mutex held: from here on no other thread finds it. */
@@ -533,7 +535,7 @@ void load_give_back_late(struct desk *desk, uint64_t now_us)
     for (size_t i = 0; i < DESK_SLOTS; i++) {
         struct running_load *load = NULL, *next = NULL;
         DL_FOREACH_SAFE2 (desk->by_id[i], load, next, id_next)
-            if (load->listed == IN_UNBEGUN && now_us >= load->begin_by_us) {
+            if (is_unbegun(load) && now_us >= load->begin_by_us) {
                 load->loop->overdue = true;
                 load_give_back(load, &over);
             }
@@ -580,14 +582,14 @@ static void call_if_cancelled(struct running_load *load)
 {
     struct loop *loop = load->loop;
     bool wanted = load->told && load->cancelled && load->verdict == VERDICT_NONE && load->on_cancel != NULL;
-    if (!wanted || load->listed == IN_CANCELLED)
+    if (!wanted || (loop != NULL && load->list == &loop->cancelled))
         return;
     if (loop == NULL) {
         load_call_back(load);
         return;
     }
     load_leave_loop(load);
-    load_to_be_called(load, loop);
+    load_enter_loop(load, loop, &loop->cancelled);
     host_wake_send(&loop->mail);
 }
 
@@ -596,7 +598,7 @@ static void say_to_load(struct desk *desk, uint64_t id, bool told)
     struct finished_load *over = NULL;
     desk_lock();
     struct running_load *load = load_find(desk, id);
-    if (load != NULL && load->listed == IN_UNBEGUN) {
+    if (load != NULL && is_unbegun(load)) {
         load_give_back(load, &over);
     } else if (load != NULL) {
         load->told = load->told || told;

@@ -141,8 +141,8 @@ struct running_load {
     struct bell *bell, *batch_bell; /* its own; one with its batch; NULL */
     struct blocking *waits;         /* its loader for another key, and lends its thread; NULL: it does not */
     struct loop *loop;              /* in whose list it is; NULL: in none */
-    enum { IN_NO_LIST, IN_DEFERRED, IN_CANCELLED, IN_UNBEGUN } listed; /* of the loop */
-    bool left;                        /* a failure says nothing about the source */
+    struct running_load **list;     /* unbegun, deferred or cancelled of that */
+    bool left;                      /* a failure says nothing about the source */
     void (*on_cancel)(void *context); /* NULL: none, or it was called */
     void *on_cancel_context;
     bool calling; /* cancelled() runs, on this thread: */
@@ -213,9 +213,9 @@ bool load_key_of(struct desk *desk, uint64_t load, char *key, size_t key_size);
 /* ---- for defer.c, with the mutex held ---- */
 
 void load_unwanted(struct running_load *load);
-/* It is in no list, or leaves the one that it is in for that of those that the loop calls back. */
+/* Into one of the lists of the loop, which the caller wakes if it is to do something; out of the one that it is in. */
+void load_enter_loop(struct running_load *load, struct loop *loop, struct running_load **list);
 void load_leave_loop(struct running_load *load);
-void load_to_be_called(struct running_load *load, struct loop *loop);
 /* Its descriptor is its own from here on. */
 void load_keep_bell(struct running_load *load);
 /* Calls cancelled(), once, without the mutex meanwhile. A verdict on another thread waits for it. */

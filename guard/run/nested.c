@@ -20,7 +20,6 @@
 struct nested {
     struct blocking blocking;
     struct running_load *parent; /* its loader waits for the answer */
-    struct running_load *within; /* its loader runs; NULL: none */
     bool thread_ends;            /* a loader ended it, none is called any more */
     struct guard_result *result;
 };
@@ -46,25 +45,18 @@ static void nested_answered(void *context, const struct guard_result *result)
 
 /* ---- running what is lent to this thread ---- */
 
-static void report_lent(struct nested *nested)
-{
-    struct running_load *load = nested->within;
-    nested->within = NULL;
-    load_returned(load, nested->thread_ends);
-}
-
 static void serve(struct nested *nested)
 {
     struct running_load *load = NULL;
     while ((load = blocking_next(&nested->blocking)) != NULL) {
-        nested->within = load->first = load;
         load->parent = nested->parent;
+        if (!nested->thread_ends) {
+            load_run_here(load);
+            continue;
+        }
         load->start_us = clock_now_us();
-        if (!nested->thread_ends)
-            load->policy->loader(load->handle, load->policy->context);
-        else
-            guard_load_fail(load->handle, GUARD_FAILURE_INTERNAL);
-        report_lent(nested);
+        guard_load_fail(load->handle, GUARD_FAILURE_INTERNAL);
+        load_returned(load, true);
     }
 }
 
@@ -73,8 +65,6 @@ static void thread_over(void *context)
 {
     struct nested *nested = context;
     nested->thread_ends = true;
-    if (nested->within != NULL)
-        report_lent(nested);
     serve(nested);
     guard_value_unref(&nested->result->value);
 }

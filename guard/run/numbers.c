@@ -10,6 +10,46 @@
 #include <string.h>
 #include <utlist.h>
 
+/* ---- what the host's hook hears ---- */
+
+struct told_event {
+    struct told_event *prev, *next;
+    struct guard_event event;
+    char key[]; /* event.key, if it has one */
+};
+
+void events_note(void *context, const struct guard_event *event, unsigned kind)
+{
+    struct guard *guard = context;
+    size_t key_size = event->key != NULL ? strlen(event->key) + 1 : 0;
+    struct told_event *told = malloc(sizeof *told + key_size);
+    if (told == NULL)
+        return;
+    told->event = *event;
+    told->event.kind = kind != CORE_NO_KIND ? guard->kinds[kind] : NULL;
+    if (key_size > 0)
+        told->event.key = memcpy(told->key, event->key, key_size);
+    DL_APPEND(guard->events.first, told);
+}
+
+void events_note_shadow(void *context, const struct guard_event *event, unsigned kind)
+{
+    bool of_load = event->what == GUARD_EVENT_LOAD_STARTED || event->what == GUARD_EVENT_LOAD_ENDED;
+    if (!of_load && event->what != GUARD_EVENT_SHED)
+        events_note(context, event, kind);
+}
+
+void events_tell_all(struct guard *guard, bool closing)
+{
+    while (guard->events.first != NULL) {
+        struct told_event *told = guard->events.first;
+        DL_DELETE(guard->events.first, told);
+        if (!closing)
+            guard->config.event(guard->config.event_context, &told->event);
+        free(told);
+    }
+}
+
 /* ---- from the guard's thread ---- */
 
 /* Under the mutex. */
@@ -23,6 +63,22 @@ static void publish_kinds(struct guard *guard, uint64_t changed)
         if (guard->shadow != NULL)
             shadow_stats(core_stats_of(guard->fleet, kind), published);
     }
+}
+
+/* What has become of Redis and the breaker, as published. */
+static void events_note_states(struct guard *guard)
+{
+    const struct guard_stats *stats = &guard->published;
+    struct events *events = &guard->events;
+    if (stats->redis_state != events->redis_state)
+        events_note(guard,
+                    &(struct guard_event){.what = GUARD_EVENT_REDIS, .redis_state = (int)stats->redis_state},
+                    CORE_NO_KIND);
+    if (stats->breaker_open != events->breaker_open)
+        events_note(guard, &(struct guard_event){.what = GUARD_EVENT_BREAKER, .count = stats->breaker_open},
+                    CORE_NO_KIND);
+    events->redis_state = stats->redis_state;
+    events->breaker_open = stats->breaker_open;
 }
 
 void numbers_publish(struct guard *guard)
@@ -150,59 +206,4 @@ size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key
     size_t count = hot_top(&guard->hot[by], clock_now_us(), out, max);
     pthread_mutex_unlock(&guard->hot_mutex);
     return count;
-}
-
-/* ---- what the host's hook hears ---- */
-
-struct told_event {
-    struct told_event *prev, *next;
-    struct guard_event event;
-    char key[]; /* event.key, if it has one */
-};
-
-void events_note(void *context, const struct guard_event *event, unsigned kind)
-{
-    struct guard *guard = context;
-    size_t key_size = event->key != NULL ? strlen(event->key) + 1 : 0;
-    struct told_event *told = malloc(sizeof *told + key_size);
-    if (told == NULL)
-        return;
-    told->event = *event;
-    told->event.kind = kind != CORE_NO_KIND ? guard->kinds[kind] : NULL;
-    if (key_size > 0)
-        told->event.key = memcpy(told->key, event->key, key_size);
-    DL_APPEND(guard->events.first, told);
-}
-
-void events_note_shadow(void *context, const struct guard_event *event, unsigned kind)
-{
-    bool of_load = event->what == GUARD_EVENT_LOAD_STARTED || event->what == GUARD_EVENT_LOAD_ENDED;
-    if (!of_load && event->what != GUARD_EVENT_SHED)
-        events_note(context, event, kind);
-}
-
-void events_note_states(struct guard *guard)
-{
-    const struct guard_stats *stats = &guard->published;
-    struct events *events = &guard->events;
-    if (stats->redis_state != events->redis_state)
-        events_note(guard,
-                    &(struct guard_event){.what = GUARD_EVENT_REDIS, .redis_state = (int)stats->redis_state},
-                    CORE_NO_KIND);
-    if (stats->breaker_open != events->breaker_open)
-        events_note(guard, &(struct guard_event){.what = GUARD_EVENT_BREAKER, .count = stats->breaker_open},
-                    CORE_NO_KIND);
-    events->redis_state = stats->redis_state;
-    events->breaker_open = stats->breaker_open;
-}
-
-void events_tell_all(struct guard *guard, bool closing)
-{
-    while (guard->events.first != NULL) {
-        struct told_event *told = guard->events.first;
-        DL_DELETE(guard->events.first, told);
-        if (!closing)
-            guard->config.event(guard->config.event_context, &told->event);
-        free(told);
-    }
 }

@@ -35,8 +35,6 @@ void numbers_publish(struct guard *guard);
 void events_note(void *context, const struct guard_event *event, unsigned kind);
 /* Likewise of the fleet's core in mode shadow, whose loads are none. */
 void events_note_shadow(void *context, const struct guard_event *event, unsigned kind);
-/* With a hook: notes what has become of Redis and the breaker, as published. */
-void events_note_states(struct guard *guard);
 /* Calls the hook; closing: what has not been told is forgotten. */
 void events_tell_all(struct guard *guard, bool closing);
 
