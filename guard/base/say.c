@@ -161,14 +161,6 @@ static bool end_window(struct say_gate *gate, uint64_t now_us)
     return true;
 }
 
-/* True: stderr is to hear of it. */
-static bool is_news_to_gate(struct say_gate *gate, enum say_tone tone)
-{
-    bool news = tone == SAY_BAD || gate->troubled;
-    gate->troubled = tone == SAY_BAD;
-    return news;
-}
-
 /* ---- saying ---- */
 
 void say(struct say *say, enum say_subject subject, enum say_tone tone, const char *format, ...)
@@ -182,7 +174,8 @@ void say(struct say *say, enum say_subject subject, enum say_tone tone, const ch
     compose_line(text, format, args);
     va_end(args);
     pthread_mutex_lock(&say->mutex);
-    bool news = is_news_to_gate(gate, tone) || say->log != NULL;
+    bool news = tone == SAY_BAD || gate->troubled || say->log != NULL; /* to stderr */
+    gate->troubled = tone == SAY_BAD;
     bool passes = news && may_pass_gate(gate, text, clock_now_us());
     pthread_mutex_unlock(&say->mutex);
     if (passes)

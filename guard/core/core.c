@@ -395,13 +395,6 @@ static void add_waiter(struct flight *flight, struct core_waiter *waiter)
         nested_block(waiter);
 }
 
-static enum flight_for whom_for(const struct core_waiter *waiter)
-{
-    if (waiter->passes)
-        return FLIGHT_FOR_ONE;
-    return waiter->revalidates ? FLIGHT_FOR_REVALIDATION : FLIGHT_FOR_ALL;
-}
-
 enum guard_status core_get(struct core *core, uint64_t now_us, const struct core_key *key,
                            const struct guard_policy *policy, struct core_waiter *waiter,
                            uint64_t deadline_us)
@@ -419,7 +412,10 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
     if (!waiter->passes)
         flight = flight_to_join(core, key, waiter->revalidates);
     if (flight == NULL)
-        flight = core_new_flight(core, key, policy, whom_for(waiter));
+        flight = core_new_flight(core, key, policy,
+                                 waiter->passes        ? FLIGHT_FOR_ONE
+                                 : waiter->revalidates ? FLIGHT_FOR_REVALIDATION
+                                                       : FLIGHT_FOR_ALL);
     if (flight == NULL) {
         alarms_unreserve(&core->alarms);
         return GUARD_NO_MEMORY;

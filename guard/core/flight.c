@@ -191,34 +191,26 @@ static enum guard_source source_for(const struct core_waiter *waiter, enum guard
     return source;
 }
 
-static bool is_error_status(enum guard_status status)
-{
-    return status == GUARD_FAILED || status == GUARD_SHED || status == GUARD_NO_MEMORY;
-}
-
 void flight_deliver(struct flight *flight, uint64_t stamp, struct guard_result result)
 {
+    const enum guard_status status = result.status;
+    const bool failed = status == GUARD_FAILED || status == GUARD_SHED || status == GUARD_NO_MEMORY;
     flight->round++;
     while (flight->first != NULL && flight->first->joined < stamp) {
         struct core_waiter *waiter = flight->first;
         struct guard_result own = result;
         own.source = source_for(waiter, result.source);
-        if (is_error_status(result.status) && stale_held_for(waiter, &own))
+        if (failed && stale_held_for(waiter, &own))
             flight_counts(flight)->stale_rescued++;
         core_answer(waiter, &own);
     }
-}
-
-void flight_deliver_all(struct flight *flight, struct guard_result result)
-{
-    flight_deliver(flight, UINT64_MAX, result);
 }
 
 void flight_shed(struct flight *flight)
 {
     enum { RETRY_MS = 1000 };
     uint64_t before = flight_counts(flight)->shed;
-    flight_deliver_all(flight, (struct guard_result){.status = GUARD_SHED, .retry_ms = RETRY_MS});
+    flight_deliver(flight, UINT64_MAX, (struct guard_result){.status = GUARD_SHED, .retry_ms = RETRY_MS});
     watch_shed(flight, flight_counts(flight)->shed - before);
 }
 
@@ -462,16 +454,14 @@ static bool lacks_meta(const struct flight *flight, const struct value *value)
     return value != NULL && hit_lacks_meta(flight->policy, true, value->public.meta_bytes);
 }
 
-static void flight_reply_mark(struct flight *flight)
-{
-    loads_give_place(flight);
-    pass_part(flight);
-    flight_settle(flight);
-}
-
 static void flight_reply_fresh(struct flight *flight, const struct core_reply *reply)
 {
     loads_give_place(flight);
+    if (reply->mark) {
+        pass_part(flight);
+        flight_settle(flight);
+        return;
+    }
     flight_deliver(flight, flight->lookup_stamp, flight_cached_result(reply, GUARD_FROM_CACHE));
     bool early = flight->first == NULL &&
                  hit_is_early(flight->policy, reply->load_us, reply->left_ms, &flight->core->chance);
@@ -577,10 +567,7 @@ static void flight_acquire_replied(struct flight *flight, const struct core_repl
         return;
     switch (reply->kind) {
     case REPLY_FRESH:
-        if (reply->mark)
-            flight_reply_mark(flight);
-        else
-            flight_reply_fresh(flight, reply);
+        flight_reply_fresh(flight, reply);
         break;
     case REPLY_STALE:
         if (flight->lookup == LOOKUP_PEEK &&
@@ -848,7 +835,7 @@ void flight_alarm(struct flight *flight)
 
 void flight_close(struct flight *flight)
 {
-    flight_deliver_all(flight, (struct guard_result){.status = GUARD_CLOSING});
+    flight_deliver(flight, UINT64_MAX, (struct guard_result){.status = GUARD_CLOSING});
     flight->refreshing = flight->background = false;
     flight_end_wait(flight);
     bool idle = flight->state == FLIGHT_WAITING || flight->state == FLIGHT_COOLING;

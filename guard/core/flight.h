@@ -191,9 +191,8 @@ void flight_next_round(struct flight *flight);
 
 /* ---- results ---- */
 
-/* To the waiters that joined before this stamp. */
+/* To the waiters that joined before this stamp; UINT64_MAX: to all. */
 void flight_deliver(struct flight *flight, uint64_t stamp, struct guard_result result);
-void flight_deliver_all(struct flight *flight, struct guard_result result);
 /* Of the load with this id. */
 struct guard_result flight_failure_result(enum guard_source source, enum guard_failure failure,
                                           uint32_t retry_ms, uint64_t load);

@@ -145,16 +145,12 @@ static bool permits_apply(const struct core *core)
     return core->shards[permits_shard(core)].breaker.state == BREAKER_CLOSED;
 }
 
-/* Only to a user's load: a refresh would pass those that users of other processes wait for. */
-static bool may_pass_on(const struct core *core, const struct permit *permit)
-{
-    return permit->queries < PERMIT_TURN_QUERIES && core->now_us < permit->turn_until_us &&
-           loads_wanted(core, core->loads.users_parts) > core->permits.in_state[PERMIT_READY];
-}
-
 void permits_query_over(struct core *core, struct permit *permit)
 {
-    if (may_pass_on(core, permit))
+    /* Only to a user's load: a refresh would pass those that users of other processes wait for. */
+    bool may_pass_on = permit->queries < PERMIT_TURN_QUERIES && core->now_us < permit->turn_until_us &&
+                       loads_wanted(core, core->loads.users_parts) > core->permits.in_state[PERMIT_READY];
+    if (may_pass_on)
         move_permit(core, permit, PERMIT_READY);
     else
         give_back(core, permit);

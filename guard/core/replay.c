@@ -200,19 +200,14 @@ void replay_alarm(struct core *core)
     set_replay_alarm(core);
 }
 
-/* Still at the master that has confirmed it, and that is not the one of this shard. */
-static bool is_elsewhere(const struct core *core, const struct confirmed *confirmed, unsigned shard)
-{
-    return !confirmed->roamed && confirmed->shard != shard &&
-           shard_of_confirmed(core, confirmed) == confirmed->shard;
-}
-
 void replay_reign(struct core *core, unsigned shard)
 {
     struct confirmed *at = NULL, *first = NULL;
     uint64_t count = 0;
     DL_FOREACH (core->replay.all, at) {
-        if (at->turn != NULL || is_past(core, at) || is_elsewhere(core, at, shard))
+        /* Still at the master that has confirmed it, and that is not the one of this shard. */
+        bool elsewhere = !at->roamed && at->shard != shard && shard_of_confirmed(core, at) == at->shard;
+        if (at->turn != NULL || is_past(core, at) || elsewhere)
             continue;
         turn_confirmed(core, at, &core->replay.due);
         at->attempts = 0;

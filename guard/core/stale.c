@@ -11,15 +11,9 @@ enum { REST_MS = 100 }; /* between lookups for a key that another process refres
 
 /* ---- the value in hand ---- */
 
-static void stale_drop(struct flight *flight)
-{
-    guard_value_unref(&flight->held.result.value);
-    flight->held.there = false;
-}
-
 static void stale_hold(struct flight *flight, const struct core_reply *reply, uint64_t stamp)
 {
-    stale_drop(flight);
+    guard_value_unref(&flight->held.result.value);
     flight->held = (struct held){
         .result = flight_cached_result(reply, GUARD_FROM_STALE),
         .there = true,
@@ -97,7 +91,8 @@ void stale_hard_limit(struct core_waiter *waiter)
 
 /* ---- found ---- */
 
-void stale_keep_previous(struct flight *flight, const struct core_reply *reply)
+/* What its load would replace. */
+static void stale_keep_previous(struct flight *flight, const struct core_reply *reply)
 {
     value_unref(&flight->previous);
     if (reply->value == NULL || reply->head == NULL)
@@ -113,12 +108,6 @@ static bool joined_since(const struct flight *flight, uint64_t stamp)
     return flight->first != NULL && flight->first->prev->joined > stamp;
 }
 
-static bool others_will_refresh(const struct flight *flight, enum core_refresher refresher)
-{
-    return refresher == REFRESH_OTHERS && flight->core->config.mode == GUARD_MODE_FLEET &&
-           flight->lookup != LOOKUP_PEEK;
-}
-
 static void stale_refresh(struct flight *flight, const struct core_reply *reply)
 {
     stale_keep_previous(flight, reply);
@@ -132,7 +121,9 @@ static void stale_refresh(struct flight *flight, const struct core_reply *reply)
 void stale_found(struct flight *flight, const struct core_reply *reply)
 {
     bool ours = reply->refresher == REFRESH_OURS;
-    bool holds = flight->policy->soft_ms > 0 && (ours || others_will_refresh(flight, reply->refresher));
+    bool others = reply->refresher == REFRESH_OTHERS && flight->core->config.mode == GUARD_MODE_FLEET &&
+                  flight->lookup != LOOKUP_PEEK;
+    bool holds = flight->policy->soft_ms > 0 && (ours || others);
     bool impatient = false;
     if (holds) {
         stale_hold(flight, reply, flight->lookup_stamp);

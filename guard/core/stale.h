@@ -24,8 +24,6 @@ struct held {
     uint64_t until_us; /* end of its stale time */
 };
 
-/* What its load would replace. */
-void stale_keep_previous(struct flight *flight, const struct core_reply *reply);
 /* A lookup found it: the reply to an acquire. */
 void stale_found(struct flight *flight, const struct core_reply *reply);
 /* The reply to an acquire of a flight without waiters: they have left, or it is a background refresh. */

@@ -208,20 +208,18 @@ static void want_refresh(struct loop *loop, const struct get *get, const char *f
     mailbox_post_refresh(loop->guard, get, filler);
 }
 
-static enum hit_verdict judge_for(const struct get *get, const struct found *found, struct chance *chance)
-{
-    if (peeks(get))
-        return hit_serves(get->policy, found->age) ? HIT_ANSWER : HIT_NONE;
-    return hit_judge(get->policy, found->age, found->load_us, found->result.left_ms, chance);
-}
-
 /* Each by its own policy. */
 static void answer_gets(struct lookup *lookup, const struct found *found)
 {
     struct loop *loop = lookup->loop;
     struct get *get = NULL, *next = NULL;
     DL_FOREACH_SAFE (lookup->gets, get, next) {
-        enum hit_verdict verdict = judge_for(get, found, &loop->chance);
+        enum hit_verdict verdict = HIT_ANSWER;
+        if (!peeks(get))
+            verdict =
+                hit_judge(get->policy, found->age, found->load_us, found->result.left_ms, &loop->chance);
+        else if (!hit_serves(get->policy, found->age))
+            verdict = HIT_NONE;
         if (verdict == HIT_NONE)
             continue;
         if (verdict != HIT_ANSWER)
@@ -445,11 +443,6 @@ static void fly(struct lookup *lookup, bool flies)
     lookup->flying = flies;
 }
 
-static bool may_be_kept(const struct lookup *lookup)
-{
-    return lookup->loop->guard->near != NULL && lookup->gets != NULL && lookup->gets->policy->outage_ms > 0;
-}
-
 static void set_late(struct loop *loop)
 {
     uint64_t half_us = (uint64_t)loop->guard->config.redis_limit_ms * 1000 / 2;
@@ -608,18 +601,14 @@ void lookup_send(void *context)
         lookup->batch = redis_batch(loop->redis);
         if (lookup->gets != NULL && redis_may_look_up(loop->redis, lookup->name, lookup->name_bytes))
             look_up(lookup);
-        if (lookup->replies > 1 && may_be_kept(lookup))
+        const bool may_be_kept =
+            loop->guard->near != NULL && lookup->gets != NULL && lookup->gets->policy->outage_ms > 0;
+        if (lookup->replies > 1 && may_be_kept)
             fly(lookup, true);
         one_reply_less(lookup);
     }
     if (!loop->late_set)
         set_late(loop);
-}
-
-static bool is_of(const struct lookup *lookup, const struct core_key *key, uint64_t key_hash)
-{
-    return lookup->key_hash == key_hash && lookup->encoded_bytes == key->encoded_bytes &&
-           memcmp(lookup->encoded, key->encoded, key->encoded_bytes) == 0;
 }
 
 static struct lookup *joinable_lookup(struct loop *loop, const struct core_key *key, uint64_t key_hash)
@@ -629,7 +618,8 @@ static struct lookup *joinable_lookup(struct loop *loop, const struct core_key *
     DL_FOREACH_SAFE (*list_of(loop, key_hash), lookup, next) {
         if (lookup->sent && lookup->batch != batch)
             leave_list(lookup); /* it has been written: however slow Redis is, the list is short */
-        else if (is_of(lookup, key, key_hash))
+        else if (lookup->key_hash == key_hash && lookup->encoded_bytes == key->encoded_bytes &&
+                 memcmp(lookup->encoded, key->encoded, key->encoded_bytes) == 0)
             return lookup;
     }
     return NULL;
@@ -654,14 +644,6 @@ static struct lookup *new_lookup(struct loop *loop, const struct core_key *key, 
     return lookup;
 }
 
-/* A lookup has the time limit of a Redis command; a get with an earlier deadline waits in the core, which
- * answers at the deadline. */
-static bool has_time_for_lookup(const struct loop *loop, const struct get *get)
-{
-    uint64_t limit_us = (uint64_t)loop->guard->config.redis_limit_ms * 1000;
-    return peeks(get) || get->deadline_us - get->waiter.start_us >= limit_us;
-}
-
 static bool begin_lookup(struct loop *loop, struct get *get)
 {
     bool looks = loop->guard->config.mode != GUARD_MODE_SHADOW && !get->waiter.revalidates;
@@ -672,7 +654,9 @@ static bool begin_lookup(struct loop *loop, struct get *get)
     size_t name_bytes = key_name(loop->guard->config.name_space, key.encoded, KEY_VALUE, name);
     if (!redis_may_look_up(loop->redis, name, name_bytes))
         return answer_kept_get(loop, get);
-    if (!has_time_for_lookup(loop, get))
+    /* It has the time limit of a Redis command; a get with an earlier deadline waits in the core, which answers then. */
+    uint64_t limit_us = (uint64_t)loop->guard->config.redis_limit_ms * 1000;
+    if (!peeks(get) && get->deadline_us - get->waiter.start_us < limit_us)
         return false;
     uint64_t key_hash = get_hash(get);
     struct lookup *lookup = joinable_lookup(loop, &key, key_hash);

@@ -81,19 +81,16 @@ void mailbox_forget_cancel(struct guard *guard, struct get *get)
     DL_DELETE2(guard->cancels, get, cancel_prev, cancel_next);
 }
 
-static void say_breach(struct guard *guard, const struct finished_load *finished)
-{
-    bool cut = strnlen(finished->key, BREACH_KEY_BYTES + 1) > BREACH_KEY_BYTES;
-    say(&guard->say, SAY_LOADER, SAY_BAD, "the loader of \"%.*s%s\" %s", BREACH_KEY_BYTES, finished->key,
-        cut ? "..." : "", finished->breach);
-}
-
 void mailbox_post_finished(void *context, struct finished_load *finished)
 {
     struct guard *guard = context;
-    for (const struct finished_load *each = finished; each != NULL; each = each->next)
-        if (each->breach != NULL)
-            say_breach(guard, each);
+    for (const struct finished_load *each = finished; each != NULL; each = each->next) {
+        if (each->breach == NULL)
+            continue;
+        bool cut = strnlen(each->key, BREACH_KEY_BYTES + 1) > BREACH_KEY_BYTES;
+        say(&guard->say, SAY_LOADER, SAY_BAD, "the loader of \"%.*s%s\" %s", BREACH_KEY_BYTES, each->key,
+            cut ? "..." : "", each->breach);
+    }
     pthread_mutex_lock(&guard->mutex);
     bool ended = guard->ended;
     if (!ended) {

@@ -197,11 +197,6 @@ void shadow_cancel(struct shadow *shadow, uint64_t load)
             borrowed->cancelled = true;
 }
 
-static bool is_over(const struct borrowed *borrowed)
-{
-    return borrowed->cancelled || borrowed->twin == NULL || borrowed->twin->told;
-}
-
 /* One of them. */
 static void leave(struct shadow *shadow, uint64_t now_us)
 {
@@ -220,7 +215,7 @@ bool shadow_step(struct shadow *shadow, uint64_t now_us)
         return true;
     }
     struct borrowed *borrowed = shadow->borrowed;
-    while (borrowed != NULL && !is_over(borrowed))
+    while (borrowed != NULL && !borrowed->cancelled && borrowed->twin != NULL && !borrowed->twin->told)
         borrowed = borrowed->next;
     if (borrowed == NULL)
         return core_tell_unperformed(shadow->core, now_us);

@@ -92,20 +92,15 @@ bool tag_batch_join(struct loop *loop, struct tag_asker *asker, const char *tags
     return true;
 }
 
-/* Nothing is known of any. */
-static void give_up(struct tag_batch *batch)
-{
-    memset(batch->epochs.known, 0, sizeof batch->epochs.known);
-    on_answer(batch);
-}
-
 void tag_batch_send(struct loop *loop)
 {
     struct tag_batch *batch = loop->tag_batches, *next = NULL;
     loop->tag_batches = NULL;
     for (; batch != NULL; batch = next) {
         next = batch->next;
-        if (!epochs_send(&batch->epochs, loop->redis, loop->guard->protocol.in_cluster))
-            give_up(batch);
+        if (epochs_send(&batch->epochs, loop->redis, loop->guard->protocol.in_cluster))
+            continue;
+        memset(batch->epochs.known, 0, sizeof batch->epochs.known); /* nothing is known of any */
+        on_answer(batch);
     }
 }

@@ -517,13 +517,6 @@ void thread_on_limit(void *context)
         thread_close_everything(guard);
 }
 
-/* Gets that have not been taken out of the mailbox or are still looked up are not known to the core yet. */
-static bool nothing_to_finish(const struct guard *guard, bool mail)
-{
-    return !mail && guard->own->count == 0 && !core_has_waiters(guard->core) && core_drained(guard->core) &&
-           !clear_is_awaited(guard);
-}
-
 static void advance_end(struct guard *guard)
 {
     pthread_mutex_lock(&guard->mutex);
@@ -540,7 +533,10 @@ static void advance_end(struct guard *guard)
         after_events(guard);
         return;
     }
-    if (guard->phase == PHASE_DRAINING && nothing_to_finish(guard, mail))
+    /* The core does not know of what is in the mailbox or still looked up. */
+    bool finished = guard->phase == PHASE_DRAINING && !mail && guard->own->count == 0 &&
+                    !core_has_waiters(guard->core) && core_drained(guard->core) && !clear_is_awaited(guard);
+    if (finished)
         cancel_everything(guard);
     else if (guard->phase == PHASE_CANCELLING && core_idle(guard->core) && core_idle(guard->fleet))
         thread_close_everything(guard);
