@@ -6,11 +6,11 @@
 #include "../base/key.h"
 #include "../base/process.h"
 #include "../core/near.h"
+#include "callback.h"
 #include "defer.h"
 #include "kind.h"
 #include "loop.h"
 #include "mailbox.h"
-#include "many.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -376,16 +376,36 @@ enum guard_status guard_get(struct guard *guard, const struct guard_request *req
     return ask(guard, request, &parent, NULL, ticket);
 }
 
-/* A call that waits for its answer, and may run its load meanwhile. */
+/* ---- waiting for the answer ---- */
+
+/*
+ * A call that waits, and may run loads meanwhile: its own, or what its loader needs, for which the core lends the thread:
+ *
+ *     loader(A) -> guard_load_get(B) -> the core -> a load of B, lent to this thread -> loader(B) -> ...
+ *                        <------------------ the answer, from wherever it came ------------------
+ *
+ * It is lent only to a flight in which this get waits, one load at a time: once it is answered nothing comes any more.
+ */
 struct waiting {
     struct blocking blocking; /* first */
     struct guard *guard;
+    struct running_load *parent;  /* whose loader asks; NULL: none does */
     struct guard_result *results; /* the caller's */
     size_t count;
-    uint64_t deadline_us;
+    uint64_t deadline_us;  /* no load is begun from here on */
     _Atomic uint64_t load; /* that runs here; 0: none */
     bool thread_ends;      /* a loader ended it, none is called any more */
 };
+
+/* Whether its thread can be lent. */
+static void set_waits(struct waiting *waiting, bool lends)
+{
+    if (waiting->parent == NULL)
+        return;
+    desk_lock();
+    waiting->parent->waits = lends ? &waiting->blocking : NULL;
+    desk_unlock();
+}
 
 static void got(void *context, const struct guard_result *results)
 {
@@ -394,6 +414,7 @@ static void got(void *context, const struct guard_result *results)
     /* Is told; before its deadline the core sees to a load that nobody wants. */
     if (load != 0 && clock_now_us() >= waiting->deadline_us)
         load_leave(waiting->guard->desk, load);
+    set_waits(waiting, false);
     for (size_t i = 0; i < waiting->count; i++) {
         waiting->results[i] = results[i];
         if (results[i].value != NULL)
@@ -402,22 +423,35 @@ static void got(void *context, const struct guard_result *results)
     blocking_over(&waiting->blocking);
 }
 
-/* Its load is known before the clock is read: an answer at the deadline finds one that began just before. */
-static void run_given(struct waiting *waiting, struct running_load *load)
+/* Its loader is not called. A load that is nested would be lent to this thread again. */
+static void refuse_given(struct running_load *load)
 {
     struct desk *desk = load->desk;
     struct finished_load *over = NULL;
+    if (load->parent != NULL) {
+        load->start_us = clock_now_us();
+        guard_load_fail(load->handle, GUARD_FAILURE_INTERNAL);
+        load_returned(load, true);
+        return;
+    }
+    desk_lock();
+    load_give_back(load, &over);
+    desk_unlock();
+    load_hand_in(desk, over);
+}
+
+/* Its load is known before the clock is read: an answer at the deadline finds one that began just before. */
+static void run_given(struct waiting *waiting, struct running_load *load)
+{
     const void *loads_for = blocking_here.loads_for;
     atomic_store(&waiting->load, load->result.load);
+    load->parent = waiting->parent;
     if (!waiting->thread_ends && clock_now_us() < waiting->deadline_us) {
         blocking_here.loads_for = waiting->guard;
         load_run_here(load);
         blocking_here.loads_for = loads_for;
     } else {
-        desk_lock();
-        load_give_back(load, &over);
-        desk_unlock();
-        load_hand_in(desk, over);
+        refuse_given(load);
     }
     atomic_store(&waiting->load, 0);
 }
@@ -429,7 +463,7 @@ static void wait_and_run(struct waiting *waiting)
         run_given(waiting, given);
 }
 
-/* The guard still holds what is on this stack. Its loader was the last of the thread, with one result. */
+/* The guard still holds what is on this stack, and perhaps loads that it has lent. There is one result. */
 static void waiting_over(void *context)
 {
     struct waiting *waiting = context;
@@ -446,24 +480,32 @@ static void lend_thread(struct waiting *waiting)
 }
 
 /* Of a request that was checked. OK: `results` are set. */
-static enum guard_status ask_and_wait(struct guard *guard, const struct guard_request *request,
-                                      struct waiting *waiting)
+static enum guard_status ask_and_wait(struct waiting *waiting, const struct guard_request *request)
 {
     struct guard_request own = *request;
     const struct guard_policy *policy = kind_policy(request->kind);
-    const bool lends = policy->loads_on == GUARD_ON_CALLER && request->count == 0;
+    const struct running_load *outer = waiting->parent;
+    const bool lends = outer == NULL && policy->loads_on == GUARD_ON_CALLER && request->count == 0;
+    struct parent_load parent = {0, UINT64_MAX};
     blocking_init(&waiting->blocking, NULL);
     own.answered = got;
     own.context = waiting;
+    waiting->deadline_us = UINT64_MAX;
+    if (outer != NULL)
+        parent = (struct parent_load){outer->result.load, outer->deadline_us};
     if (lends) {
         uint32_t deadline_ms = request->deadline_ms != 0 ? request->deadline_ms : policy->deadline_ms;
         own.flags |= ASK_LENDS;
         waiting->deadline_us = clock_now_us() + (uint64_t)deadline_ms * 1000;
     }
-    enum guard_status status = ask(guard, &own, NULL, waiting->results, NULL);
-    if (status == GUARD_OK && lends)
+    set_waits(waiting, true);
+    enum guard_status status = outer != NULL ? ask(waiting->guard, &own, &parent, NULL, NULL)
+                                             : ask(waiting->guard, &own, NULL, waiting->results, NULL);
+    if (status != GUARD_OK)
+        set_waits(waiting, false);
+    else if (lends || outer != NULL)
         lend_thread(waiting);
-    else if (status == GUARD_OK)
+    else
         blocking_wait(&waiting->blocking);
     return status == GUARD_NOW ? GUARD_OK : status;
 }
@@ -491,10 +533,68 @@ enum guard_status guard_get_wait(struct guard *guard, const struct guard_request
         request_refuse(guard, "guard_get_wait", wrong);
     else
         wrong = ask_check(guard, request, "guard_get_wait", true);
-    enum guard_status status = wrong == NULL ? ask_and_wait(guard, request, &waiting) : GUARD_INVALID;
+    enum guard_status status = wrong == NULL ? ask_and_wait(&waiting, request) : GUARD_INVALID;
     for (size_t i = 0; i < waiting.count && status != GUARD_OK; i++)
         results[i] = (struct guard_result){.status = status, .wrong = wrong};
     return waiting.count == 1 ? results->status : status;
+}
+
+/* ---- a loader that asks ---- */
+
+static void say_circle(struct guard *guard, const struct running_load *load, const char *key,
+                       size_t key_bytes)
+{
+    say(&guard->say, SAY_LOADER, SAY_BAD,
+        "the load of %.100s asks for %.*s, which waits for it or nests too deep: it fails", load->key,
+        key_bytes < 100 ? (int)key_bytes : 100, key);
+}
+
+/* A load's key has its NUL; the one that is asked for need not. */
+static bool in_chain(const struct running_load *load, const char *key, size_t key_bytes)
+{
+    while (load != NULL && (strncmp(load->key, key, key_bytes) != 0 || load->key[key_bytes] != '\0'))
+        load = load->parent;
+    return load != NULL;
+}
+
+/* The guard is there as long as a loader runs; a load that is deferred may outlive it. */
+static const char *refuse_nested(const struct guard_load *handle, const char *wrong)
+{
+    desk_refuse(handle, "guard_load_get", wrong);
+    return wrong;
+}
+
+enum guard_status guard_load_get(struct guard_load *handle, const struct guard_request *request,
+                                 struct guard_result *result)
+{
+    desk_lock();
+    struct running_load *load = load_of(handle);
+    if (load != NULL && load->stage != LOAD_RUNS)
+        load = NULL; /* it is deferred */
+    desk_unlock();
+    struct guard *guard = load != NULL ? load->desk->context : NULL;
+    const char *wrong =
+        load == NULL ? refuse_nested(handle, "the load is deferred, or over; of a deferred one say `within` "
+                                             "in a request instead")
+        : blocking_in_callback() ? refuse_nested(handle, CALLBACK_TEXT)
+                                 : ask_check(guard, request, "guard_load_get", true);
+    if (wrong == NULL && request->count > 0)
+        wrong = refuse_nested(handle, "request->keys: a loader asks for one key at a time");
+    *result = (struct guard_result){.status = GUARD_INVALID, .wrong = wrong};
+    if (wrong != NULL)
+        return GUARD_INVALID;
+    struct waiting waiting = {.guard = guard, .parent = load, .results = result, .count = 1};
+    enum guard_status status = GUARD_OK;
+    const size_t key_bytes = check_length(request->key, request->key_bytes);
+    if (in_chain(load, request->key, key_bytes) || load->depth >= GUARD_NESTED_MAX)
+        *result = (struct guard_result){.status = GUARD_FAILED, .failure = GUARD_FAILURE_CYCLE};
+    else
+        status = ask_and_wait(&waiting, request);
+    if (status != GUARD_OK)
+        result->status = status;
+    if (result->failure == GUARD_FAILURE_CYCLE && result->source == GUARD_FROM_NOWHERE)
+        say_circle(guard, load, request->key, key_bytes);
+    return result->status;
 }
 
 /* ---- leaving ---- */

@@ -493,7 +493,7 @@ static void cancel_load(struct sim *sim, const struct process *process, uint64_t
         sim_fail(sim, "p%u cancels a load that it has not started", process->index);
 }
 
-/* What guard/run/nested.c refuses by itself. */
+/* What guard_load_get() refuses by itself. */
 static bool in_chain(const struct sim *sim, const struct load_model *load, uint32_t key)
 {
     uint32_t depth = 0;
