@@ -8,7 +8,7 @@
  *                               +---- gets, one ticket -- of a host's loop ---> loop
  *                                                      -- of any thread ------> mailbox
  *
- * One key is one get. Of several, those that the near cache does not answer are gets that are answered together: many.h.
+ * One key is one get. Of several, those that the near cache does not answer are gets that are answered together: callback.h.
  *
  * Threads  that of the request's loop; without one, any.
  */

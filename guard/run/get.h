@@ -5,7 +5,7 @@
  *     NEW -> LOOKUP (on its loop) -> CORE (guard's thread) -> called back on its loop, freed
  *               \_________________ hit _________________/
  *
- * One of a request for many is HELD between LOOKUP and CORE, see many.h.
+ * One of a request for many is HELD between LOOKUP and CORE, see callback.h.
  *
  * It belongs to the thread of its stage; the hand-over is under a mutex. Small, because there is one for
  * every waiting request.

@@ -19,10 +19,9 @@
 #include "../core/keep.h"
 #include "../core/near.h"
 #include "../wire/envelope.h"
+#include "callback.h"
 #include "expire.h"
-#include "loop.h"
 #include "mailbox.h"
-#include "many.h"
 #include "tag_batch.h"
 #include "tag_memory.h"
 #include <assert.h>

@@ -4,9 +4,9 @@
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "../base/process.h"
-#include "../base/stats.h"
 #include "../wire/envelope.h"
 #include "../wire/protocol.h"
+#include "callback.h"
 #include "defer.h"
 #include "kind.h"
 #include "lookup.h"
@@ -22,121 +22,8 @@ enum {
     PENDING_BYTES = 64 << 20,
     BACKOFF_MS = 50,
     MAX_BACKOFF_MS = 1000,
-    SPREAD_MS = 500,          /* of reconnecting, after a change of masters */
-    CALLBACKS_PER_TURN = 128, /* of each kind, so that the loop's other work is not held up */
+    SPREAD_MS = 500, /* of reconnecting, after a change of masters */
 };
-
-/* ---- answers: counted, and called back ---- */
-
-/* NULL: it is counted already. */
-static _Atomic uint64_t *counter_of(struct loop_counters *counters, const struct guard_result *result)
-{
-    switch (result->status) {
-    case GUARD_OK:
-        if (result->source == GUARD_FROM_KEPT)
-            return &counters->kept;
-        return result->source == GUARD_FROM_STALE ? &counters->stale : &counters->hit;
-    case GUARD_ABSENT:
-        return result->source == GUARD_FROM_KEPT ? &counters->kept : &counters->absent_hit;
-    case GUARD_CANCELLED:
-        return &counters->cancelled;
-    case GUARD_CLOSING:
-        return &counters->closed;
-    case GUARD_MISS:
-        return &counters->missed;
-    case GUARD_SHED: /* by the core, which had no room for it */
-        return NULL;
-    case GUARD_FAILED:
-    case GUARD_TIMEOUT:
-    case GUARD_UNKNOWN:
-    case GUARD_INVALID:
-    case GUARD_NO_MEMORY:
-    case GUARD_NOW:
-        break;
-    }
-    return &counters->failed;
-}
-
-void callback_count(struct loop *loop, const struct get *get)
-{
-    struct loop_counters *counters = counters_of(loop, get);
-    uint64_t span_us = clock_now_us() - get->waiter.start_us;
-    size_t bucket = histogram_bucket(span_us);
-    _Atomic uint64_t *outcome = counter_of(counters, &get->waiter.result);
-    if (outcome != NULL)
-        counter_add(outcome, 1);
-    counter_add(&counters->duration_count[bucket], 1);
-    counter_add(&counters->duration_sum_us, span_us);
-}
-
-/* ---- calling back ---- */
-
-static void forget_ticket(struct loop *loop, struct get *get)
-{
-    bool lock = is_own_loop(loop) || get->cancel_posted;
-    if (lock)
-        pthread_mutex_lock(&loop->guard->mutex);
-    mailbox_forget_cancel(loop->guard, get);
-    if (get->many != NULL) {
-        loop->gets_of_many--;
-        many_forget(get);
-    } else {
-        tickets_remove(&loop->tickets, get->ticket);
-    }
-    if (lock)
-        pthread_mutex_unlock(&loop->guard->mutex);
-}
-
-static void call_back(struct loop *loop, struct get *get)
-{
-    struct guard_result result = get->waiter.result;
-    const struct guard_value *value = result.value;
-    if (loop->detaching && result.status == GUARD_CANCELLED)
-        result.status = GUARD_CLOSING;
-    forget_ticket(loop, get);
-    const struct value *loaded = get->stage == GET_CORE ? value_behind(value) : NULL;
-    if (loaded != NULL && loaded->tags_bytes > 0) /* the next lookup of its key asks for these */
-        tag_memory_remember(&loop->tag_memory, get_hash(get), loaded->tags, loaded->tags_bytes);
-    blocking_callback_begins();
-    get->answered(get->context, &result);
-    blocking_callback_ends();
-    guard_value_unref(&value);
-    get_free(get);
-    loop->count--;
-}
-
-static void call_back_some(struct loop *loop, struct get **list)
-{
-    for (int i = 0; i < CALLBACKS_PER_TURN && *list != NULL; i++) {
-        struct get *get = *list;
-        DL_DELETE(*list, get);
-        call_back(loop, get);
-    }
-}
-
-/* The rest is called back in the next turn. A loop, or a guard, that has no get left may be at its end. */
-static void go_on(struct loop *loop)
-{
-    bool left = loop->hits != NULL || loop->ready != NULL;
-    bool rests = loop->count == 0 && !loop->parts_closed;
-    if (left || (rests && loop->detaching))
-        host_wake_send(&loop->mail);
-    else if (rests && is_own_loop(loop) && atomic_load_explicit(&loop->guard->refusing, memory_order_relaxed))
-        mailbox_wake(loop->guard);
-}
-
-void callback_hits(struct loop *loop)
-{
-    call_back_some(loop, &loop->hits);
-    go_on(loop);
-}
-
-void callback_ready(struct loop *loop)
-{
-    call_back_some(loop, &loop->hits);
-    call_back_some(loop, &loop->ready);
-    go_on(loop);
-}
 
 /* ---- gets ---- */
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * loop.h - the guard's part on one loop: gets are accepted, cancelled and returned; answered ones go back to their callers,
- * and are counted; the loop's life.
+ * loop.h - the guard's part on one loop: gets are accepted, cancelled and returned; the loop's life.
  *
  * The guard's own thread has one of these for guard_get(); every loop that a host attaches has another.
  *
@@ -11,8 +10,6 @@
 #ifndef GUARD_LOOP_H
 #define GUARD_LOOP_H
 
-#include "kind.h"
-#include "many.h"
 #include "state.h"
 
 /* What the guard's own loop tells of its connections. */
@@ -43,18 +40,5 @@ void loop_return(struct loop *loop, struct get *list);
 void loop_return_change(struct change *change);
 /* Calls `done`, and frees it; on the thread where it is to be told. */
 void loop_tell_change(struct change *change);
-
-/* Where a loop counts what becomes of this get. */
-static inline struct loop_counters *counters_of(struct loop *loop, const struct get *get)
-{
-    return &loop->counters[get->kind->index];
-}
-/* Counts an answer that no waiter of the core has had. */
-void callback_count(struct loop *loop, const struct get *get);
-/* Some of loop->hits, apart from the others: a hit must not wait behind thousands that are woken together. The rest
- * follows in the next turn of the loop. */
-void callback_hits(struct loop *loop);
-/* Some of loop->hits and of loop->ready. */
-void callback_ready(struct loop *loop);
 
 #endif

@@ -14,10 +14,10 @@
  *     +-----------------------------------------------<----------------+
  *                          callback <- loop <- answers <---------------+
  *
- * Read in this order: kind.h, get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load,
- * workers; then expire (an entry whose tag was expired), defer (a load without a thread), many (several keys at once),
- * nested (a loader that gets another key), shadow, connected (Redis's first word, and what its data is called), numbers
- * (what a host can watch), life (start, stop), clear; tag_memory stands by itself, tag_batch below lookup and calls.
+ * Read in this order: kind.h, get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load, workers;
+ * then expire (an entry whose tag was expired), defer (a load without a thread), shadow, connected (Redis's first word, and
+ * what its data is called), numbers (what a host can watch), life (start, stop), clear; tag_memory stands by itself, tag_batch
+ * below lookup and calls.
  *
  * Locking   the guard's mutex, then a loop's; that of the loads (load.h) comes after the workers', and those of the hot keys
  *           and of the near cache stand by themselves. No host code is called with a lock held.

@@ -6,6 +6,7 @@
 #include "../core/near.h"
 #include "../redis/subscription.h"
 #include "../wire/wake.h"
+#include "callback.h"
 #include "calls.h"
 #include "clear.h"
 #include "connected.h"

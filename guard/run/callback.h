@@ -1,6 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * many.h - the gets of one request for many keys, which are answered together.
+ * callback.h - answered gets go back to their callers on their loops, and are counted; those of a request for many keys
+ * together.
+ *
+ * Threads   that of the loop. many_forget() under the guard's mutex if that is the guard's own.
+ */
+#ifndef GUARD_CALLBACK_H
+#define GUARD_CALLBACK_H
+
+#include "kind.h"
+#include "state.h"
+
+/* Where a loop counts what becomes of this get. */
+static inline struct loop_counters *counters_of(struct loop *loop, const struct get *get)
+{
+    return &loop->counters[get->kind->index];
+}
+/* Counts an answer that no waiter of the core has had. */
+void callback_count(struct loop *loop, const struct get *get);
+/* Some of loop->hits, apart from the others: a hit must not wait behind thousands that are woken together. The rest
+ * follows in the next turn of the loop. */
+void callback_hits(struct loop *loop);
+/* Some of loop->hits and of loop->ready. */
+void callback_ready(struct loop *loop);
+
+/*
+ * ---- the gets of one request for many keys ----
  *
  *     ask() --+-- near: the answer -------------------+-- the last one is answered: call back, free
  *             +-- get: LOOKUP -- hit -----------------+
@@ -12,13 +37,8 @@
  * the core in one turn of the loop, so that their acquires are one write and their loads can be one batch (core.h). All
  * lookups have begun when the first is answered, so this costs no round trip and ends with Redis's limit.
  *
- * Threads   that of its loop. many_forget() under the guard's mutex if that is the guard's own.
  * Lifetime  until its last get has been called back.
  */
-#ifndef GUARD_MANY_H
-#define GUARD_MANY_H
-
-#include "state.h"
 
 struct many_part {
     struct many *many;
