@@ -78,14 +78,14 @@ static bool invalidate(const struct site *site, size_t process, uint32_t product
 static void drop_products(const struct crowd *crowd, const struct site_look *look)
 {
     struct site *site = crowd->site;
-    struct shelf *shelf =
-        site->has_near ? NULL : shelf_open(site->servers.redis.socket_url, site->name_space);
+    struct shelf shelf;
+    shelf_open(&shelf, site);
     bool is_up = look->health[DEED_REDIS] == DEED_UP;
     for (uint32_t product = SITE_PRODUCT; is_up && product < SITE_PRODUCT + products_of(crowd->rush);
          product++) {
         char key[32];
         snprintf(key, sizeof key, "product:%u", (unsigned)product);
-        bool is_dropped = shelf_drop(shelf, key);
+        bool is_dropped = !site->has_near && shelf_drop(&shelf, key);
         for (size_t i = 0; !is_dropped && i < DEED_PROCESSES; i++)
             is_dropped = look->health[i] == DEED_UP && invalidate(site, i, product);
     }

@@ -139,28 +139,27 @@ const showHealth = (card, party) => {
 };
 
 const showLease = (card, name) => {
-    const lease = state.leases.find(lease => lease.process === name), box = card.querySelector('.lease');
-    box.hidden = lease === undefined;
-    if (lease === undefined) return;
+    const { lease } = state, box = card.querySelector('.lease');
+    box.hidden = lease?.process !== name;
+    if (box.hidden) return;
     const isDead = state.processes.find(process => process.name === name).health !== 'up';
-    setText(box, isDead ? `its lease on ${lease.key} still stands for ${(lease.left_ms / 1000).toFixed(1)} s`
-        : `has the lease on ${lease.key}, for ${(lease.left_ms / 1000).toFixed(1)} s`);
+    setText(box, isDead ? `its lease on ${state.key} still stands for ${(lease.left_ms / 1000).toFixed(1)} s`
+        : `has the lease on ${state.key}, for ${(lease.left_ms / 1000).toFixed(1)} s`);
     setShare(box, lease.left_ms / lease.lease_ms);
 };
 
 /* What it has said last may be so no longer. */
-const isSilent = process => process.sample === null || process.age_ms > 1500;
-const nowOf = process => isSilent(process) || process.health === 'dead'
-    ? { waiters: 0, loads: { running: 0, queued: 0 } } : process.sample;
+const isSilent = process => process.age_ms > 1500;
+const nowOf = process => isSilent(process) || process.health === 'dead' ? { waiters: 0, running: 0, queued: 0 } : process;
 
 const showProcess = (process, most) => {
-    const card = one(`#${process.name}`), { waiters, loads } = nowOf(process);
+    const card = one(`#${process.name}`), { waiters, running, queued } = nowOf(process);
     showHealth(card, process);
-    card.classList.toggle('loads', loads.running > 0);
+    card.classList.toggle('loads', running > 0);
     card.querySelector('.view').href = `http://${process.view}/`;
     setText(card.querySelector('.facts-line'), process.health === 'dead' ? 'gone' : isSilent(process)
         ? `nothing heard of it for ${Math.round(process.age_ms / 1000)} s`
-        : `${countText(waiters)} waiting · ${plural(loads.running, 'load', 'loads')}${loads.queued > 0 ? `, ${countText(loads.queued)} in line` : ''}`);
+        : `${countText(waiters)} waiting · ${plural(running, 'load', 'loads')}${queued > 0 ? `, ${countText(queued)} in line` : ''}`);
     setShare(card.querySelector('.meter span'), waiters / most);
     showLease(card, process.name);
 };
@@ -168,8 +167,8 @@ const showProcess = (process, most) => {
 const dots = Array.from({ length: 100 }, () => html('i', {}));
 
 const showDatabase = () => {
-    const now = state.processes.map(nowOf), running = now.reduce((sum, { loads }) => sum + loads.running, 0);
-    const queued = now.reduce((sum, { loads }) => sum + loads.queued, 0);
+    const total = name => state.processes.reduce((sum, process) => sum + nowOf(process)[name], 0);
+    const running = total('running'), queued = total('queued');
     const count = state.job !== null ? state.job.queries : state.postgres.queries;
     showHealth(one('#postgres'), state.postgres);
     setText(one('#queries'), countText(count));
@@ -183,8 +182,8 @@ const showShop = () => {
     setText(one('#waiting'), countText(state.clients.waiting));
     for (const process of state.processes) showProcess(process, most);
     showHealth(one('#redis'), state.redis);
-    setText(one('#redis .facts-line'), state.leases.length > 0
-        ? `lease: ${state.leases.map(({ key, process }) => `${key} → ${process}`).join(', ')}`
+    setText(one('#redis .facts-line'), state.lease !== null
+        ? `lease: ${state.key} → ${state.lease.process}`
         : state.redis.health === 'up' ? 'no lease is taken' : 'no lease can be seen');
     showDatabase();
     showChoices();

@@ -6,10 +6,11 @@
  */
 #include "load/ground/site.h"
 
-#include "app/common/redis_link.h"
 #include "load/base/clock.h"
 #include "load/stack/service.h"
 #include "load/witness/witness.h"
+
+#include <hiredis/hiredis.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -309,7 +310,7 @@ bool site_open(struct site *site, uint32_t product_count, struct story *story)
     keep_addresses(site);
     for (size_t i = 0; i < DEED_PROCESSES; i++)
         wait_registered(site, i);
-    site->shelf = shelf_open(site->servers.redis.socket_url, site->name_space);
+    shelf_open(&site->shelf, site);
     publish(site);
     return true;
 }
@@ -432,7 +433,7 @@ static bool find_loading(struct site *site, size_t *process)
 {
     struct shelf_lease lease;
     bool has_leases = strcmp(site->look.mode, "fleet") == 0;
-    bool is_seen = has_leases && shelf_look(site->shelf, SITE_KEY, &lease);
+    bool is_seen = has_leases && shelf_look(&site->shelf, SITE_KEY, &lease);
     for (size_t i = 0; i < DEED_PROCESSES; i++) {
         bool is_it =
             has_leases ? is_seen && site->look.pids[i] == lease.pid : site->look.health[i] == DEED_UP;
@@ -660,91 +661,38 @@ uint64_t site_queries(struct site *site)
 
 /* ---- what stands in Redis ---- */
 
-enum { LIMIT_MS = 100 };
-
-struct shelf {
-    struct redis_url url;
-    char name_space[40];
-    redisContext *context; /* owned; NULL: not connected */
-    uint64_t again_us;     /* not before */
-};
-
-struct shelf *shelf_open(const char *redis_url, const char *name_space)
+void shelf_open(struct shelf *shelf, const struct site *site)
 {
-    char why[REDIS_URL_WHY_BYTES];
-    struct shelf *shelf = calloc(1, sizeof *shelf);
-    if (shelf == NULL || !redis_url_parse(redis_url, &shelf->url, why)) {
-        free(shelf);
-        return NULL;
-    }
-    snprintf(shelf->name_space, sizeof shelf->name_space, "%s", name_space);
-    return shelf;
-}
-
-static void hang_up(struct shelf *shelf)
-{
-    redisFree(shelf->context);
-    shelf->context = NULL;
-    shelf->again_us = clock_after_ms(AGAIN_MS);
-}
-
-static bool connect_now(struct shelf *shelf)
-{
-    if (shelf->context != NULL)
-        return true;
-    if (clock_us() < shelf->again_us)
-        return false;
-    shelf->context = redis_link_open(&shelf->url, LIMIT_MS);
-    if (shelf->context == NULL)
-        hang_up(shelf);
-    return shelf->context != NULL;
+    *shelf = (struct shelf){.name_space = site->name_space};
+    memcpy(shelf->redis.socket_path, site->servers.redis.socket_path, sizeof shelf->redis.socket_path);
 }
 
 bool shelf_look(struct shelf *shelf, const char *key, struct shelf_lease *out)
 {
-    static const char *const formats[] = {"GET csg1:{%s:%s}:l", "PTTL csg1:{%s:%s}:l"};
-    redisReply *replies[2] = {NULL, NULL};
-    if (shelf == NULL || !connect_now(shelf))
-        return false;
-    for (size_t i = 0; i < 2; i++)
-        redisAppendCommand(shelf->context, formats[i], shelf->name_space, key);
-    for (size_t i = 0; i < 2 && (i == 0 || replies[0] != NULL); i++) {
-        void *reply = NULL;
-        if (redisGetReply(shelf->context, &reply) == REDIS_OK)
-            replies[i] = reply;
-    }
-    bool is_seen = replies[0] != NULL && replies[1] != NULL && replies[0]->type == REDIS_REPLY_STRING &&
-                   replies[1]->type == REDIS_REPLY_INTEGER && replies[1]->integer > 0 &&
-                   (out->pid = servers_lease_holder(replies[0]->str, &out->lease_ms)) > 0;
+    redisReply *left = NULL;
+    redisReply *lease = stack_redis_command(&shelf->redis, "GET csg1:{%s:%s}:l", shelf->name_space, key);
+    if (lease != NULL && lease->type == REDIS_REPLY_STRING)
+        left = stack_redis_command(&shelf->redis, "PTTL csg1:{%s:%s}:l", shelf->name_space, key);
+    bool is_seen = left != NULL && left->type == REDIS_REPLY_INTEGER && left->integer > 0 &&
+                   (out->pid = servers_lease_holder(lease->str, &out->lease_ms)) > 0;
     if (is_seen)
-        out->left_ms = (uint32_t)replies[1]->integer;
-    if (replies[1] == NULL)
-        hang_up(shelf);
-    for (size_t i = 0; i < 2; i++) {
-        freeReplyObject(replies[i]);
-    }
+        out->left_ms = (uint32_t)left->integer;
+    freeReplyObject(lease);
+    freeReplyObject(left);
     return is_seen;
 }
 
 bool shelf_drop(struct shelf *shelf, const char *key)
 {
-    if (shelf == NULL || !connect_now(shelf))
-        return false;
-    redisReply *reply = redisCommand(shelf->context, "DEL csg1:{%s:%s}:v csg1:{%s:%s}:e", shelf->name_space,
-                                     key, shelf->name_space, key);
+    redisReply *reply = stack_redis_command(&shelf->redis, "DEL csg1:{%s:%s}:v csg1:{%s:%s}:e",
+                                            shelf->name_space, key, shelf->name_space, key);
     bool dropped = reply != NULL && reply->type != REDIS_REPLY_ERROR;
     freeReplyObject(reply);
-    if (!dropped)
-        hang_up(shelf);
     return dropped;
 }
 
-void shelf_close(struct shelf **slot)
+void shelf_close(struct shelf *shelf)
 {
-    struct shelf *shelf = *slot;
-    *slot = NULL;
-    if (shelf == NULL)
-        return;
-    hang_up(shelf);
-    free(shelf);
+    redisFree(shelf->redis.context);
+    shelf->redis.context = NULL;
 }

@@ -106,15 +106,18 @@ const char *story_count(uint64_t count, char text[static STORY_COUNT_BYTES]);
 /* ---- what stands in Redis ---- */
 
 /*
- * What stands in Redis about a key: which process has its lease, and for how long still.
- *
- * One connection, made when it is needed; a Redis that is away costs a refused connection, one that hangs LIMIT_MS, and is
- * then left alone for a second.
+ * What stands in Redis about a key: which process has its lease, and for how long still. Over a connection of one's own; a
+ * Redis that is away shows nothing.
  *
  * Threads: one at a time for each. Errors: false; nothing is to be seen.
  */
 
-struct shelf;
+struct site;
+
+struct shelf {
+    struct stack_redis redis; /* where it is, and the connection */
+    const char *name_space;   /* lent */
+};
 
 struct shelf_lease {
     pid_t pid; /* of its holder */
@@ -122,15 +125,14 @@ struct shelf_lease {
     uint32_t lease_ms; /* as it was taken */
 };
 
-/* Texts are copied. NULL: no memory, or a URL of another kind than redis:// and unix://: nothing will be seen. */
-struct shelf *shelf_open(const char *redis_url, const char *name_space);
-/* `key`: "product:7". Accepts NULL, as shelf_drop() does. */
+void shelf_open(struct shelf *shelf, const struct site *site);
+/* `key`: "product:7". */
 bool shelf_look(struct shelf *shelf, const char *key, struct shelf_lease *out);
 /* Deletes the value, or the failure that is remembered, as if its time had passed: nobody is told, unlike with an
  * invalidation. */
 bool shelf_drop(struct shelf *shelf, const char *key);
-/* Leaves NULL. Accepts NULL in *shelf. */
-void shelf_close(struct shelf **shelf);
+/* Accepts zeros. */
+void shelf_close(struct shelf *shelf);
 
 /* ---- the servers ---- */
 
@@ -174,7 +176,7 @@ struct site {
     struct scenario *scenario; /* owned */
     struct servers servers;
     struct act act;
-    struct shelf *shelf;    /* owned */
+    struct shelf shelf;
     struct herd *herd;      /* owned; sends the steady rate */
     uint64_t rate_again_us; /* one that ended is not started again before */
     struct site_order hit;  /* being tried until hit_until_us; 0: none */

@@ -4,11 +4,11 @@
  *
  *     {"v":1,"at_ms":...,"mode":"fleet","delay_ms":500,"per_second":0,"key":"product:7",
  *      "processes":[{"name":"A","health":"up","back_ms":0,"address":"127.0.0.1:8080",
- *                    "view":"127.0.0.1:8081","age_ms":90,         its live view; how old the sample is
- *                    "sample":{...}}, ...],                       as app/view/live.h has it; null before the first
+ *                    "view":"127.0.0.1:8081","age_ms":90,         its live view; how old the rest is
+ *                    "waiters":480,"running":1,"queued":0}, ...],
  *      "redis":{"health":"up","back_ms":0},
  *      "postgres":{"health":"up","back_ms":0,"queries":1012},   as its own log counts them
- *      "leases":[{"key":"product:7","process":"A","left_ms":1400,"lease_ms":2000}],
+ *      "lease":{"process":"A","left_ms":1400,"lease_ms":2000},  on the key; null: none is seen
  *      "clients":{"waiting":480},                                of all traffic: requests without an answer
  *      "job":{"step":"off","requests":1000,"queries":12},        null: none is under way
  *      "steps":{"off":{...}},                                    of the guide: off, fleet, hit; as crowd.c has it
@@ -19,7 +19,7 @@
  *     buttons.c            who may press, and what
  *     crowd.c              a crowd, and what became of it, in one sentence
  *     site.c, deeds.c      the servers, what is done to them, what stands in Redis, and what has happened
- *     state.c              follows what the processes say of themselves (GET /live); all of it as one line of JSON
+ *     state.c              what the processes say of themselves (GET /metrics); all of it as one line of JSON
  *
  * Threads: state_open() and state_close() from one, state_wait() from any.
  */
@@ -37,15 +37,16 @@
 
 /* ---- what one process says of itself ---- */
 
-/* Follows GET /live by a thread of its own. A process that is away is tried again; one that stands still is waited for. */
-enum { READER_EVERY_MS = 250 };
+/* Asks for it by a thread of its own. */
+enum { READER_EVERY_MS = 200 };
+enum reader_figure { READER_WAITERS = 0, READER_RUNNING, READER_QUEUED, READER_FIGURES };
 
 struct reader {
     uint16_t port; /* of its operations listener */
     struct ticker ticker;
     pthread_mutex_t lock;
-    json_t *sample; /* owned; under lock, like the rest: the last one; NULL: none yet */
-    uint64_t sample_us;
+    double said[READER_FIGURES]; /* under lock, like the rest */
+    uint64_t said_us;
 };
 
 /* ---- all that the playground consists of ---- */
@@ -61,7 +62,7 @@ enum { STATE_EVERY_MS = 200, STATE_READERS = 6 };
 
 struct state {
     struct ground *ground; /* lent */
-    struct shelf *shelf;   /* owned; the ticker's */
+    struct shelf shelf;    /* the ticker's */
     struct ticker ticker;
     pthread_mutex_t lock;
     pthread_cond_t changed;
