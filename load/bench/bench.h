@@ -9,7 +9,6 @@
  *     bench_growth.c    how the cost of the library alone grows
  *     bench_gate.c      what a request costs, counted; against gate.txt
  *     bench_report.c    rows, verdicts
- *     watched.h         a catalogd under callgrind or strace
  *     host.h            a guard on a loop of its own, without HTTP
  *     stack/            service.h: a catalogd that is ready; rival.h, wrk.h: what else answers and asks
  *

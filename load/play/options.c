@@ -144,8 +144,7 @@ static const struct flag compare_flags[] = {
 };
 
 static const struct flag report_flags[] = {
-    {{"html", "FILE", "or -o, --output: one HTML page"}, OUTPUT(HTML)},
-    {{"output", "FILE", "the same"}, OUTPUT(HTML)},
+    {{"html", "FILE", "one HTML page"}, OUTPUT(HTML)},
     {{"json", "FILE", "the report once more"}, OUTPUT(JSON)},
     OUTPUT_FLAGS,
 };
@@ -194,7 +193,7 @@ static const struct command {
                         "stampede report FILE.json [OPTIONS]\n\nShows the table, or writes what is asked "
                         "for. Exit status 1: something in it did not hold.\n\n",
                         "  stampede report now.json\n"
-                        "  stampede report now.json -o now.html --junit now.xml\n"},
+                        "  stampede report now.json --html now.html --junit now.xml\n"},
     [OPTIONS_COMPARE] =
         {"compare", FLAGS(compare_flags), 2, 2, "write: stampede compare EARLIER.json NOW.json",
          "stampede compare EARLIER.json NOW.json [OPTIONS]\n\nResults of the same name are compared. Exit "
@@ -473,7 +472,7 @@ static void read_flags(struct reading *reading, const struct command *command, i
     optind = 0; /* glibc: begin anew */
     opterr = 0;
     for (;;) {
-        int index = 0, value = getopt_long(argc, argv, ":hVo:", longs, &index);
+        int index = 0, value = getopt_long(argc, argv, ":hV", longs, &index);
         const struct flag *flag = value >= FIRST_VALUE ? &command->flags[value - FIRST_VALUE] : NULL;
         if (value == -1)
             break;
@@ -481,8 +480,6 @@ static void read_flags(struct reading *reading, const struct command *command, i
             reading->options.command = OPTIONS_HELP;
         else if (value == 'V')
             reading->options.command = OPTIONS_VERSION;
-        else if (value == 'o')
-            reading->options.outputs[FORMAT_HTML] = optarg;
         else if (value == OF_SCENARIO)
             take_option(reading, longs[index].name, optarg);
         else if (flag != NULL)
