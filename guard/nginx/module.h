@@ -2,11 +2,12 @@
 /*
  * module.h - the module for nginx: what its files share.
  *
- *     conf.c ---> serve.c ---> load.c ---> worker.c         who calls whom; verdict.c decides, and calls nobody
- *        `------> ops.c -----------------------^
+ *     conf.c ---> serve.c ---> load.c ---> origin.c      who calls whom; all call worker.c,
+ *        `------> ops.c                                  and verdict.c decides and calls nobody
  *
  *     a request         serve.c asks the guard; the answer is sent, or the request goes to the origin by itself
  *     a load            load.c: an internal request of its own, which no client can end; a filter takes its body
+ *     what it asks for  origin.c: copied of the request whose load it is
  *     purge, metrics    ops.c
  *     the guard         worker.c: one for each worker, on nginx's loop
  *
@@ -68,14 +69,13 @@ void worker_end(ngx_cycle_t *cycle);
 /* One request or purge more (1) or less (-1) waits for the guard: a worker that quits ends only after the last. */
 void worker_waits(int more);
 
-/* A thing that happens on nginx's loop; posted on any thread. */
-struct mail {
-    void (*open)(struct mail *mail);
-    struct mail *next;
-};
-void worker_post(struct mail *mail);
+/* ---- what a load asks for ---- */
 
-/* ---- a load ---- */
+struct copy {
+    ngx_http_request_t r; /* by value: flags and what was copied; its other pointers are dead */
+    ngx_connection_t c;   /* likewise: addresses */
+    ngx_http_connection_t http;
+};
 
 /*
  * What a load needs to know of the request that asked. It reaches the loader as its asker, and outlives the request:
@@ -85,29 +85,35 @@ struct origin {
     atomic_uint refs;
     ngx_http_request_t *request; /* NULL: it has ended */
     ngx_pool_t *pool;            /* of the copy; NULL: there is none */
-    struct copy *copy;
+    struct copy *copy;           /* NULL: not copied, see origin_copy() */
     struct location *location;
     guard_ticket ticket;
     ngx_int_t phase;   /* the one after ours: there a load goes on */
-    uint64_t variants; /* names the tag of all variants of the page; 0: this is the page itself */
+    uint32_t variants; /* names the tag of all variants of the page; 0: this is the page itself */
 };
-struct origin *origin_new(ngx_http_request_t *r, struct location *location, uint64_t variants);
+struct origin *origin_new(ngx_http_request_t *r, struct location *location, uint32_t variants);
 void origin_ref(void *origin);
-void origin_unref(void *origin); /* any thread */
+void origin_unref(void *origin);         /* any thread */
+bool origin_copy(struct origin *origin); /* false: no memory, or its request has ended */
 /* The request ends; `is_wanted`: a load may yet begin for it. */
 void origin_leave(struct origin *origin, bool is_wanted);
 
 /* The tag of the variants of a page; not NUL-terminated. */
-enum { VARIANTS_TAG_BYTES = 18, VARIANT_BYTES_MAX = 2048 };
-void variants_tag(uint64_t variants, char tag[VARIANTS_TAG_BYTES]);
-uint64_t variants_of(const ngx_str_t *key);
+enum { VARIANTS_TAG_BYTES = 10, VARIANT_BYTES_MAX = 2048 };
+void variants_tag(uint32_t variants, char tag[VARIANTS_TAG_BYTES]);
+uint32_t variants_of(const ngx_str_t *key);
+
+/* What the request has in the headers that Vary names: "name: value\n" for each. */
+ngx_int_t request_variant(ngx_http_request_t *r, struct text names, ngx_pool_t *pool, ngx_str_t *out);
+
+/* The next one of a list, from part and index on; NULL: there is none. */
+ngx_table_elt_t *next_header(ngx_list_part_t **part, ngx_uint_t *i);
+
+/* ---- a load ---- */
 
 void load_page(struct guard_load *load, void *unused); /* the loader; on nginx's loop */
 bool load_is(ngx_http_request_t *r);                   /* this is a load's own request */
 void load_filters(void);
-
-/* What the request has in the headers that Vary names: "name: value\n" for each. */
-ngx_int_t request_variant(ngx_http_request_t *r, struct text names, ngx_pool_t *pool, ngx_str_t *out);
 
 /* ---- answers, purges, numbers ---- */
 

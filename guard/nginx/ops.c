@@ -29,10 +29,8 @@ static ngx_int_t send_text(ngx_http_request_t *r, ngx_uint_t status, const char 
 
 /* ---- purge ---- */
 
-struct purge { /* outlives a request whose client leaves */
-    struct mail mail;
+struct purge {                   /* outlives a request whose client leaves */
     ngx_http_request_t *request; /* NULL: it has ended */
-    struct guard_invalidated result;
 };
 
 static ngx_int_t send_outcome(ngx_http_request_t *r, bool is_done, bool is_dropped)
@@ -45,11 +43,10 @@ static ngx_int_t send_outcome(ngx_http_request_t *r, bool is_done, bool is_dropp
     return send_text(r, is_done ? NGX_HTTP_OK : NGX_HTTP_SERVICE_UNAVAILABLE, "application/json", text);
 }
 
-static void on_purged(struct mail *mail)
+static void on_purged(void *context, const struct guard_invalidated *result)
 {
-    struct purge *purge = (struct purge *)mail;
+    struct purge *purge = context;
     ngx_http_request_t *r = purge->request;
-    const struct guard_invalidated result = purge->result;
     worker_waits(-1);
     purge->request = NULL;
     if (r == NULL)
@@ -57,16 +54,8 @@ static void on_purged(struct mail *mail)
     if (r == NULL || worker.is_ending)
         return;
     ngx_connection_t *c = r->connection;
-    ngx_http_finalize_request(r, send_outcome(r, result.status == GUARD_OK, result.value_dropped));
+    ngx_http_finalize_request(r, send_outcome(r, result->status == GUARD_OK, result->value_dropped));
     ngx_http_run_posted_requests(c);
-}
-
-/* On the guard's thread. */
-static void on_changed(void *context, const struct guard_invalidated *result)
-{
-    struct purge *purge = context;
-    purge->result = *result;
-    worker_post(&purge->mail);
 }
 
 static void leave_purge(void *context)
@@ -124,8 +113,9 @@ static enum guard_status change(struct purge *purge, const ngx_str_t *key, const
                                                                  .tags = tags,
                                                                  .tags_count = count,
                                                                  .tags_bytes = tags_bytes,
-                                                                 .done = on_changed,
-                                                                 .context = purge});
+                                                                 .done = on_purged,
+                                                                 .context = purge,
+                                                                 .loop = worker.loop});
 }
 
 ngx_int_t purge_handler(ngx_http_request_t *r)
@@ -147,13 +137,12 @@ ngx_int_t purge_handler(ngx_http_request_t *r)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     cleanup->data = purge;
-    purge->mail.open = on_purged;
     if (worker.guard == NULL || change(purge, &key, &tag) != GUARD_OK) {
         free(purge);
         return send_outcome(r, false, false);
     }
     cleanup->handler = leave_purge;
-    purge->request = r; /* the mail is opened on this thread */
+    purge->request = r;
     worker_waits(1);
     r->main->count++;
     return NGX_DONE;
@@ -241,7 +230,10 @@ ngx_int_t metrics_handler(ngx_http_request_t *r)
 {
     char *page = NULL;
     size_t bytes = 0;
-    if (ngx_http_discard_request_body(r) != NGX_OK || slots == NULL)
+    const ngx_int_t discarded = ngx_http_discard_request_body(r);
+    if (discarded != NGX_OK)
+        return discarded;
+    if (slots == NULL)
         return NGX_HTTP_SERVICE_UNAVAILABLE;
     publish(NULL);
     ngx_pool_cleanup_t *cleanup = ngx_pool_cleanup_add(r->pool, 0);

@@ -22,7 +22,7 @@ struct visit { /* of a request, in its memory */
     struct origin *origin; /* while it asks */
     struct location *location;
     ngx_str_t key;
-    uint64_t variants;
+    uint32_t variants;
     bool only_looks;  /* it has Authorization: what it gets is for no other, so it leads no load */
     const char *word; /* $stampede_status; NULL: it asks */
     struct guard_result result;

@@ -9,29 +9,27 @@
  * Ending     A worker that quits ends when no timer is left that is not `cancelable`: ours is so exactly while nobody
  *            waits. `always` would drop clients that wait, `never` would never end.
  * Timer      ngx_add_timer() keeps one that differs by less than 300 ms: it is deleted first.
- * Mail       The callbacks of purges and what is logged come on threads of the guard; they hand over by a list and an
- *            eventfd. nginx's log is for its own thread: syslog's connection has no lock.
+ * Log        nginx's is for its own thread (syslog's connection has no lock): lines of the guard's threads come
+ *            through a pipe, which takes each as a whole and loses those that it has no room for.
  */
 #include "module.h"
 
 #include "adapters/epoll.h"
 #include <poll.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
+#include <unistd.h>
 
 enum { DRAIN_MS = 1000 };
 
 struct worker worker;
 
 static struct guard_epoll *ours;
-static ngx_connection_t *guards, *mails; /* ours->fd; the mailbox */
+static ngx_connection_t *guards, *lines; /* ours->fd; said[0] */
 static ngx_event_t turn, timer;
 static ngx_connection_t no_connection = {.fd = -1}; /* of the two, for nginx's debug log */
 static bool is_in_turn;
 static pthread_t nginxs_thread;
-static int mailbox = -1; /* an eventfd; there before the guard's threads are */
-static pthread_mutex_t mail_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct mail *mail_first, **mail_last = &mail_first;
+static int said[2] = {-1, -1}; /* a pipe of struct line; there before the guard's threads are */
 
 static void before_wait(ngx_event_t *event)
 {
@@ -79,71 +77,45 @@ static void on_ready(ngx_event_t *event)
     turn_soon();
 }
 
-/* ---- mail ---- */
+/* ---- what the guard says ---- */
 
-void worker_post(struct mail *mail)
-{
-    mail->next = NULL;
-    pthread_mutex_lock(&mail_lock);
-    *mail_last = mail;
-    mail_last = &mail->next;
-    pthread_mutex_unlock(&mail_lock);
-    eventfd_write(mailbox, 1);
-}
-
-static void open_mails(void)
-{
-    pthread_mutex_lock(&mail_lock);
-    struct mail *mail = mail_first;
-    mail_first = NULL;
-    mail_last = &mail_first;
-    pthread_mutex_unlock(&mail_lock);
-    while (mail != NULL) {
-        struct mail *next = mail->next;
-        mail->open(mail);
-        mail = next;
-    }
-}
-
-static void on_mail(ngx_event_t *event)
-{
-    eventfd_t count;
-    (void)event;
-    eventfd_read(mailbox, &count);
-    open_mails();
-    turn_soon();
-}
-
-/* ---- begin and end ---- */
-
-struct said {
-    struct mail mail;
+struct line {
     ngx_uint_t level;
-    char text[];
+    char text[504];
 };
+_Static_assert(sizeof(struct line) <= PIPE_BUF, "a pipe takes it as a whole");
 
-static void write_said(struct mail *mail)
+static void log_line(const struct line *line)
 {
-    struct said *said = (struct said *)mail;
-    ngx_log_error(said->level, ngx_cycle->log, 0, "stampede: %s", said->text);
-    free(said);
+    ngx_log_error(line->level, ngx_cycle->log, 0, "stampede: %s", line->text);
 }
 
 /* Any thread. */
 static void say(void *context, const char *text, bool good)
 {
-    struct said *said = malloc(sizeof *said + strlen(text) + 1);
+    struct line line = {.level = good ? NGX_LOG_NOTICE : NGX_LOG_WARN};
     (void)context;
-    if (said == NULL)
-        return;
-    said->mail.open = write_said;
-    said->level = good ? NGX_LOG_NOTICE : NGX_LOG_WARN;
-    strcpy(said->text, text);
+    snprintf(line.text, sizeof line.text, "%s", text);
     if (pthread_equal(pthread_self(), nginxs_thread))
-        write_said(&said->mail);
+        log_line(&line);
     else
-        worker_post(&said->mail);
+        (void)!write(said[1], &line, sizeof line); /* full: nginx hangs, and this thread must not */
 }
+
+static void log_lines(void)
+{
+    struct line line;
+    while (read(said[0], &line, sizeof line) == (ssize_t)sizeof line)
+        log_line(&line);
+}
+
+static void on_lines(ngx_event_t *event)
+{
+    (void)event;
+    log_lines();
+}
+
+/* ---- begin and end ---- */
 
 static ngx_connection_t *watch(int fd, ngx_event_handler_pt handler, ngx_log_t *log)
 {
@@ -172,10 +144,10 @@ static void unwatch(ngx_connection_t **connection)
 static enum guard_status attach(struct settings *settings, ngx_log_t *log, struct guard_error *error)
 {
     nginxs_thread = pthread_self();
-    mailbox = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    snprintf(error->text, sizeof error->text, "cannot open an eventfd: %s", strerror(errno));
-    if (mailbox == -1)
+    if (pipe2(said, O_CLOEXEC | O_NONBLOCK) != 0) {
+        snprintf(error->text, sizeof error->text, "cannot open a pipe: %s", strerror(errno));
         return GUARD_NO_MEMORY;
+    }
     enum guard_status status = settings_open(settings, say, &worker.guard, error);
     if (status == GUARD_OK)
         guard_connected_wait(worker.guard); /* else each new worker would load what the fleet has */
@@ -188,8 +160,8 @@ static enum guard_status attach(struct settings *settings, ngx_log_t *log, struc
     turn.log = timer.log = log;
     turn.data = timer.data = &no_connection;
     turn.handler = timer.handler = before_wait;
-    mails = watch(mailbox, on_mail, log);
-    guards = mails != NULL ? watch(ours->fd, on_ready, log) : NULL;
+    lines = watch(said[0], on_lines, log);
+    guards = lines != NULL ? watch(ours->fd, on_ready, log) : NULL;
     snprintf(error->text, sizeof error->text, "no connection for the guard: raise worker_connections");
     return guards != NULL ? GUARD_OK : GUARD_NO_MEMORY;
 }
@@ -230,14 +202,14 @@ static void detach(void)
         struct pollfd ready[] = {{.fd = ours->fd, .events = POLLIN}};
         poll(ready, 1, wait_ms);
         guard_epoll_ready(ours);
-        open_mails();
+        log_lines();
     }
 }
 
 void worker_end(ngx_cycle_t *cycle)
 {
     (void)cycle;
-    if (mailbox == -1)
+    if (said[0] == -1)
         return;
     worker.is_ending = true;
     numbers_end();
@@ -250,9 +222,10 @@ void worker_end(ngx_cycle_t *cycle)
     if (worker.loop != NULL)
         detach();
     if (worker.guard != NULL)
-        guard_close(&worker.guard, mails != NULL ? DRAIN_MS : 0);
-    open_mails();
-    unwatch(&mails);
-    close(mailbox);
-    mailbox = -1;
+        guard_close(&worker.guard, lines != NULL ? DRAIN_MS : 0);
+    log_lines();
+    unwatch(&lines);
+    close(said[0]);
+    close(said[1]);
+    said[0] = said[1] = -1;
 }
