@@ -194,6 +194,67 @@ void stats_place(size_t i, size_t *offset, size_t *bytes)
     *bytes = BYTES[ROWS[i].width];
 }
 
+/* ---- requests ---- */
+
+uint64_t *stats_request(struct guard_stats *stats, enum stats_request request)
+{
+    static const size_t OFFSETS[] = {
+#define STATS_REQUEST(name) offsetof(struct guard_stats, name),
+        STATS_REQUESTS(STATS_REQUEST)
+#undef STATS_REQUEST
+    };
+    return (uint64_t *)(void *)((char *)stats + OFFSETS[request]);
+}
+
+static enum stats_request answer_of(const struct guard_result *result)
+{
+    switch (result->source) {
+    case GUARD_FROM_CACHE:
+        return result->status == GUARD_ABSENT ? STATS_absent_hit : STATS_hit;
+    case GUARD_FROM_STALE:
+        return STATS_stale;
+    case GUARD_FROM_LOAD:
+        return STATS_loaded;
+    case GUARD_FROM_FLIGHT:
+        return STATS_collapsed_process;
+    case GUARD_FROM_FLEET:
+        return STATS_collapsed_fleet;
+    case GUARD_FROM_KEPT:
+        return STATS_kept;
+    case GUARD_FROM_NEAR: /* counted where it is found */
+    case GUARD_FROM_NOWHERE:
+        break;
+    }
+    return STATS_failed;
+}
+
+enum stats_request stats_request_of(const struct guard_result *result)
+{
+    switch (result->status) {
+    case GUARD_OK:
+    case GUARD_ABSENT:
+        return answer_of(result);
+    case GUARD_FAILED:
+        return result->source == GUARD_FROM_CACHE ? STATS_failed_hit : STATS_failed;
+    case GUARD_SHED:
+        return STATS_shed;
+    case GUARD_TIMEOUT:
+        return STATS_timed_out;
+    case GUARD_CANCELLED:
+        return STATS_cancelled;
+    case GUARD_CLOSING:
+        return STATS_closed;
+    case GUARD_MISS:
+        return STATS_missed;
+    case GUARD_UNKNOWN:
+    case GUARD_INVALID:
+    case GUARD_NO_MEMORY:
+    case GUARD_NOW:
+        break;
+    }
+    return STATS_failed;
+}
+
 /* ---- histograms ---- */
 
 static const uint64_t HISTOGRAM_BOUNDS_US[] = GUARD_HISTOGRAM_BOUNDS_US;

@@ -17,6 +17,33 @@ void stats_add(struct guard_stats *sum, const struct guard_stats *part);
 /* Where the i-th number stands in struct guard_stats; i as in guard_stat_info(). For tests. */
 void stats_place(size_t i, size_t *offset, size_t *bytes);
 
+/* What becomes of requests, and of entries that lookups find: the names of what each counts as. */
+#define STATS_REQUESTS(COUNT)                                                                                \
+    COUNT(hit)                                                                                               \
+    COUNT(stale)                                                                                             \
+    COUNT(absent_hit)                                                                                        \
+    COUNT(failed_hit)                                                                                        \
+    COUNT(loaded)                                                                                            \
+    COUNT(collapsed_process)                                                                                 \
+    COUNT(collapsed_fleet)                                                                                   \
+    COUNT(failed)                                                                                            \
+    COUNT(shed)                                                                                              \
+    COUNT(timed_out)                                                                                         \
+    COUNT(cancelled)                                                                                         \
+    COUNT(closed)                                                                                            \
+    COUNT(missed)                                                                                            \
+    COUNT(kept)                                                                                              \
+    COUNT(entry_rejected)                                                                                    \
+    COUNT(entry_outdated)
+enum stats_request {
+#define STATS_REQUEST(name) STATS_##name,
+    STATS_REQUESTS(STATS_REQUEST)
+#undef STATS_REQUEST
+        STATS_REQUEST_COUNT
+};
+enum stats_request stats_request_of(const struct guard_result *result);
+uint64_t *stats_request(struct guard_stats *stats, enum stats_request request);
+
 size_t histogram_bucket(uint64_t span_us);
 void histogram_add(struct guard_histogram *histogram, uint64_t span_us);
 

@@ -144,56 +144,6 @@ void core_unperformed(struct core *core, const struct core_action *action)
 
 /* ---- answers, and what is counted of them ---- */
 
-static uint64_t *count_of_answered(struct guard_stats *stats, const struct guard_result *result)
-{
-    switch (result->source) {
-    case GUARD_FROM_CACHE:
-        return result->status == GUARD_OK       ? &stats->hit
-               : result->status == GUARD_ABSENT ? &stats->absent_hit
-                                                : &stats->failed_hit;
-    case GUARD_FROM_STALE:
-        return &stats->stale;
-    case GUARD_FROM_LOAD:
-        return &stats->loaded;
-    case GUARD_FROM_FLIGHT:
-        return &stats->collapsed_process;
-    case GUARD_FROM_FLEET:
-        return &stats->collapsed_fleet;
-    case GUARD_FROM_KEPT:
-        return &stats->kept;
-    case GUARD_FROM_NEAR: /* never reaches the core */
-    case GUARD_FROM_NOWHERE:
-        break;
-    }
-    return &stats->failed;
-}
-
-static uint64_t *count_of_result(struct guard_stats *stats, const struct guard_result *result)
-{
-    switch (result->status) {
-    case GUARD_OK:
-    case GUARD_ABSENT:
-        return count_of_answered(stats, result);
-    case GUARD_FAILED:
-        return result->source == GUARD_FROM_CACHE ? &stats->failed_hit : &stats->failed;
-    case GUARD_SHED:
-        return &stats->shed;
-    case GUARD_TIMEOUT:
-        return &stats->timed_out;
-    case GUARD_CANCELLED:
-        return &stats->cancelled;
-    case GUARD_CLOSING:
-        return &stats->closed;
-    case GUARD_UNKNOWN:
-    case GUARD_INVALID:
-    case GUARD_NO_MEMORY:
-    case GUARD_MISS:
-    case GUARD_NOW:
-        break;
-    }
-    return &stats->failed;
-}
-
 static uint32_t *waiters_of_lane(struct core *core, const struct core_waiter *waiter)
 {
     return &core->loads.waiters[waiter->of_many ? LANE_MANY : LANE_SINGLE];
@@ -214,7 +164,7 @@ void core_answer(struct core_waiter *waiter, const struct guard_result *result)
     struct guard_stats *counts = flight_counts(flight);
     counts->waiters--;
     --*waiters_of_lane(core, waiter);
-    (*count_of_result(counts, result))++;
+    ++*stats_request(counts, stats_request_of(result));
     histogram_add(&counts->get_duration, core->now_us - waiter->start_us);
     DL_APPEND(core->answered, waiter);
 }

@@ -3,7 +3,6 @@
 #include "callback.h"
 #include "../base/clock.h"
 #include "../base/process.h"
-#include "../base/stats.h"
 #include "mailbox.h"
 #include "tag_memory.h"
 #include <stdlib.h>
@@ -13,43 +12,14 @@ enum { CALLBACKS_PER_TURN = 128 }; /* of each kind, so that the loop's other wor
 
 /* ---- counters ---- */
 
-/* NULL: it is counted already. */
-static _Atomic uint64_t *counter_of(struct loop_counters *counters, const struct guard_result *result)
-{
-    switch (result->status) {
-    case GUARD_OK:
-        if (result->source == GUARD_FROM_KEPT)
-            return &counters->kept;
-        return result->source == GUARD_FROM_STALE ? &counters->stale : &counters->hit;
-    case GUARD_ABSENT:
-        return result->source == GUARD_FROM_KEPT ? &counters->kept : &counters->absent_hit;
-    case GUARD_CANCELLED:
-        return &counters->cancelled;
-    case GUARD_CLOSING:
-        return &counters->closed;
-    case GUARD_MISS:
-        return &counters->missed;
-    case GUARD_SHED: /* by the core, which had no room for it */
-        return NULL;
-    case GUARD_FAILED:
-    case GUARD_TIMEOUT:
-    case GUARD_UNKNOWN:
-    case GUARD_INVALID:
-    case GUARD_NO_MEMORY:
-    case GUARD_NOW:
-        break;
-    }
-    return &counters->failed;
-}
-
 void callback_count(struct loop *loop, const struct get *get)
 {
     struct loop_counters *counters = counters_of(loop, get);
     uint64_t span_us = clock_now_us() - get->waiter.start_us;
     size_t bucket = histogram_bucket(span_us);
-    _Atomic uint64_t *outcome = counter_of(counters, &get->waiter.result);
-    if (outcome != NULL)
-        counter_add(outcome, 1);
+    const struct guard_result *result = &get->waiter.result;
+    if (result->status != GUARD_SHED) /* counted by the core, which had no room for it */
+        counter_add(&counters->requests[stats_request_of(result)], 1);
     counter_add(&counters->duration_count[bucket], 1);
     counter_add(&counters->duration_sum_us, span_us);
 }

@@ -282,7 +282,7 @@ static bool judge_entry(struct lookup *lookup, const struct redisReply *entry)
     const struct guard_policy *policy = lookup->gets->policy;
     if (envelope_read(entry->str, entry->len, key.plain, key.plain_bytes, &envelope) != ENVELOPE_OK ||
         hit_lacks_meta(policy, !envelope.absent && !envelope.mark, envelope.meta_bytes)) {
-        counter_add(&counters_of(lookup->loop, lookup->gets)->entry_rejected, 1);
+        counter_add(&counters_of(lookup->loop, lookup->gets)->requests[STATS_entry_rejected], 1);
         return false;
     }
     enum envelope_age age =
@@ -321,7 +321,7 @@ static bool all_have_time(const struct lookup *lookup, unsigned commands)
 
 static void note_outdated(struct lookup *lookup)
 {
-    counter_add(&counters_of(lookup->loop, lookup->gets)->entry_outdated, 1);
+    counter_add(&counters_of(lookup->loop, lookup->gets)->requests[STATS_entry_outdated], 1);
     memcpy(lookup->check->refused, lookup->found.filler, sizeof lookup->found.filler);
 }
 
@@ -330,15 +330,13 @@ static void on_expired(void *context, bool expired);
 /* Older than its tags: were they expired? */
 static void judge_outdated(struct lookup *lookup)
 {
-    const struct loop *loop = lookup->loop;
     const struct found *found = &lookup->found;
     struct core_key key = get_key(lookup->gets);
     const struct expire_found outdated = {key.plain, key.plain_bytes, found->value, found->filler,
                                           found->born};
     if (found->staleness != HIT_FRESH && !all_have_time(lookup, EXPIRE_COMMANDS))
         return; /* the core finds it, too */
-    if (found->staleness != HIT_FRESH &&
-        expire_begin(&loop->guard->protocol, loop->redis, &outdated, on_expired, lookup))
+    if (found->staleness != HIT_FRESH && expire_begin(lookup->loop, &outdated, on_expired, lookup))
         lookup->replies++;
     else
         note_outdated(lookup);

@@ -2,7 +2,6 @@
 /* numbers.c - see numbers.h. */
 #include "numbers.h"
 #include "../base/clock.h"
-#include "../base/stats.h"
 #include "../core/near.h"
 #include "kind.h"
 #include "shadow.h"
@@ -107,9 +106,8 @@ void numbers_publish(struct guard *guard)
 
 void numbers_add_loop(struct guard_stats *stats, const struct loop_counters *counters)
 {
-#define ADD_COUNTER(name) stats->name += atomic_load_explicit(&counters->name, memory_order_relaxed);
-    LOOP_COUNTERS(ADD_COUNTER)
-#undef ADD_COUNTER
+    for (enum stats_request i = 0; i < STATS_REQUEST_COUNT; i++)
+        *stats_request(stats, i) += atomic_load_explicit(&counters->requests[i], memory_order_relaxed);
     stats->get_duration.sum_us += atomic_load_explicit(&counters->duration_sum_us, memory_order_relaxed);
     for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++)
         stats->get_duration.count[i] +=

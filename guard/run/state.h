@@ -33,6 +33,7 @@
 #include "../base/hot.h"
 #include "../base/process.h"
 #include "../base/say.h"
+#include "../base/stats.h"
 #include "../base/tickets.h"
 #include "../redis/redis.h"
 #include "../wire/protocol.h"
@@ -60,24 +61,9 @@ struct events {
     bool breaker_open; /* both as the hook last heard */
 };
 
-/* What a loop counts of the gets that it answers itself; the same names as in guard_stats. */
-#define LOOP_COUNTERS(COUNTER)                                                                               \
-    COUNTER(hit)                                                                                             \
-    COUNTER(stale)                                                                                           \
-    COUNTER(absent_hit)                                                                                      \
-    COUNTER(cancelled)                                                                                       \
-    COUNTER(closed)                                                                                          \
-    COUNTER(missed)                                                                                          \
-    COUNTER(failed)                                                                                          \
-    COUNTER(entry_rejected)                                                                                  \
-    COUNTER(entry_outdated)                                                                                  \
-    COUNTER(kept)
-
-/* Of one kind. Written by one thread, read by any. */
+/* What a loop counts of the gets that it answers itself, of one kind. Written by one thread, read by any. */
 struct loop_counters {
-#define LOOP_COUNTER_MEMBER(name) _Atomic uint64_t name;
-    LOOP_COUNTERS(LOOP_COUNTER_MEMBER)
-#undef LOOP_COUNTER_MEMBER
+    _Atomic uint64_t requests[STATS_REQUEST_COUNT];
     _Atomic uint64_t duration_count[GUARD_HISTOGRAM_BUCKETS], duration_sum_us;
 };
 
