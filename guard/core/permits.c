@@ -89,35 +89,31 @@ static struct permit *permit_in(struct core *core, enum permit_state state)
     return &permits->all[at];
 }
 
-static struct core_action permit_action(const struct core *core, struct permit *permit,
-                                        enum core_action_kind kind)
+/* Returns its op. */
+static uint64_t send_of_permit(struct core *core, struct permit *permit, enum core_action_kind kind)
 {
-    return (struct core_action){
-        .kind = kind,
-        .op = core_op(permit->id, permits_shard(core), ++permit->op_count),
-        .key = PERMITS_KEY,
-        .token = permit->token,
-        .waiter = core->permits.waiter,
-    };
+    const uint64_t op = core_op(permit->id, permits_shard(core), ++permit->op_count);
+    core_emit(core, &(struct core_action){.kind = kind,
+                                          .op = op,
+                                          .key = PERMITS_KEY,
+                                          .token = permit->token,
+                                          .waiter = core->permits.waiter,
+                                          .background = permit->background,
+                                          .more = permit->more});
+    return op;
 }
 
 static void send_permit_acquire(struct core *core, struct permit *permit)
 {
-    struct core_action action = permit_action(core, permit, CORE_PERMIT_ACQUIRE);
-    permit->op = action.op;
+    permit->op = send_of_permit(core, permit, CORE_PERMIT_ACQUIRE);
     permit->attempts++;
     permit->sent_us = core->now_us;
-    action.background = permit->background;
-    action.more = permit->more;
-    core_emit(core, &action);
 }
 
 static void send_permit_release(struct core *core, struct permit *permit)
 {
-    struct core_action action = permit_action(core, permit, CORE_PERMIT_RELEASE);
-    permit->op = action.op;
+    permit->op = send_of_permit(core, permit, CORE_PERMIT_RELEASE);
     permit->attempts++;
-    core_emit(core, &action);
 }
 
 static void set_permit_alarm(struct core *core, struct permit *permit)
@@ -414,11 +410,9 @@ void permits_alarm(struct core *core, struct permit *permit)
         core->stats.permit_lost++;
     }
     if (permit->renew_op == 0 && core->now_us >= permit->renew_at_us) {
-        struct core_action action = permit_action(core, permit, CORE_PERMIT_RENEW);
-        permit->renew_op = action.op;
+        permit->renew_op = send_of_permit(core, permit, CORE_PERMIT_RENEW);
         permit->renew_sent_us = core->now_us;
         permit->renew_at_us = core->now_us + us(core->config.permit_ms) / 3;
-        core_emit(core, &action);
     }
     set_permit_alarm(core, permit);
 }

@@ -149,7 +149,7 @@ static void judge_outdated_reply(struct call *call)
     call->awaited++;
     const bool has_stale_time = call->reply.kind == REPLY_STALE || call->reply.pttl_ms > call->reply.left_ms;
     if (call->value != NULL && has_stale_time && guard->phase != PHASE_ENDING &&
-        expire_begin(&guard->protocol, guard->own->redis, &found, on_call_expired, call))
+        expire_begin(guard->own, &found, on_call_expired, call))
         return;
     call->awaited--;
     call->reply.outdated = true;
@@ -187,25 +187,23 @@ static void check_tags(struct call *call)
     reply->tags = NULL;
 }
 
+/* What is lent until the reply is gone is told later. */
+static const char *keep_text(char *own, const char *text, size_t bytes)
+{
+    return text != NULL ? memcpy(own, text, bytes) : NULL;
+}
+
 static void on_script(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     struct call *call = context;
     say_refusal(call->guard, outcome, reply);
     protocol_read(call->kind, call->key, call->key_bytes, outcome, reply, &call->reply, &call->value);
-    bool found = call->reply.kind == REPLY_FRESH || call->reply.kind == REPLY_STALE;
-    if (found) { /* told later, perhaps */
-        memcpy(call->head, call->reply.head, TOKEN_UUID_BYTES);
-        call->reply.head = call->head;
-    }
-    if (call->reply.lease_tag != NULL) {
-        memcpy(call->lease_tag, call->reply.lease_tag, TOKEN_TAG_BYTES);
-        call->reply.lease_tag = call->lease_tag;
-    }
-    if (call->reply.names_seen != NULL) {
-        memcpy(call->names_seen, call->reply.names_seen, sizeof call->names_seen);
-        call->reply.names_seen = call->names_seen;
-    }
-    if (found && call->reply.tags_bytes > 0)
+    struct core_reply *told = &call->reply;
+    bool found = told->kind == REPLY_FRESH || told->kind == REPLY_STALE;
+    told->head = keep_text(call->head, told->head, TOKEN_UUID_BYTES);
+    told->lease_tag = keep_text(call->lease_tag, told->lease_tag, TOKEN_TAG_BYTES);
+    told->names_seen = keep_text(call->names_seen, told->names_seen, sizeof call->names_seen);
+    if (found && told->tags_bytes > 0)
         check_tags(call);
     one_awaited_less(call);
 }

@@ -5,8 +5,7 @@
 #include <string.h>
 
 struct expire {
-    const struct protocol *protocol;
-    struct redis *redis;
+    struct loop *loop;
     expire_done *done;
     void *context;
     struct redis_lookup looked_up;
@@ -42,8 +41,8 @@ static bool make_stale(struct expire *expire, int64_t pttl_ms, const struct redi
     if (!same || envelope.tags_bytes == 0 || envelope.stale_ms <= expire->expired_ms)
         return false;
     envelope.born = expire->born;
-    return protocol_send_make_stale(expire->protocol, expire->redis, expire->encoded, &envelope,
-                                    envelope.stale_ms - expire->expired_ms, on_made_stale, expire);
+    return protocol_send_make_stale(&expire->loop->guard->protocol, expire->loop->redis, expire->encoded,
+                                    &envelope, envelope.stale_ms - expire->expired_ms, on_made_stale, expire);
 }
 
 static void on_looked_up_again(void *context, enum redis_outcome outcome, int64_t pttl_ms,
@@ -58,20 +57,18 @@ static void on_expiries(void *context, enum redis_outcome outcome, const struct 
 {
     struct expire *expire = context;
     char name[KEY_NAME_SIZE];
-    size_t bytes = key_name(expire->protocol->name_space, expire->encoded, KEY_VALUE, name);
+    size_t bytes = key_name(expire->loop->guard->protocol.name_space, expire->encoded, KEY_VALUE, name);
     if (!protocol_read_expiries(outcome, reply, &expire->born, &expire->expired_ms) ||
-        !redis_look_up(expire->redis, &expire->looked_up, name, bytes))
+        !redis_look_up(expire->loop->redis, &expire->looked_up, name, bytes))
         end_expire(expire, false);
 }
 
-bool expire_begin(const struct protocol *protocol, struct redis *redis, const struct expire_found *found,
-                  expire_done *done, void *context)
+bool expire_begin(struct loop *loop, const struct expire_found *found, expire_done *done, void *context)
 {
     struct expire *expire = calloc(1, sizeof *expire + found->key_bytes);
     if (expire == NULL)
         return false;
-    expire->protocol = protocol;
-    expire->redis = redis;
+    expire->loop = loop;
     expire->done = done;
     expire->context = context;
     expire->looked_up.done = on_looked_up_again;
@@ -80,8 +77,8 @@ bool expire_begin(const struct protocol *protocol, struct redis *redis, const st
     memcpy(expire->key, found->key, found->key_bytes);
     expire->key_bytes = found->key_bytes;
     key_encode(found->key, found->key_bytes, expire->encoded);
-    if (protocol_send_expiries(protocol, redis, found->value->tags, found->value->tags_bytes, &found->born,
-                               on_expiries, expire))
+    if (protocol_send_expiries(&loop->guard->protocol, loop->redis, found->value->tags,
+                               found->value->tags_bytes, &found->born, on_expiries, expire))
         return true;
     free(expire);
     return false;

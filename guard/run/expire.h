@@ -32,7 +32,6 @@ struct expire_found {
 typedef void expire_done(void *context, bool expired);
 
 /* False: nothing could be sent, and `done` is not called. */
-bool expire_begin(const struct protocol *protocol, struct redis *redis, const struct expire_found *found,
-                  expire_done *done, void *context);
+bool expire_begin(struct loop *loop, const struct expire_found *found, expire_done *done, void *context);
 
 #endif
