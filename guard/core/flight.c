@@ -211,7 +211,8 @@ void flight_shed(struct flight *flight)
     enum { RETRY_MS = 1000 };
     uint64_t before = flight_counts(flight)->shed;
     flight_deliver(flight, UINT64_MAX, (struct guard_result){.status = GUARD_SHED, .retry_ms = RETRY_MS});
-    watch_shed(flight, flight_counts(flight)->shed - before);
+    if (flight_counts(flight)->shed > before)
+        watch_flight(flight, GUARD_EVENT_SHED, flight_counts(flight)->shed - before);
 }
 
 /* ---- a round: from an acquire to what it leads to ---- */

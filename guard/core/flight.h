@@ -206,11 +206,8 @@ struct guard_result flight_cached_result(const struct core_reply *reply, enum gu
 void watch_load_started(const struct flight *flight);
 /* It has come back, or is waited for no more; its flight may have given it up. */
 void watch_load_ended(const struct core *core, const struct load *load, const struct core_loaded *loaded);
-void watch_lease_lost(const struct flight *flight);
-/* What was loaded is not in the cache. */
-void watch_fill_refused(const struct flight *flight);
-/* So many of its waiters were refused because there was no place for a load; 0: none was. */
-void watch_shed(const struct flight *flight, uint64_t count);
+/* LEASE_LOST; FILL_REFUSED: what was loaded is not in the cache; SHED: so many waiters, for want of a place for a load. */
+void watch_flight(const struct flight *flight, enum guard_event_what what, uint64_t count);
 void watch_invalidated(const struct core *core, const struct core_invalidation *invalidation);
 
 /* ---- pass.c: loads whose value is for one request alone ---- */

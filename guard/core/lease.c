@@ -63,7 +63,7 @@ void lease_granted(struct flight *flight)
     flight->load_id = load_id_of_uuid(flight->token);
     if (core->now_us >= flight->valid_until_us) {
         flight_counts(flight)->lease_lost++;
-        watch_lease_lost(flight);
+        watch_flight(flight, GUARD_EVENT_LEASE_LOST, 0);
         flight_keep_token(flight);
         flight_reply_unanswered(flight);
         return;
@@ -88,7 +88,7 @@ void lease_granted(struct flight *flight)
 static void lease_forget(struct flight *flight)
 {
     flight_counts(flight)->lease_lost++;
-    watch_lease_lost(flight);
+    watch_flight(flight, GUARD_EVENT_LEASE_LOST, 0);
     flight->leased = false;
     flight->renew_op = 0;
     flight_keep_token(flight);
@@ -546,7 +546,7 @@ void lease_fill_replied(struct flight *flight, const struct core_reply *reply)
     flight_counts(flight)->fill_late += late;
     flight_counts(flight)->fill_refused += !stored && !late;
     if (!stored)
-        watch_fill_refused(flight);
+        watch_flight(flight, GUARD_EVENT_FILL_REFUSED, 0);
     bool good = stored && !reply->outdated;
     if (!flight->mark)
         flight_deliver(flight, good ? flight->fill_stamp : flight->query_stamp,
@@ -596,7 +596,7 @@ static void lease_load_succeeded(struct flight *flight, enum guard_how how)
     flight_counts(flight)->fill_too_big += flight->leased && too_big;
     flight_counts(flight)->fill_refused += refused;
     if (flight->lost || refused)
-        watch_fill_refused(flight);
+        watch_flight(flight, GUARD_EVENT_FILL_REFUSED, 0);
     if (!flight->leased) {
         flight_settle(flight);
         return;

@@ -77,6 +77,6 @@ void pass_loaded(struct flight *flight, const struct guard_keep *keep)
     }
     flight_counts(flight)->fill_late += flight->lost;
     if (flight->lost)
-        watch_fill_refused(flight);
+        watch_flight(flight, GUARD_EVENT_FILL_REFUSED, 0);
     flight_settle(flight);
 }

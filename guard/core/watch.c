@@ -59,29 +59,13 @@ void watch_load_ended(const struct core *core, const struct load *load, const st
     watch_tell(core, load->kind, &event);
 }
 
-static void watch_flight(const struct flight *flight, enum guard_event_what what, uint64_t load,
-                         uint64_t count)
+void watch_flight(const struct flight *flight, enum guard_event_what what, uint64_t count)
 {
+    const uint64_t load = what == GUARD_EVENT_SHED ? 0 : flight->load_id;
     if (nobody_listens(flight->core))
         return;
     watch_tell(flight->core, flight->kind,
                &(struct guard_event){.what = what, .key = flight->key.plain, .load = load, .count = count});
-}
-
-void watch_lease_lost(const struct flight *flight)
-{
-    watch_flight(flight, GUARD_EVENT_LEASE_LOST, flight->load_id, 0);
-}
-
-void watch_fill_refused(const struct flight *flight)
-{
-    watch_flight(flight, GUARD_EVENT_FILL_REFUSED, flight->load_id, 0);
-}
-
-void watch_shed(const struct flight *flight, uint64_t count)
-{
-    if (count > 0)
-        watch_flight(flight, GUARD_EVENT_SHED, 0, count);
 }
 
 void watch_invalidated(const struct core *core, const struct core_invalidation *invalidation)
