@@ -359,10 +359,7 @@ enum guard_status guard_expire(struct guard *guard, const struct guard_change *c
 
 static void invalidated(void *context, const struct guard_invalidated *result)
 {
-    struct blocking *blocking = context;
-    struct guard_invalidated *out = blocking->out;
-    *out = *result;
-    blocking_over(blocking);
+    blocking_answer(context, result, sizeof *result);
 }
 
 static enum guard_status change_and_wait(struct guard *guard, const struct guard_change *change,

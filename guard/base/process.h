@@ -89,6 +89,8 @@ static inline bool blocking_in_callback(void)
 void blocking_init(struct blocking *blocking, void *out);
 /* The last that the callback does with it, and with *out. */
 void blocking_over(struct blocking *blocking);
+/* The same, when *out is this. */
+void blocking_answer(struct blocking *blocking, const void *answer, size_t bytes);
 /* Once; it is no more afterwards. */
 void blocking_wait(struct blocking *blocking);
 /* In place of that: what the thread is given to do, as often as there is something; NULL: it is no more. */

@@ -275,10 +275,7 @@ void guard_unlock(struct guard_hold **giving, guard_unlocked *done, void *contex
 
 static void lock_given(void *context, enum guard_lock_status status)
 {
-    struct blocking *blocking = context;
-    enum guard_lock_status *out = blocking->out;
-    *out = status;
-    blocking_over(blocking);
+    blocking_answer(context, &status, sizeof status);
 }
 
 enum guard_lock_status guard_unlock_wait(struct guard_hold **giving)

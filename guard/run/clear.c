@@ -326,10 +326,7 @@ enum guard_status guard_clear(struct guard *guard, uint32_t deadline_ms, guard_c
 
 static void cleared(void *context, const struct guard_cleared *result)
 {
-    struct blocking *blocking = context;
-    struct guard_cleared *out = blocking->out;
-    *out = *result;
-    blocking_over(blocking);
+    blocking_answer(context, result, sizeof *result);
 }
 
 enum guard_status guard_clear_wait(struct guard *guard, uint32_t deadline_ms, struct guard_cleared *result)

@@ -87,9 +87,7 @@ enum guard_status guard_connected(struct guard *guard, guard_connected_done *don
 
 static void connected(void *context, enum guard_status status)
 {
-    struct blocking *blocking = context;
-    *(enum guard_status *)blocking->out = status;
-    blocking_over(blocking);
+    blocking_answer(context, &status, sizeof status);
 }
 
 enum guard_status guard_connected_wait(struct guard *guard)
