@@ -47,7 +47,12 @@ struct pair {
     BIO *to, *from; /* the server's */
 };
 
-static void use_certificate(SSL_CTX *context, const char *certificate, const char *key)
+/* Those of the test. */
+static SSL_CTX *context;
+static struct redis_tls *tls;
+static struct pair joined;
+
+static void use_certificate(const char *certificate, const char *key)
 {
     char path[CERTIFICATES_PATH_BYTES];
 
@@ -57,31 +62,30 @@ static void use_certificate(SSL_CTX *context, const char *certificate, const cha
     assert_int_equal(SSL_CTX_use_PrivateKey_file(context, path, SSL_FILETYPE_PEM), 1);
 }
 
-static SSL_CTX *server_context(int version)
+static void open_ends(int version)
 {
-    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+    struct guard_error error;
 
+    context = SSL_CTX_new(TLS_server_method());
     assert_non_null(context);
     SSL_CTX_set_min_proto_version(context, version);
     SSL_CTX_set_max_proto_version(context, version);
     if (version < TLS1_2_VERSION)
         SSL_CTX_set_security_level(context, 0);
-    use_certificate(context, "server.pem", "server.key");
+    use_certificate("server.pem", "server.key");
     SSL_CTX_set_session_id_context(context, (const unsigned char *)"test", 4);
-    return context;
-}
-
-static struct redis_tls *open_tls(void)
-{
-    struct guard_error error;
-    struct redis_tls *tls = redis_tls_open(&settings, &error);
-
+    tls = redis_tls_open(&settings, &error);
     if (tls == NULL)
         fail_msg("%s", error.text);
-    return tls;
 }
 
-static void begin_pair(struct pair *pair, struct redis_tls *tls, SSL_CTX *context, const char *host)
+static void close_ends(void)
+{
+    redis_tls_close(&tls);
+    SSL_CTX_free(context);
+}
+
+static void begin_pair(struct pair *pair, const char *host)
 {
     char why[REDIS_WHY_SIZE];
 
@@ -135,8 +139,21 @@ static int shake_hands(struct pair *pair)
 
 static void end_pair(struct pair *pair)
 {
-    redis_tls_end(&pair->session);
+    redis_tls_end(&joined->session);
     SSL_free(pair->server);
+}
+
+static void connect_ends(int version)
+{
+    open_ends(version);
+    begin_pair(&joined, "localhost");
+    assert_int_equal(shake_hands(&joined), 0);
+}
+
+static void disconnect_ends(void)
+{
+    end_pair(&joined);
+    close_ends();
 }
 
 /* As its socket does it. */
@@ -164,54 +181,34 @@ static void hear_word(struct pair *pair)
 
 TEST(what_is_older_than_tls_1_2_is_refused)
 {
-    SSL_CTX *context = server_context(TLS1_1_VERSION);
-    struct redis_tls *tls = open_tls();
-    struct pair pair;
-
-    begin_pair(&pair, tls, context, "localhost");
-    assert_int_equal(shake_hands(&pair), -EPROTO);
-    assert_string_equal(redis_tls_why(pair.session), "TLS: the server speaks no TLS 1.2 or later");
-    end_pair(&pair);
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
+    open_ends(TLS1_1_VERSION);
+    begin_pair(&joined, "localhost");
+    assert_int_equal(shake_hands(&joined), -EPROTO);
+    assert_string_equal(redis_tls_why(joined.session), "TLS: the server speaks no TLS 1.2 or later");
 }
 
 TEST(a_server_that_wants_to_negotiate_again_is_not_followed)
 {
-    SSL_CTX *context = server_context(TLS1_2_VERSION);
-    struct redis_tls *tls = open_tls();
-    struct pair pair;
     char heard[8];
 
-    begin_pair(&pair, tls, context, "localhost");
-    assert_int_equal(shake_hands(&pair), 0);
-    assert_int_equal(SSL_renegotiate(pair.server), 1);
-    SSL_do_handshake(pair.server);
-    assert_int_equal(hear(&pair, heard, sizeof heard), -EAGAIN);
-    carry_there(&pair);
-    SSL_read(pair.server, heard, sizeof heard);
+    connect_ends(TLS1_2_VERSION);
+    assert_int_equal(SSL_renegotiate(joined.server), 1);
+    SSL_do_handshake(joined.server);
+    assert_int_equal(hear(&joined, heard, sizeof heard), -EAGAIN);
+    carry_there(&joined);
+    SSL_read(joined.server, heard, sizeof heard);
     assert_int_equal(ERR_GET_REASON(ERR_peek_last_error()), SSL_R_NO_RENEGOTIATION);
     ERR_clear_error();
-    end_pair(&pair);
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
 }
 
 TEST(a_goodbye_is_the_end)
 {
-    SSL_CTX *context = server_context(TLS1_3_VERSION);
-    struct redis_tls *tls = open_tls();
-    struct pair pair;
     char heard[8];
 
-    begin_pair(&pair, tls, context, "localhost");
-    assert_int_equal(shake_hands(&pair), 0);
-    SSL_shutdown(pair.server);
-    assert_int_equal(hear(&pair, heard, sizeof heard), 0);
-    assert_string_equal(redis_tls_why(pair.session), "");
-    end_pair(&pair);
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
+    connect_ends(TLS1_3_VERSION);
+    SSL_shutdown(joined.server);
+    assert_int_equal(hear(&joined, heard, sizeof heard), 0);
+    assert_string_equal(redis_tls_why(joined.session), "");
 }
 
 /* ---- what is due ---- */
@@ -219,84 +216,63 @@ TEST(a_goodbye_is_the_end)
 /* The owner of what was taken may change its bytes: a limit that passes takes commands back. */
 TEST(a_piece_that_the_socket_has_no_room_for_counts_as_written_and_arrives_as_it_was, P130)
 {
-    SSL_CTX *context = server_context(TLS1_3_VERSION);
-    struct redis_tls *tls = open_tls();
-    struct pair pair;
     char sent[PIECE_BYTES], scratch[PIECE_BYTES], got[PIECE_BYTES];
     const char *due;
 
     for (size_t i = 0; i < sizeof sent; i++)
         sent[i] = (char)(i * 31 + i / 251);
-    begin_pair(&pair, tls, context, "localhost");
-    assert_int_equal(shake_hands(&pair), 0);
+    connect_ends(TLS1_3_VERSION);
     memcpy(scratch, sent, sizeof scratch);
-    assert_int_equal(redis_tls_write(pair.session, scratch, sizeof scratch), sizeof scratch);
+    assert_int_equal(redis_tls_write(joined.session, scratch, sizeof scratch), sizeof scratch);
     memset(scratch, '!', sizeof scratch);
-    assert_true(redis_tls_due(pair.session, &due) > sizeof sent);
-    carry_there(&pair);
-    assert_int_equal(redis_tls_due(pair.session, &due), 0);
-    assert_int_equal(SSL_read(pair.server, got, sizeof got), sizeof got);
+    assert_true(redis_tls_due(joined.session, &due) > sizeof sent);
+    carry_there(&joined);
+    assert_int_equal(redis_tls_due(joined.session, &due), 0);
+    assert_int_equal(SSL_read(joined.server, got, sizeof got), sizeof got);
     assert_memory_equal(got, sent, sizeof got);
-    end_pair(&pair);
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
 }
 
 /* New keys are asked for while what was written has not gone: nothing is lost in either direction. */
 TEST(keys_are_renewed_also_while_there_is_no_room)
 {
-    SSL_CTX *context = server_context(TLS1_3_VERSION);
-    struct redis_tls *tls = open_tls();
-    struct pair pair;
     char heard[8] = "";
     const char *due;
 
-    begin_pair(&pair, tls, context, "localhost");
-    assert_int_equal(shake_hands(&pair), 0);
-    assert_int_equal(redis_tls_write(pair.session, "before", 6), 6);
-    assert_int_equal(SSL_key_update(pair.server, SSL_KEY_UPDATE_REQUESTED), 1);
-    assert_int_equal(SSL_write(pair.server, "word", 4), 4);
-    size_t before = redis_tls_due(pair.session, &due);
-    assert_int_equal(hear(&pair, heard, sizeof heard), 4);
+    connect_ends(TLS1_3_VERSION);
+    assert_int_equal(redis_tls_write(joined.session, "before", 6), 6);
+    assert_int_equal(SSL_key_update(joined.server, SSL_KEY_UPDATE_REQUESTED), 1);
+    assert_int_equal(SSL_write(joined.server, "word", 4), 4);
+    size_t before = redis_tls_due(joined.session, &due);
+    assert_int_equal(hear(&joined, heard, sizeof heard), 4);
     assert_string_equal(heard, "word");
-    assert_int_equal(redis_tls_write(pair.session, "after", 5), 5);
-    assert_true(redis_tls_due(pair.session, &due) > 2 * before);
-    carry_there(&pair);
-    assert_int_equal(SSL_read(pair.server, heard, sizeof heard), 6);
-    assert_int_equal(SSL_read(pair.server, heard, sizeof heard), 5);
-    hear_word(&pair);
-    end_pair(&pair);
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
+    assert_int_equal(redis_tls_write(joined.session, "after", 5), 5);
+    assert_true(redis_tls_due(joined.session, &due) > 2 * before);
+    carry_there(&joined);
+    assert_int_equal(SSL_read(joined.server, heard, sizeof heard), 6);
+    assert_int_equal(SSL_read(joined.server, heard, sizeof heard), 5);
+    hear_word(&joined);
 }
 
 TEST(what_lies_in_openssl_is_known_and_a_piece_of_a_record_is_no_reason_to_ask_again)
 {
-    SSL_CTX *context = server_context(TLS1_3_VERSION);
-    struct redis_tls *tls = open_tls();
-    struct pair pair;
     char heard[100];
 
-    begin_pair(&pair, tls, context, "localhost");
-    assert_int_equal(shake_hands(&pair), 0);
-    hear_word(&pair);
+    connect_ends(TLS1_3_VERSION);
+    hear_word(&joined);
     for (unsigned i = 0; i < 3; i++)
-        assert_int_equal(SSL_write(pair.server, "0123456789", 10), 10);
-    carry_back(&pair, SIZE_MAX);
+        assert_int_equal(SSL_write(joined.server, "0123456789", 10), 10);
+    carry_back(&joined, SIZE_MAX);
     for (unsigned i = 0; i < 3; i++) {
-        assert_true(redis_tls_has_more(pair.session));
-        assert_int_equal(redis_tls_read(pair.session, heard, 10), 10);
+        assert_true(redis_tls_has_more(joined.session));
+        assert_int_equal(redis_tls_read(joined.session, heard, 10), 10);
     }
-    assert_false(redis_tls_has_more(pair.session));
-    assert_int_equal(SSL_write(pair.server, "0123456789", 10), 10);
-    assert_int_equal(carry_back(&pair, 10), 10);
-    assert_int_equal(redis_tls_read(pair.session, heard, sizeof heard), -EAGAIN);
-    assert_false(redis_tls_has_more(pair.session));
-    carry_back(&pair, SIZE_MAX);
-    assert_int_equal(redis_tls_read(pair.session, heard, sizeof heard), 10);
-    end_pair(&pair);
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
+    assert_false(redis_tls_has_more(joined.session));
+    assert_int_equal(SSL_write(joined.server, "0123456789", 10), 10);
+    assert_int_equal(carry_back(&joined, 10), 10);
+    assert_int_equal(redis_tls_read(joined.session, heard, sizeof heard), -EAGAIN);
+    assert_false(redis_tls_has_more(joined.session));
+    carry_back(&joined, SIZE_MAX);
+    assert_int_equal(redis_tls_read(joined.session, heard, sizeof heard), 10);
 }
 
 /* ---- the host's errors ---- */
@@ -308,70 +284,59 @@ static unsigned long leave_error(void)
     return ERR_peek_error();
 }
 
-/* One connection fails by what it hears, the other ends. */
-static void expect_own_reason(struct redis_tls *tls, SSL_CTX *context, bool ends)
+/* OpenSSL empties the queue itself in a handshake: what stands there before does not matter, and nothing is left. */
+TEST(a_handshake_fails_for_its_own_reason_and_leaves_no_error)
 {
-    struct pair pair;
+    int done = -EAGAIN;
+
+    open_ends(TLS1_3_VERSION);
+    begin_pair(&joined, "other.example");
+    for (unsigned i = 0; i < STEPS_MOST && done == -EAGAIN; i++) {
+        SSL_do_handshake(joined.server);
+        carry_back(&joined, SIZE_MAX);
+        leave_error();
+        done = redis_tls_shake_hands(joined.session);
+        carry_there(&joined);
+    }
+    assert_int_equal(done, -EPROTO);
+    assert_non_null(strstr(redis_tls_why(joined.session), "another name than \"other.example\""));
+    assert_int_equal(ERR_get_error(), 0);
+}
+
+TEST_GROUP(.up = issue_files, .end = disconnect_ends);
+
+/* One connection fails by what it hears, the other ends. */
+static void expect_own_reason(bool ends)
+{
     char heard[8];
 
-    begin_pair(&pair, tls, context, "localhost");
-    assert_int_equal(shake_hands(&pair), 0);
-    hear_word(&pair);
+    connect_ends(TLS1_3_VERSION);
+    hear_word(&joined);
     unsigned long error = leave_error();
-    assert_int_equal(redis_tls_read(pair.session, heard, sizeof heard), -EAGAIN);
-    assert_int_equal(redis_tls_write(pair.session, "word", 4), 4);
+    assert_int_equal(redis_tls_read(joined.session, heard, sizeof heard), -EAGAIN);
+    assert_int_equal(redis_tls_write(joined.session, "word", 4), 4);
     if (ends)
-        SSL_shutdown(pair.server);
+        SSL_shutdown(joined.server);
     else
-        assert_true(redis_tls_take(pair.session, "\x17\x03\x03\x00\x18 nobody has encrypted this", 29));
-    assert_int_equal(hear(&pair, heard, sizeof heard), ends ? 0 : -EPROTO);
-    assert_string_equal(redis_tls_why(pair.session), ends ? "" : "TLS: decryption failed or bad record mac");
+        assert_true(redis_tls_take(joined.session, "\x17\x03\x03\x00\x18 nobody has encrypted this", 29));
+    assert_int_equal(hear(&joined, heard, sizeof heard), ends ? 0 : -EPROTO);
+    assert_string_equal(redis_tls_why(joined.session),
+                        ends ? "" : "TLS: decryption failed or bad record mac");
     assert_int_equal(ERR_get_error(), error);
     assert_int_equal(ERR_get_error(), 0);
-    end_pair(&pair);
+    disconnect_ends();
 }
 
 TEST(what_the_host_has_in_openssls_queue_is_neither_taken_for_ours_nor_lost, P130)
 {
-    SSL_CTX *context = server_context(TLS1_3_VERSION);
-    struct redis_tls *tls = open_tls();
-
-    expect_own_reason(tls, context, false);
-    expect_own_reason(tls, context, true);
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
-}
-
-/* OpenSSL empties the queue itself in a handshake: what stands there before does not matter, and nothing is left. */
-TEST(a_handshake_fails_for_its_own_reason_and_leaves_no_error)
-{
-    SSL_CTX *context = server_context(TLS1_3_VERSION);
-    struct redis_tls *tls = open_tls();
-    struct pair pair;
-    int done = -EAGAIN;
-
-    begin_pair(&pair, tls, context, "other.example");
-    for (unsigned i = 0; i < STEPS_MOST && done == -EAGAIN; i++) {
-        SSL_do_handshake(pair.server);
-        carry_back(&pair, SIZE_MAX);
-        leave_error();
-        done = redis_tls_shake_hands(pair.session);
-        carry_there(&pair);
-    }
-    assert_int_equal(done, -EPROTO);
-    assert_non_null(strstr(redis_tls_why(pair.session), "another name than \"other.example\""));
-    assert_int_equal(ERR_get_error(), 0);
-    end_pair(&pair);
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
+    expect_own_reason(false);
+    expect_own_reason(true);
 }
 
 /* ---- many threads ---- */
 
 struct worker {
     pthread_t thread;
-    struct redis_tls *tls;
-    SSL_CTX *context;
     unsigned failed;
     atomic_bool saw_change;
 };
@@ -384,18 +349,18 @@ static void *connect_again_and_again(void *argument)
     struct worker *worker = argument;
 
     for (bool done = false; !done;) {
-        struct pair pair;
+        struct pair own;
         char heard[8];
         bool mended = atomic_load(&is_mended);
 
-        begin_pair(&pair, worker->tls, worker->context, "localhost");
-        worker->failed += shake_hands(&pair) != 0 || SSL_write(pair.server, "word", 4) != 4 ||
-                          hear(&pair, heard, sizeof heard) != 4;
-        if (redis_tls_remark(pair.session)[0] != '\0')
+        begin_pair(&own, "localhost");
+        worker->failed += shake_hands(&own) != 0 || SSL_write(own.server, "word", 4) != 4 ||
+                          hear(&own, heard, sizeof heard) != 4;
+        if (redis_tls_remark(own.session)[0] != '\0')
             atomic_store(&worker->saw_change, true);
         else
             done = mended && atomic_load(&worker->saw_change);
-        end_pair(&pair);
+        end_pair(&own);
     }
     return NULL;
 }
@@ -413,15 +378,12 @@ TEST(threads_share_files_that_break_and_are_mended, P131)
 {
     struct worker workers[THREADS] = {{.failed = 0}};
     char path[CERTIFICATES_PATH_BYTES];
-    SSL_CTX *context = server_context(TLS1_3_VERSION);
 
     put_authority(files.ca);
     snprintf(settings.ca, sizeof settings.ca, "%s", stack_certificates_path(&files, "used.pem", path));
-    struct redis_tls *tls = open_tls();
+    open_ends(TLS1_3_VERSION);
     put_authority(stack_certificates_path(&files, "settings", path));
     for (size_t i = 0; i < THREADS; i++) {
-        workers[i].tls = tls;
-        workers[i].context = context;
         assert_int_equal(pthread_create(&workers[i].thread, NULL, connect_again_and_again, &workers[i]), 0);
     }
     for (size_t i = 0; i < THREADS; i++)
@@ -433,8 +395,7 @@ TEST(threads_share_files_that_break_and_are_mended, P131)
         pthread_join(workers[i].thread, NULL);
         assert_int_equal(workers[i].failed, 0);
     }
-    redis_tls_close(&tls);
-    SSL_CTX_free(context);
+    close_ends();
 }
 
-TEST_GROUP(.up = issue_files, .down = remove_files);
+TEST_GROUP(.down = remove_files);
