@@ -354,10 +354,7 @@ TEST(users_are_one_query_before_refreshes_and_with_them_where_there_is_room, P94
     static struct caller first, callers[2];
     struct seen *load = begin_load("first", &first), *loads[3];
     for (size_t i = 0; i < 3; i++) {
-        core_refresh(
-            bench.core, bench.now_us,
-            &(struct core_refresh){.key = {refreshes[i], 2, refreshes[i], 2}, .policy = &bench.policy});
-        drain();
+        refresh_behind(refreshes[i], (struct core_refresh){.filler = NULL});
         reply_stale(expect(CORE_ACQUIRE), REFRESH_OURS, "old");
     }
     for (size_t i = 0; i < 2; i++)
@@ -406,13 +403,10 @@ TEST(what_nobody_waits_for_any_more_is_in_no_query)
 
 static void fail_as_one(struct seen *loads[], size_t count)
 {
-    const struct core_loaded failed = {
-        .outcome = LOAD_FAILED, .failure = GUARD_FAILURE_REJECTED, .as_one = true};
     for (size_t i = 0; i < count; i++) {
         sent_nothing(); /* not before all of them are back */
-        loads[i]->over = true;
-        core_loaded(bench.core, bench.now_us, loads[i]->action.load, &failed);
-        drain();
+        loaded_as(loads[i], (struct core_loaded){
+                                .outcome = LOAD_FAILED, .failure = GUARD_FAILURE_REJECTED, .as_one = true});
     }
 }
 
@@ -501,14 +495,11 @@ static void end_query(struct crowd *crowd)
     crowd->running_count = left;
     const struct core_loaded failed = {
         .outcome = LOAD_FAILED, .failure = GUARD_FAILURE_REJECTED, .as_one = count > 1};
-    for (size_t i = 0; i < count; i++) {
-        ended[i]->over = true;
+    for (size_t i = 0; i < count; i++)
         if (fails)
-            core_loaded(bench.core, bench.now_us, ended[i]->action.load, &failed);
+            loaded_as(ended[i], failed);
         else
             loaded(ended[i], "v");
-        drain();
-    }
 }
 
 /* Each has a lease, or Redis refuses to say. Returns how many queries they cost. */
@@ -627,13 +618,7 @@ TEST(a_half_for_which_there_is_no_place_any_more_is_shed_and_its_key_has_not_fai
     expect_query(loads, singles, 2);
     for (size_t i = 0; i < 2; i++)
         line_up_alone(keys[i], &further[i]);
-    const struct core_loaded failed = {
-        .outcome = LOAD_FAILED, .failure = GUARD_FAILURE_REJECTED, .as_one = true};
-    for (size_t i = 0; i < 2; i++) {
-        loads[i]->over = true;
-        core_loaded(bench.core, bench.now_us, loads[i]->action.load, &failed);
-        drain();
-    }
+    fail_as_one(loads, 2);
     still_waits(&callers[0]); /* it has the place of the query */
     answered(&callers[1], GUARD_SHED);
     struct seen *release = expect(CORE_RELEASE);

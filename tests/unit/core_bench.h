@@ -144,16 +144,21 @@ static inline void get_until(const char *key, struct caller *caller, uint64_t de
     get_as_prepared(key, caller, deadline_us);
 }
 
+static inline void get_as(const char *key, struct caller *caller, struct core_waiter who)
+{
+    *caller = (struct caller){.waiter = who};
+    get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+}
+
 static inline void get(const char *key, struct caller *caller)
 {
-    get_until(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+    get_as(key, caller, (struct core_waiter){.of_many = false});
 }
 
 /* One of several that are loaded with one query. */
 static inline void get_of_many(const char *key, struct caller *caller)
 {
-    *caller = (struct caller){.waiter.of_many = true};
-    get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+    get_as(key, caller, (struct core_waiter){.of_many = true});
 }
 
 /* Of a loader, for whose load it asks. */
@@ -200,6 +205,12 @@ static inline void reply_busy(struct seen *to, uint32_t pttl_ms)
     reply(to, (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = pttl_ms});
 }
 
+/* Busy with the lease of this tag. */
+static inline void reply_leased(struct seen *to, const char *tag)
+{
+    reply(to, (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = tag});
+}
+
 static inline void reply_value(struct seen *to, struct core_reply with, const char *body)
 {
     struct value *value = value_new(body, strlen(body), "", 0, NULL, 0);
@@ -218,46 +229,60 @@ static inline void reply_stale(struct seen *to, enum core_refresher refresher, c
     reply_value(to, (struct core_reply){.kind = REPLY_STALE, .refresher = refresher, .age_ms = 70}, body);
 }
 
+static inline void loaded_as(struct seen *load, struct core_loaded with)
+{
+    load->over = true;
+    core_loaded(bench.core, bench.now_us, load->action.load, &with);
+    drain();
+}
+
 static inline void loaded(struct seen *load, const char *body)
 {
     struct value *value = value_new(body, strlen(body), "", 0, NULL, 0);
-    struct core_loaded loaded = {.outcome = LOAD_OK, .value = value, .load_us = 5000};
-    load->over = true;
-    core_loaded(bench.core, bench.now_us, load->action.load, &loaded);
+    loaded_as(load, (struct core_loaded){.outcome = LOAD_OK, .value = value, .load_us = 5000});
     value_unref(&value);
-    drain();
 }
 
 /* With what the loader has said; body NULL: absent. */
 static inline void loaded_kept(struct seen *load, const char *body, struct guard_keep keep)
 {
     struct value *value = body != NULL ? value_new(body, strlen(body), "", 0, NULL, 0) : NULL;
-    struct core_loaded loaded = {
-        .outcome = body != NULL ? LOAD_OK : LOAD_ABSENT, .value = value, .load_us = 5000, .keep = &keep};
-    load->over = true;
-    core_loaded(bench.core, bench.now_us, load->action.load, &loaded);
+    loaded_as(load, (struct core_loaded){.outcome = body != NULL ? LOAD_OK : LOAD_ABSENT,
+                                         .value = value,
+                                         .load_us = 5000,
+                                         .keep = &keep});
     value_unref(&value);
-    drain();
 }
 
 static inline void load_is_absent(struct seen *load)
 {
-    load->over = true;
-    core_loaded(bench.core, bench.now_us, load->action.load, &(struct core_loaded){.outcome = LOAD_ABSENT});
-    drain();
+    loaded_as(load, (struct core_loaded){.outcome = LOAD_ABSENT});
 }
 
 static inline void load_fails(struct seen *load, enum guard_failure failure)
 {
-    load->over = true;
-    core_loaded(bench.core, bench.now_us, load->action.load,
-                &(struct core_loaded){.outcome = LOAD_FAILED, .failure = failure});
-    drain();
+    loaded_as(load, (struct core_loaded){.outcome = LOAD_FAILED, .failure = failure});
 }
 
 static inline void message(const char *key, bool gone)
 {
     core_woken(bench.core, bench.now_us, key, strlen(key), gone);
+    drain();
+}
+
+/* Somebody has stored this, or shares it. */
+static inline void hear_pushed(const char *key, const struct core_pushed *entry)
+{
+    core_pushed(bench.core, bench.now_us, key, strlen(key), entry);
+    drain();
+}
+
+/* Behind an answer of a server loop. */
+static inline void refresh_behind(const char *key, struct core_refresh refresh)
+{
+    refresh.key = (struct core_key){key, strlen(key), key, strlen(key)};
+    refresh.policy = &bench.policy;
+    core_refresh(bench.core, bench.now_us, &refresh);
     drain();
 }
 

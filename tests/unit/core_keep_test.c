@@ -128,10 +128,7 @@ static struct seen *begin_refresh(struct caller *starter, struct entry_life life
 
 static struct seen *touch_of(struct seen *load, const struct guard_keep *keep)
 {
-    struct core_loaded loaded = {.outcome = LOAD_UNCHANGED, .load_us = 5000, .keep = keep};
-    load->over = true;
-    core_loaded(bench.core, bench.now_us, load->action.load, &loaded);
-    drain();
+    loaded_as(load, (struct core_loaded){.outcome = LOAD_UNCHANGED, .load_us = 5000, .keep = keep});
     return expect(CORE_TOUCH);
 }
 
@@ -259,11 +256,8 @@ TEST(what_is_too_big_or_cannot_be_checked_is_not_shared)
     bench_again();
     load = begin_load("k", &caller);
     struct value *tagged = value_new("row", 3, "", 0, "t", 1);
-    load->over = true;
-    core_loaded(bench.core, bench.now_us, load->action.load,
-                &(struct core_loaded){.outcome = LOAD_OK, .value = tagged, .keep = &SHARED});
+    loaded_as(load, (struct core_loaded){.outcome = LOAD_OK, .value = tagged, .keep = &SHARED});
     value_unref(&tagged);
-    drain();
     assert_false(expect(CORE_RELEASE)->action.shares);
     answered_value(&caller, "row", GUARD_FROM_LOAD);
 }
@@ -273,16 +267,15 @@ static void shared(const char *body)
     struct value *value = body != NULL ? value_new(body, strlen(body), "", 0, NULL, 0) : NULL;
     struct core_pushed pushed = {
         .lease_tag = TAG_A, .value = value, .absent = body == NULL, .shared = true, .fresh_ms = 1};
-    core_pushed(bench.core, bench.now_us, "k", 1, &pushed);
+    hear_pushed("k", &pushed);
     value_unref(&value);
-    drain();
 }
 
 /* However late it is: an invalidation would have voided the lease, and the release would not have told it. */
 TEST(a_process_that_waits_is_answered_with_what_is_shared)
 {
     get("k", &caller);
-    reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = TAG_A});
+    reply_leased(expect(CORE_ACQUIRE), TAG_A);
     pass(5);
     shared("row");
     answered_value(&caller, "row", GUARD_FROM_FLEET);
@@ -290,7 +283,7 @@ TEST(a_process_that_waits_is_answered_with_what_is_shared)
     assert_int_equal(caller.waiter.result.left_ms, 0);
     assert_int_equal(stats_of().push_answered, 1);
     get("k", &absent);
-    reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = TAG_A});
+    reply_leased(expect(CORE_ACQUIRE), TAG_A);
     shared(NULL);
     answered_from(&absent, GUARD_ABSENT, GUARD_FROM_FLEET);
 }
@@ -299,7 +292,7 @@ TEST(a_process_that_waits_is_answered_with_what_is_shared)
 TEST(it_is_answered_while_it_just_looks_again)
 {
     get("k", &before);
-    reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = TAG_A});
+    reply_leased(expect(CORE_ACQUIRE), TAG_A);
     get("k", &after);
     message("k", false);
     struct seen *acquire = expect(CORE_ACQUIRE);
@@ -315,7 +308,7 @@ TEST(it_is_answered_while_it_just_looks_again)
 TEST(a_lease_that_comes_for_nobody_any_more_is_given_back)
 {
     get("k", &caller);
-    reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = TAG_A});
+    reply_leased(expect(CORE_ACQUIRE), TAG_A);
     message("k", false);
     struct seen *acquire = expect(CORE_ACQUIRE);
     shared("row");
@@ -329,7 +322,7 @@ TEST(a_lease_that_comes_for_nobody_any_more_is_given_back)
 TEST(a_waiter_that_came_after_its_lookup_looks_again)
 {
     get("k", &before);
-    reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = TAG_A});
+    reply_leased(expect(CORE_ACQUIRE), TAG_A);
     get("k", &after);
     shared("row");
     answered_value(&before, "row", GUARD_FROM_FLEET);

@@ -209,10 +209,7 @@ TEST(what_is_loaded_under_a_lease_is_kept_as_well)
 
 static void refresh_kept(void)
 {
-    const struct core_key key = {"k", 1, "k", 1};
-    core_refresh(bench.core, bench.now_us,
-                 &(struct core_refresh){.key = key, .policy = &bench.policy, .of_kept = true});
-    drain();
+    refresh_behind("k", (struct core_refresh){.of_kept = true});
 }
 
 TEST(it_is_refreshed_without_a_lease_while_it_goes_on_answering)

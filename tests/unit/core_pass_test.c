@@ -25,14 +25,12 @@ static void reply_mark(struct seen *to)
 /* A get whose lookup has found the mark. */
 static void get_passing(const char *key, struct caller *caller)
 {
-    *caller = (struct caller){.waiter.passes = true};
-    get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+    get_as(key, caller, (struct core_waiter){.passes = true});
 }
 
 static void get_passing_of_many(const char *key, struct caller *caller)
 {
-    *caller = (struct caller){.waiter = {.of_many = true, .passes = true}};
-    get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+    get_as(key, caller, (struct core_waiter){.of_many = true, .passes = true});
 }
 
 /* The load that this caller has started. */
@@ -181,8 +179,7 @@ static void push_mark(bool shared, uint32_t fresh_ms)
 {
     const struct core_pushed pushed = {
         .lease_tag = TAG_A, .mark = true, .shared = shared, .fresh_ms = fresh_ms};
-    core_pushed(bench.core, bench.now_us, "k", 1, &pushed);
-    drain();
+    hear_pushed("k", &pushed);
 }
 
 TEST(the_waiters_of_another_process_part_when_they_hear_of_it, P149)
@@ -190,8 +187,7 @@ TEST(the_waiters_of_another_process_part_when_they_hear_of_it, P149)
     for (int shared = 0; shared < 2; shared++) {
         bench_again();
         get("k", &first);
-        reply(expect(CORE_ACQUIRE),
-              (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = TAG_A});
+        reply_leased(expect(CORE_ACQUIRE), TAG_A);
         get("k", &second);
         push_mark(shared, shared ? 1 : 5000);
         loaded(load_of(&first), "of the first");
@@ -206,7 +202,7 @@ TEST(the_waiters_of_another_process_part_when_they_hear_of_it, P149)
 TEST(a_mark_that_is_over_when_its_message_comes_is_only_a_wake_up)
 {
     get("k", &caller);
-    reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = TAG_A});
+    reply_leased(expect(CORE_ACQUIRE), TAG_A);
     pass(5);
     push_mark(false, 5);
     expect(CORE_ACQUIRE);

@@ -99,10 +99,7 @@ static void finish_load_of(struct seen *load)
 /* A hit was stale, and its refresh may load. */
 static void queue_refresh(const char *key)
 {
-    core_refresh(
-        bench.core, bench.now_us,
-        &(struct core_refresh){.key = {key, strlen(key), key, strlen(key)}, .policy = &bench.policy});
-    drain();
+    refresh_behind(key, (struct core_refresh){.filler = NULL});
     reply_stale(expect(CORE_ACQUIRE), REFRESH_OURS, "old");
 }
 
@@ -130,8 +127,7 @@ static void end_turns(void)
 /* A get for no user, as those of guard_refresh(); its lease is granted. */
 static void queue_warm_up(const char *key, struct caller *caller)
 {
-    *caller = (struct caller){.waiter.refreshes = true};
-    get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+    get_as(key, caller, (struct core_waiter){.refreshes = true});
     reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
 }
 

@@ -8,16 +8,11 @@
 #define TAG_A "aaaaaaaaaaaaaaaa"
 #define TAG_B "bbbbbbbbbbbbbbbb"
 
-static void reply_busy_with(struct seen *to, const char *tag)
-{
-    reply(to, (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = tag});
-}
-
 /* A get that waits for the lease with this tag. */
 static void wait_for(const char *key, struct caller *caller, const char *tag)
 {
     get(key, caller);
-    reply_busy_with(expect(CORE_ACQUIRE), tag);
+    reply_leased(expect(CORE_ACQUIRE), tag);
     still_waits(caller);
 }
 
@@ -26,9 +21,8 @@ static void pushed_fresh(const char *key, const char *tag, const char *body, uin
     struct value *value = body != NULL ? value_new(body, strlen(body), "", 0, NULL, 0) : NULL;
     struct core_pushed pushed = {
         .lease_tag = tag, .value = value, .absent = body == NULL, .fresh_ms = fresh_ms};
-    core_pushed(bench.core, bench.now_us, key, strlen(key), &pushed);
+    hear_pushed(key, &pushed);
     value_unref(&value);
-    drain();
 }
 
 static void pushed(const char *key, const char *tag, const char *body)
@@ -79,7 +73,7 @@ TEST(only_the_tag_of_the_last_lookup_counts)
         bench_again();
         wait_for("k", &caller, TAG_A);
         message("k", false);
-        reply_busy_with(expect(CORE_ACQUIRE), NEXT[i]);
+        reply_leased(expect(CORE_ACQUIRE), NEXT[i]);
         pushed("k", TAG_A, "old row");
         still_waits(&caller);
         expect(CORE_ACQUIRE);
@@ -104,7 +98,7 @@ TEST(its_age_is_the_time_since_the_lookup_that_found_the_lease, P23)
 {
     get("k", &caller);
     pass(3); /* on its way: the fill may have come right after it was sent */
-    reply_busy_with(expect(CORE_ACQUIRE), TAG_A);
+    reply_leased(expect(CORE_ACQUIRE), TAG_A);
     pass_us(4001);
     pushed_fresh("k", TAG_A, "row", 60000);
     answered_value(&caller, "row", GUARD_FROM_FLEET);
@@ -139,9 +133,7 @@ TEST(an_acquire_says_what_will_be_waited_for)
 TEST(a_background_refresh_waits_for_no_process)
 {
     bench.policy.stale_ms = 1000;
-    core_refresh(bench.core, bench.now_us,
-                 &(struct core_refresh){.key = {"k", 1, "k", 1}, .policy = &bench.policy});
-    drain();
+    refresh_behind("k", (struct core_refresh){.filler = NULL});
     assert_int_equal(expect(CORE_ACQUIRE)->action.waits, WAIT_NOT);
 }
 

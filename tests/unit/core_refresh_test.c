@@ -19,10 +19,7 @@ static bool set_up(void)
 
 static void refresh(const char *key, const char *filler)
 {
-    struct core_key core_key = {key, strlen(key), key, strlen(key)};
-    core_refresh(bench.core, bench.now_us,
-                 &(struct core_refresh){.key = core_key, .policy = &bench.policy, .filler = filler});
-    drain();
+    refresh_behind(key, (struct core_refresh){.filler = filler});
 }
 
 /* A stale value of FILLER that lives for so long still. */
@@ -39,10 +36,7 @@ static void reply_stale_of(struct seen *to, enum core_refresher refresher, uint3
 
 static void load_says_unchanged(struct seen *load)
 {
-    load->over = true;
-    core_loaded(bench.core, bench.now_us, load->action.load,
-                &(struct core_loaded){.outcome = LOAD_UNCHANGED, .load_us = 700});
-    drain();
+    loaded_as(load, (struct core_loaded){.outcome = LOAD_UNCHANGED, .load_us = 700});
 }
 
 /* The next acquire, whatever was started before it. */
@@ -63,8 +57,7 @@ static struct core_origin origin, other_origin;
 
 static void get_from(const char *key, struct caller *of, struct core_origin *from)
 {
-    *of = (struct caller){.waiter.origin = from};
-    get_as_prepared(key, of, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+    get_as(key, of, (struct core_waiter){.origin = from});
 }
 
 TEST(the_load_behind_a_stale_answer_goes_back_to_its_request, P145)
@@ -93,10 +86,7 @@ TEST(a_load_that_a_request_waits_for_leaves_it_what_it_had, P145)
 
 static void refresh_from(const char *key, struct core_origin *from)
 {
-    core_refresh(bench.core, bench.now_us,
-                 &(struct core_refresh){
-                     .key = {key, strlen(key), key, strlen(key)}, .policy = &bench.policy, .origin = from});
-    drain();
+    refresh_behind(key, (struct core_refresh){.origin = from});
 }
 
 TEST(what_a_refresh_goes_back_to_is_given_back_once_its_load_has_begun_or_none_will, P145)

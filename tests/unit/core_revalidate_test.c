@@ -12,15 +12,13 @@
 
 static void revalidate(const char *key, struct caller *caller)
 {
-    *caller = (struct caller){.waiter.revalidates = true};
-    get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+    get_as(key, caller, (struct core_waiter){.revalidates = true});
 }
 
 /* For no user. */
 static void refresh(const char *key, struct caller *caller)
 {
-    *caller = (struct caller){.waiter.revalidates = true, .waiter.refreshes = true};
-    get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+    get_as(key, caller, (struct core_waiter){.revalidates = true, .refreshes = true});
 }
 
 /* An acquire as a revalidation sends it, with what does not count. */
@@ -69,10 +67,8 @@ TEST(what_a_push_brings_does_not_answer_it, P155)
     reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     assert_null(core_awaits(bench.core, "k", 1, THEIR_TAG, false));
     struct value *value = value_new("pushed", 6, "", 0, NULL, 0);
-    core_pushed(bench.core, bench.now_us, "k", 1,
-                &(struct core_pushed){.lease_tag = THEIR_TAG, .value = value, .fresh_ms = 60000});
+    hear_pushed("k", &(struct core_pushed){.lease_tag = THEIR_TAG, .value = value, .fresh_ms = 60000});
     value_unref(&value);
-    drain();
     still_waits(&caller);
     finish_load_for(lease(expect_revalidation(OLD_FILLER OLD_LEASE)), "new", &caller, GUARD_FROM_LOAD);
 }

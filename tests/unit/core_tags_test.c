@@ -25,11 +25,8 @@ static struct seen *lease_at(struct seen *acquire, struct tags_clock clock)
 static void loaded_tagged(struct seen *load, enum core_load_outcome outcome, const char *body)
 {
     struct value *value = value_new(body, strlen(body), "", 0, "t0 t1", 5);
-    load->over = true;
-    core_loaded(bench.core, bench.now_us, load->action.load,
-                &(struct core_loaded){.outcome = outcome, .value = value});
+    loaded_as(load, (struct core_loaded){.outcome = outcome, .value = value});
     value_unref(&value);
-    drain();
 }
 
 static void reply_fill(struct seen *fill, bool outdated)

@@ -6,13 +6,18 @@ enum { PLACE_MS = 3000, MANY = 1000 };
 
 static struct caller crowd[10000];
 
-/* So many wait for "a", the first with `before` 0; their takes are at the front of what was seen. */
-static void crowd_waits(unsigned count)
+/* So many wait for "a", behind so many others; their takes are at the front of what was seen. */
+static void crowd_waits_behind(unsigned before, unsigned count, uint32_t hint_ms)
 {
     for (unsigned i = 0; i < count; i++) {
         ask_for(&crowd[i], "a");
-        refuse(expect(LOCK_TAKE), i, 0);
+        refuse(expect(LOCK_TAKE), before + i, hint_ms);
     }
+}
+
+static void crowd_waits(unsigned count)
+{
+    crowd_waits_behind(0, count, 0);
 }
 
 static struct caller caller, a, b, c;
@@ -260,10 +265,7 @@ TEST(more_than_a_thousand_places_are_renewed_by_several_actions_one_after_the_ot
 
 TEST(one_of_those_that_stay_asks_for_all_every_place_ms_even_without_a_hint)
 {
-    for (unsigned i = 0; i < 100; i++) {
-        ask_for(&crowd[i], "a");
-        refuse(expect(LOCK_TAKE), i + 2, 0);
-    }
+    crowd_waits_behind(2, 100, 0);
     for (unsigned rounds = 0; rounds < 5; rounds++) {
         unsigned takes = 0;
         pass(PLACE_MS / 3);
@@ -284,10 +286,7 @@ TEST(one_of_those_that_stay_asks_for_all_every_place_ms_even_without_a_hint)
 
 TEST(another_asks_for_all_when_the_one_that_did_has_become_the_first)
 {
-    for (unsigned i = 0; i < 3; i++) {
-        ask_for(&crowd[i], "a");
-        refuse(expect(LOCK_TAKE), i + 2, 500);
-    }
+    crowd_waits_behind(2, 3, 500);
     pass(502);
     struct seen *asker = expect(LOCK_TAKE);
     refuse(asker, 0, 0);
@@ -307,10 +306,7 @@ TEST(another_asks_for_all_when_the_one_that_did_has_become_the_first)
 
 TEST(the_one_that_asks_for_all_hands_that_on_when_it_leaves)
 {
-    for (unsigned i = 0; i < 3; i++) {
-        ask_for(&crowd[i], "a");
-        refuse(expect(LOCK_TAKE), i + 2, 500);
-    }
+    crowd_waits_behind(2, 3, 500);
     pass(502);
     expect(LOCK_TAKE);
     cancel(&crowd[0]);
@@ -323,10 +319,7 @@ TEST(the_one_that_asks_for_all_hands_that_on_when_it_leaves)
 /* What it was granted says nothing about what stands in front of the others. */
 TEST(the_one_that_asks_for_all_hands_that_on_when_it_is_granted, P113)
 {
-    for (unsigned i = 0; i < 3; i++) {
-        ask_for(&crowd[i], "a");
-        refuse(expect(LOCK_TAKE), i + 2, 500);
-    }
+    crowd_waits_behind(2, 3, 500);
     pass(502);
     grant(expect(LOCK_TAKE), 1);
     tick();
@@ -336,10 +329,7 @@ TEST(the_one_that_asks_for_all_hands_that_on_when_it_is_granted, P113)
 
 TEST(the_one_that_asks_for_all_hands_its_hint_on_when_it_becomes_the_first)
 {
-    for (unsigned i = 0; i < 2; i++) {
-        ask_for(&crowd[i], "a");
-        refuse(expect(LOCK_TAKE), i + 2, 100);
-    }
+    crowd_waits_behind(2, 2, 100);
     pass(102);
     struct seen *asker = expect(LOCK_TAKE);
     refuse(asker, 0, 200);
