@@ -93,16 +93,6 @@ TEST(a_name_that_was_lost_is_given_again_and_another_one_is_taken, P83)
     WAIT_UNTIL(is_named());
 }
 
-TEST(nobody_asks_redis_for_it_who_is_not_asked)
-{
-    cache_id id;
-    fleet_open(1);
-    expect_row(0, "k", "k v1");
-    assert_false(is_named());
-    assert_false(guard_cache(fleet.guards[0], id));
-    WAIT_UNTIL(is_named());
-}
-
 /* ---- what is not to be stored ---- */
 
 static const struct guard_keep NOWHERE = {.how = GUARD_STORE};
@@ -146,21 +136,6 @@ TEST(nor_are_absent_rows_and_nobody_else_is_kept_from_loading, P83)
     for (unsigned i = 0; i < 4; i++)
         expect(i % 2, "k", GUARD_ABSENT);
     assert_int_equal(fleet.source.begun, 5);
-}
-
-/* The stale value stays and goes on being served; its refresh adds nothing to its life. */
-TEST(a_refresh_that_is_not_to_be_stored_leaves_the_stale_value)
-{
-    fleet.policy.stale_ms = 60000;
-    fleet_open(1);
-    expect_row(0, "k", "k v1");
-    age_value("k", 30000);
-    atomic_store(&fleet.source.keep, &NOWHERE);
-    atomic_store(&fleet.source.version, 2);
-    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
-    WAIT_UNTIL(FLEET_SUM(refresh_started) >= 1 && FLEET_SUM(lease_released) >= 1);
-    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
-    assert_in_range(redis_number("PTTL", "k", 'v'), 1, 30000);
 }
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

@@ -99,18 +99,6 @@ TEST(nor_does_one_that_runs_elsewhere, P155)
     revalidate_beside_a_load_of(1);
 }
 
-TEST(what_is_near_is_no_answer_and_older_than_one)
-{
-    fleet_init();
-    fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = NEAR_FOR_MS;
-    fleet_open(1);
-    bring_near(0, "k", "k v1");
-    atomic_store(&fleet.source.version, 2);
-    assert_int_equal(expect_as(0, "k", GUARD_REVALIDATE, "k v2").source, GUARD_FROM_LOAD);
-    expect_row(0, "k", "k v2");
-}
-
 /* The message of it that comes back to this process is held. */
 TEST(what_a_revalidation_has_stored_is_known_near_before_any_message)
 {
@@ -172,69 +160,6 @@ TEST(nor_are_a_stale_value_and_one_at_the_soft_limit, P155)
     assert_int_equal(expect_as(0, "k", GUARD_REVALIDATE, "k v2").source, GUARD_FROM_LOAD);
 }
 
-TEST(a_failed_revalidation_leaves_the_value_and_is_remembered)
-{
-    fleet_init();
-    fleet.policy.failure_ms = 30000;
-    fleet_open(2);
-    expect_row(0, "k", "k v1");
-    atomic_store(&fleet.source.verdict, SOURCE_FAIL);
-    assert_int_equal(status_as(0, "k", GUARD_REVALIDATE), GUARD_FAILED);
-    assert_int_equal(status_as(1, "k", GUARD_REVALIDATE), GUARD_FAILED);
-    assert_int_equal(atomic_load(&fleet.source.begun), 2);
-    assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_CACHE);
-}
-
-TEST(in_every_mode_a_revalidation_is_a_load)
-{
-    for (enum guard_mode mode = GUARD_MODE_FLEET; mode <= GUARD_MODE_SHADOW; mode++) {
-        fleet_init();
-        fleet.config.mode = mode;
-        fleet_open(1);
-        expect_row(0, "k", "k v1");
-        atomic_store(&fleet.source.version, 2);
-        assert_int_equal(expect_as(0, "k", GUARD_REVALIDATE, "k v2").source, GUARD_FROM_LOAD);
-        fleet_close();
-    }
-}
-
-struct many_answers {
-    struct guard_result results[3];
-};
-
-static struct many_answers get_three(unsigned flags)
-{
-    static const char *const keys[] = {"a", "b", "a"};
-    struct many_answers answers;
-    struct guard_request request = {.kind = fleet.kinds[0], .keys = keys, .count = 3, .flags = flags};
-    atomic_fetch_add(&fleet.accepted[0], 3);
-    assert_int_equal(guard_get_wait(fleet.guards[0], &request, answers.results), GUARD_OK);
-    atomic_fetch_add(&fleet.answered, 3);
-    for (size_t i = 0; i < 3; i++)
-        guard_value_unref(&answers.results[i].value);
-    return answers;
-}
-
-TEST(many_keys_are_peeked_at_and_revalidated_each)
-{
-    fleet_open(1);
-    struct many_answers answers = get_three(GUARD_PEEK);
-    for (size_t i = 0; i < 3; i++)
-        assert_int_equal(answers.results[i].status, GUARD_MISS);
-    assert_int_equal(atomic_load(&fleet.source.begun), 0);
-    expect_row(0, "a", "a v1");
-    answers = get_three(GUARD_PEEK);
-    assert_int_equal(answers.results[0].status, GUARD_OK);
-    assert_int_equal(answers.results[1].status, GUARD_MISS);
-    assert_int_equal(answers.results[2].source, GUARD_FROM_CACHE);
-    get_three(0);
-    assert_int_equal(atomic_load(&fleet.source.begun), 2);
-    answers = get_three(GUARD_REVALIDATE);
-    for (size_t i = 0; i < 3; i++)
-        assert_int_equal(answers.results[i].status, GUARD_OK);
-    assert_int_equal(atomic_load(&fleet.source.begun), 4);
-}
-
 /* ---- peeked at ---- */
 
 TEST(a_peek_says_what_there_is_and_leads_to_nothing, P148)
@@ -288,19 +213,6 @@ TEST(a_peek_looks_near_first_and_in_mode_shadow_nowhere, P148)
     assert_int_equal(status_as(0, "k", GUARD_PEEK), GUARD_MISS);
 }
 
-TEST(a_peek_of_what_was_invalidated_by_its_tag_finds_nothing)
-{
-    struct guard_invalidated done;
-    fleet_init();
-    fleet.policy.tagged = true;
-    fleet.source.tag = "t";
-    fleet_open(1);
-    expect_row(0, "k", "k v1");
-    expect_as(0, "k", GUARD_PEEK, "k v1");
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("t", RIG_LIMIT_MS), &done), GUARD_OK);
-    assert_int_equal(status_as(0, "k", GUARD_PEEK), GUARD_MISS);
-}
-
 TEST(a_peek_without_redis_does_not_know, P148)
 {
     fleet_init();
@@ -336,16 +248,6 @@ TEST(an_expired_value_is_stale_at_once_and_refreshed, P154)
     assert_int_equal(expect_row(1, "k", "k v2").source, GUARD_FROM_CACHE);
 }
 
-TEST(an_expired_value_answers_when_the_source_fails)
-{
-    open_stale(1);
-    expect_row(0, "k", "k v1");
-    expire(0, KEY_CHANGE("k", RIG_LIMIT_MS));
-    atomic_store(&fleet.source.verdict, SOURCE_FAIL);
-    for (unsigned i = 0; i < 3; i++)
-        assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
-}
-
 TEST(expiring_again_does_not_lengthen_the_stale_time, P154)
 {
     open_stale(1);
@@ -354,21 +256,6 @@ TEST(expiring_again_does_not_lengthen_the_stale_time, P154)
     age_value("k", STALE_FOR_MS / 2);
     expire(0, KEY_CHANGE("k", RIG_LIMIT_MS));
     assert_in_range(redis_number("PTTL", "k", 'v'), 1, STALE_FOR_MS / 2);
-}
-
-TEST(where_the_entry_has_no_stale_time_it_goes)
-{
-    fleet_open(1);
-    expect_row(0, "k", "k v1");
-    assert_true(expire(0, KEY_CHANGE("k", RIG_LIMIT_MS)).value_dropped);
-    assert_false(is_cached("k"));
-    assert_false(expire(0, KEY_CHANGE("k", RIG_LIMIT_MS)).value_dropped);
-    fleet_close();
-    open_stale(1);
-    atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
-    expect(0, "k", GUARD_ABSENT);
-    assert_true(expire(0, KEY_CHANGE("k", RIG_LIMIT_MS)).value_dropped);
-    assert_false(is_cached("k"));
 }
 
 TEST(an_expiry_voids_the_load_that_runs, P154)
@@ -677,31 +564,6 @@ TEST(what_was_made_stale_is_gone_when_its_tag_is_invalidated)
     WAIT_UNTIL(stats_of(fleet.guards[0]).flights == 0);
     rig_do("DEL csg1:{%s:k}:e", fleet.name_space);
     assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_LOAD);
-}
-
-TEST(without_what_redis_knows_of_the_expiry_older_entries_are_missing)
-{
-    open_tagged(1);
-    expire_tag(0);
-    on_expiries("DEL", 0);
-    assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_LOAD);
-    assert_true(FLEET_SUM(entry_outdated) >= 1);
-}
-
-TEST(an_entry_without_stale_time_goes_with_its_expired_tag)
-{
-    fleet_init();
-    fleet.policy.tagged = true;
-    fleet.source.tag = "t";
-    fleet_open(1);
-    expect_row(0, "k", "k v1");
-    atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
-    expect(0, "absent", GUARD_ABSENT);
-    atomic_store(&fleet.source.verdict, SOURCE_ROW);
-    atomic_store(&fleet.source.version, 2);
-    expire_tag(0);
-    assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_LOAD);
-    assert_int_equal(expect_row(0, "absent", "absent v2").source, GUARD_FROM_LOAD);
 }
 
 TEST(what_is_loaded_after_the_expiry_is_fresh_and_what_was_running_is_not)
@@ -1080,21 +942,6 @@ TEST(one_that_waited_while_another_gave_up_has_a_run_of_its_own, P156)
     assert_int_equal(passes, 3); /* leases; leases, values */
     redisFree(monitor);
     rig_do("FLUSHALL");
-}
-
-TEST(a_hung_redis_leaves_it_unknown)
-{
-    struct guard_cleared result;
-    fleet_init();
-    fleet.config.log = guard_log_none;
-    fleet_open(1);
-    expect_row(0, "k", "k v1");
-    stack_redis_pause(&rig_redis);
-    assert_int_equal(guard_clear_wait(fleet.guards[0], 300, &result), GUARD_UNKNOWN);
-    stack_redis_resume(&rig_redis);
-    WAIT_UNTIL(is_up(fleet.guards[0]));
-    clear_all(0);
-    assert_false(is_cached("k"));
 }
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

@@ -25,42 +25,6 @@ static void fault_init_apart(struct stack_redis *redis)
 
 /* ---- Redis away ---- */
 
-/* What is loaded without a lease goes to those who came before its query: the only worker is busy until all have. */
-TEST(a_guard_opened_without_redis_works_uncached_and_joins_later)
-{
-    struct stack_redis redis;
-    static struct ask busy, asks[6];
-    fault_init_apart(&redis);
-    stack_redis_kill(&redis);
-    fleet.config.max_loads = 1;
-    fleet_add();
-    source_shut(&fleet.source);
-    ask_start(0, &busy, "busy");
-    WAIT_UNTIL(fleet.source.begun == 1);
-    for (size_t i = 0; i < 6; i++)
-        ask_start(0, &asks[i], "k");
-    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 1 + 6 && stats_of(fleet.guards[0]).loads_queued == 1);
-    source_open(&fleet.source);
-    ask_wait(&busy);
-    ask_clear(&busy);
-    for (size_t i = 0; i < 6; i++) {
-        ask_wait(&asks[i]);
-        assert_row(&asks[i].result, "k v1");
-        assert_false(asks[i].result.stored);
-        assert_int_equal(asks[i].result.left_ms, 0);
-        ask_clear(&asks[i]);
-    }
-    assert_int_equal(fleet.source.begun, 1 + 1);
-    assert_int_equal(stats_of(fleet.guards[0]).redis_state, GUARD_REDIS_DOWN);
-    assert_int_equal(stats_of(fleet.guards[0]).load_uncached, 1 + 1);
-    assert_true(stack_redis_restart(&redis));
-    WAIT_UNTIL(is_up(fleet.guards[0]));
-    struct guard_result result;
-    WAIT_UNTIL((result = expect_row(0, "k", "k v1"), result.stored));
-    fleet_close();
-    stack_redis_stop(&redis);
-}
-
 /* The lookup may take the limit, and then the first command of the flight; nothing after these two. */
 TEST(a_hung_redis_delays_an_answer_by_twice_its_limit_at_most)
 {
@@ -303,26 +267,6 @@ TEST(who_still_waits_for_the_first_word_when_the_guard_closes_is_told_so)
 }
 
 /* ---- closing ---- */
-
-TEST(closing_lets_a_running_load_finish_within_the_drain_time)
-{
-    static struct ask ask;
-    fleet_open(1);
-    source_shut(&fleet.source);
-    ask_start(0, &ask, "k");
-    WAIT_UNTIL(fleet.source.begun == 1);
-    guard_drain(fleet.guards[0]);
-    guard_drain(fleet.guards[0]);
-    static struct ask refused;
-    assert_int_equal(ask_try(0, &refused, "k", 0), GUARD_CLOSING);
-    source_open(&fleet.source);
-    assert_int_equal(guard_close(&fleet.guards[0], 10000), GUARD_OK);
-    assert_int_equal(ask.answers, 1);
-    assert_row(&ask.result, "k v1");
-    assert_true(ask.result.stored);
-    ask_clear(&ask);
-    assert_true(is_cached("k"));
-}
 
 static struct guard *abandoned; /* so that its memory is reachable, as a leak checker sees it */
 

@@ -25,29 +25,6 @@ TEST(a_get_is_answered_on_the_loop_that_asked_even_before_its_connection_is_up)
     host_close(&host);
 }
 
-TEST(loops_and_threads_collapse_into_one_load)
-{
-    struct host hosts[2];
-    struct loop_ask asked[6];
-    static struct ask plain;
-    fleet_open(1);
-    for (size_t i = 0; i < 2; i++)
-        host_open(&hosts[i], 0);
-    source_shut(&fleet.source);
-    for (size_t i = 0; i < 6; i++)
-        loop_ask_start(&hosts[i % 2], &asked[i], "k");
-    ask_start(0, &plain, "k");
-    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 7);
-    source_open(&fleet.source);
-    for (size_t i = 0; i < 6; i++)
-        expect_answer(&asked[i].ask, "k v1");
-    ask_wait(&plain);
-    ask_clear(&plain);
-    assert_int_equal(fleet.source.begun, 1);
-    for (size_t i = 0; i < 2; i++)
-        host_close(&hosts[i]);
-}
-
 TEST(a_hit_needs_no_other_thread, P162)
 {
     struct host host;

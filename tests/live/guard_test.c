@@ -53,21 +53,6 @@ TEST(a_missing_key_is_loaded_once_for_the_whole_fleet)
     assert_int_equal(saved, 2 * CROWD - 1);
 }
 
-TEST(an_absent_row_is_an_answer_and_is_remembered)
-{
-    fleet.source.verdict = SOURCE_ABSENT;
-    fleet_open(2);
-    struct guard_result loaded = expect(0, "nobody", GUARD_ABSENT);
-    assert_int_equal(loaded.source, GUARD_FROM_LOAD);
-    assert_null(loaded.value);
-    struct guard_result hit = expect(1, "nobody", GUARD_ABSENT);
-    assert_int_equal(hit.source, GUARD_FROM_CACHE);
-    assert_in_range(hit.left_ms, 1, fleet.policy.absent_ms);
-    assert_int_equal(fleet.source.begun, 1);
-    assert_int_equal(stats_of(fleet.guards[1]).absent_hit, 1);
-    assert_int_equal(stats_of(fleet.guards[0]).load_absent, 1);
-}
-
 TEST(one_failed_load_answers_the_waiters_of_all_processes, P15, P30)
 {
     static const enum guard_failure FAILURES[] = {GUARD_FAILURE_UNAVAILABLE, GUARD_FAILURE_REJECTED,
@@ -265,25 +250,6 @@ TEST(every_attempt_has_a_token_of_its_own)
 
 /* ---- deadlines, limits, cancelling ---- */
 
-TEST(a_request_is_answered_at_its_deadline_and_the_load_goes_on)
-{
-    static struct ask hasty, patient;
-    fleet_open(1);
-    source_shut(&fleet.source);
-    ask_start(0, &patient, "k");
-    WAIT_UNTIL(fleet.source.begun == 1);
-    assert_int_equal(ask_try(0, &hasty, "k", 30), GUARD_OK);
-    ask_wait(&hasty);
-    assert_int_equal(hasty.result.status, GUARD_TIMEOUT);
-    assert_int_equal(hasty.result.source, GUARD_FROM_NOWHERE);
-    assert_int_equal(patient.answers, 0);
-    guard_cancel(fleet.guards[0], NULL, patient.ticket);
-    ask_wait(&patient);
-    source_open(&fleet.source);
-    WAIT_UNTIL(stats_of(fleet.guards[0]).fill_stored == 1);
-    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_CACHE);
-}
-
 /* Nothing tells from outside at which stage a cancellation meets its get: all of them are met by many. */
 TEST(a_get_can_be_cancelled_at_any_stage, P14, P180)
 {
@@ -306,129 +272,6 @@ TEST(a_get_can_be_cancelled_at_any_stage, P14, P180)
     }
     assert_true(cancelled > 0);
     WAIT_UNTIL(stats_of(fleet.guards[0]).cancelled == cancelled);
-}
-
-/* ---- stale values ---- */
-
-TEST(a_stale_value_is_served_at_once_while_one_process_refreshes_it, P46)
-{
-    fleet.policy.stale_ms = 60000;
-    fleet_open(2);
-    expect_row(0, "k", "k v1");
-    fleet.source.version = 2;
-    source_shut(&fleet.source);
-    age_value("k", 30000);
-    for (size_t i = 0; i < 2; i++) {
-        struct guard_result stale = expect_row(i, "k", "k v1");
-        assert_int_equal(stale.source, GUARD_FROM_STALE);
-        assert_int_equal(stale.left_ms, 0);
-        assert_true(stale.age_ms >= fleet.policy.fresh_ms);
-    }
-    WAIT_UNTIL(fleet.source.begun == 2);
-    source_open(&fleet.source);
-    WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
-    assert_int_equal(expect_row(1, "k", "k v2").source, GUARD_FROM_CACHE);
-    assert_int_equal(fleet.source.begun, 2);
-    assert_int_equal(FLEET_SUM(stale), 2);
-}
-
-/* ---- invalidating ---- */
-
-static struct guard_invalidated invalidate(size_t i, const char *key)
-{
-    struct guard_invalidated result;
-    enum guard_status status = guard_invalidate_wait(fleet.guards[i], KEY_CHANGE(key, RIG_LIMIT_MS), &result);
-    assert_int_equal(status, result.status);
-    return result;
-}
-
-TEST(an_invalidation_drops_the_value_and_says_so, P69)
-{
-    fleet_open(2);
-    struct guard_invalidated nothing = invalidate(0, "k");
-    assert_int_equal(nothing.status, GUARD_OK);
-    assert_false(nothing.value_dropped || nothing.load_voided);
-    expect_row(0, "k", "k v1");
-    fleet.source.version = 2;
-    struct guard_invalidated dropped = invalidate(1, "k");
-    assert_true(dropped.value_dropped);
-    assert_false(dropped.load_voided);
-    expect_row(0, "k", "k v2");
-    assert_int_equal(FLEET_SUM(invalidated), 2);
-}
-
-static void invalidated_on(void *context, const struct guard_invalidated *result)
-{
-    atomic_uint *called = context;
-    assert_int_equal(result->status, GUARD_OK);
-    atomic_fetch_add(called, 1);
-}
-
-TEST(an_invalidation_calls_back_once_and_may_be_left_without_callback)
-{
-    atomic_uint called = 0;
-    fleet_open(1);
-    assert_int_equal(guard_invalidate(fleet.guards[0], KEY_CHANGE("k", RIG_LIMIT_MS)), GUARD_OK);
-    assert_int_equal(
-        guard_invalidate(fleet.guards[0], &(const struct guard_change){.key = "k",
-                                                                       .deadline_ms = RIG_LIMIT_MS,
-                                                                       .done = invalidated_on,
-                                                                       .context = &called}),
-        GUARD_OK);
-    WAIT_UNTIL(called == 1 && stats_of(fleet.guards[0]).invalidated == 2);
-    fleet_close();
-    assert_int_equal(called, 1);
-}
-
-/* ---- what stands in Redis ---- */
-
-TEST(an_entry_that_is_not_ours_counts_as_missing_and_is_replaced, P34)
-{
-    fleet_open(1);
-    rig_do("SET csg1:{%s:k}:v nonsense PX 50000", fleet.name_space);
-    expect_row(0, "k", "k v1");
-    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_CACHE);
-    rig_do("RENAME csg1:{%s:k}:v csg1:{%s:other}:v", fleet.name_space, fleet.name_space);
-    expect_row(0, "other", "other v1");
-    rig_do("SETRANGE csg1:{%s:other}:v 90 x", fleet.name_space);
-    expect_row(0, "other", "other v1");
-    assert_int_equal(fleet.source.begun, 3);
-    assert_true(stats_of(fleet.guards[0]).entry_rejected >= 3);
-}
-
-/* Who subscribed to the messages of this database. */
-static long long listeners(unsigned database)
-{
-    redisReply *reply =
-        stack_redis_command(&rig_redis, "PUBSUB NUMSUB csg1:wake:%s:%u", fleet.name_space, database);
-    assert_int_equal(reply->type, REDIS_REPLY_ARRAY);
-    assert_int_equal(reply->elements, 2);
-    long long count = reply->element[1]->integer;
-    freeReplyObject(reply);
-    return count;
-}
-
-TEST(databases_do_not_see_each_other)
-{
-    char url[96];
-    static struct ask here, there;
-    fleet_add();
-    snprintf(url, sizeof url, "redis://127.0.0.1:%u/5", (unsigned)rig_redis.port);
-    fleet.config.redis_url = url;
-    fleet_open(2);
-    source_shut(&fleet.source);
-    ask_start(0, &here, "k");
-    ask_start(1, &there, "k");
-    WAIT_UNTIL(fleet.source.begun == 2); /* neither waits for the other */
-    source_open(&fleet.source);
-    ask_wait(&here);
-    ask_wait(&there);
-    ask_clear(&here);
-    ask_clear(&there);
-    for (size_t i = 0; i < 2; i++)
-        WAIT_UNTIL(stats_of(fleet.guards[i]).wake_messages == 1); /* each its own fill */
-    assert_int_equal(listeners(0), 1);
-    assert_int_equal(listeners(5), 1);
 }
 
 /* ---- threads ---- */

@@ -371,36 +371,6 @@ TEST(what_is_deferred_is_told_when_a_loader_detaches_its_loop, P187)
     deferred_is_told();
 }
 
-static void answered_detaches(void *context, const struct guard_result *result)
-{
-    loop_answered(context, result);
-    detach(&host, NULL);
-}
-
-static void ask_to_detach(struct host *of, void *context)
-{
-    struct loop_ask *asked = context;
-    const struct guard_request request = {.kind = fleet.kinds[0],
-                                          .key = "last",
-                                          .loop = of->attached,
-                                          .answered = answered_detaches,
-                                          .context = asked};
-    asked->host = of;
-    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
-    atomic_fetch_add(&fleet.accepted[0], 1);
-}
-
-TEST(what_is_deferred_is_told_when_a_callback_detaches_its_loop, P187)
-{
-    struct loop_ask asked = {.key = "last"};
-    open_here();
-    host_wait_up(&host, "k", "k v1");
-    leave_deferred("k");
-    host_do(&host, ask_to_detach, &asked);
-    expect_answer(&asked.ask, "last v1");
-    deferred_is_told();
-}
-
 /* ---- a loop that does not come to it ---- */
 
 static struct ask other;
@@ -492,17 +462,6 @@ TEST(a_load_that_is_queued_to_a_loop_that_goes_is_for_others, P187)
     assert_int_equal(atomic_load(&here.begun), 0);
     WAIT_UNTIL(host.detached);
     host_end(&host);
-}
-
-TEST(a_guard_closes_at_once_after_a_load_was_queued_to_a_loop_that_went, P187)
-{
-    struct loop_ask asked = {.key = "k"};
-    open_here();
-    host_do(&host, ask_and_detach, &asked);
-    WAIT_UNTIL(host.detached);
-    ask_wait(&asked.ask);
-    host_end(&host);
-    assert_int_equal(stats_of(fleet.guards[0]).load_failed, 0);
 }
 
 /* ---- forgotten ---- */
@@ -718,17 +677,6 @@ TEST(a_kind_that_loads_on_the_loop_is_not_asked_without_one, P187)
     ask_wait(&peek);
     assert_int_equal(peek.result.status, GUARD_MISS);
     host_close(&host);
-}
-
-TEST(a_refresh_does_not_look_at_the_loop_if_its_kind_loads_elsewhere, P187)
-{
-    fleet.policy.loads_on = GUARD_ON_THREAD;
-    fleet_open(2);
-    host_open(&second, 1);
-    refresh_key(second.attached);
-    assert_int_equal(refreshed.loaded, 1);
-    assert_int_equal(atomic_load(&here.threads_begun), 1);
-    host_close(&second);
 }
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = before, .end = fleet_close);

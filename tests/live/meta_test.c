@@ -86,21 +86,6 @@ TEST(meta_is_lent_with_the_value_wherever_that_comes_from, P184)
     assert_int_equal(loads(), 1);
 }
 
-TEST(what_is_kept_for_an_outage_has_its_meta, P184)
-{
-    struct stack_redis redis = {.pid = 0};
-    assert_true(stack_redis_start(&redis, NULL));
-    fleet.config.redis_url = redis.url;
-    fleet.policy.outage_ms = fleet.policy.fresh_ms = LONG_MS;
-    fleet_open(1);
-    assert_int_equal(expect_meta(0, "k"), GUARD_FROM_LOAD);
-    stack_redis_kill(&redis);
-    WAIT_UNTIL(stats_of(fleet.guards[0]).redis_state != GUARD_REDIS_UP);
-    assert_int_equal(expect_meta(0, "k"), GUARD_FROM_KEPT);
-    fleet_close();
-    stack_redis_stop(&redis);
-}
-
 TEST(an_unchanged_value_keeps_its_meta, P184)
 {
     fleet.policy.stale_ms = 60000;
@@ -177,16 +162,6 @@ TEST(each_key_of_many_and_of_a_batch_has_its_own_meta, P184)
         }
     }
     assert_int_equal(FLEET_SUM(load_queries), 1);
-}
-
-TEST(an_absent_row_has_no_meta_and_is_a_hit_all_the_same, P184)
-{
-    fleet.policy.needs_meta = true;
-    fleet_open(2);
-    atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
-    expect(0, "k", GUARD_ABSENT);
-    expect(1, "k", GUARD_ABSENT);
-    assert_int_equal(loads(), 1);
 }
 
 /* ---- what lacks it ---- */

@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * push_test.c - the value travels with the message: a request that waits for another process's load is answered without
- * another lookup, and no request gets a value that it must not see.
- *
- * A waiting flight also polls: a test that needs the time between two polls begins right after one, and begins again if
- * the next one came too early (await_poll(), undisturbed()).
+ * push_test.c - the value travels with the message, and no request gets one that it must not see.
  */
 #include "guard_rig.h"
 #include <hiredis/hiredis.h>
 
-enum { HOLDER, WAITER, TRIES = 20 };
+enum { HOLDER, WAITER };
 
 static struct scene {
     struct ask holder, waiter;
-    struct guard_stats before; /* the waiter's, before it waited */
-    struct guard_stats poll;   /* the waiter's, when its last poll had been answered */
-    uint64_t scripts;          /* of all, then */
 } scene;
 
 static void scene_init(void)
@@ -30,35 +23,16 @@ static struct guard_stats waiter_stats(void)
     return stats_of(fleet.guards[WAITER]);
 }
 
-/* Runs of scripts that Redis counts so far, one for each lease at least. */
-static uint64_t scripts_run(void)
-{
-    uint64_t count = stack_redis_calls(&rig_redis, "evalsha") + stack_redis_calls(&rig_redis, "eval");
-    assert_true(count > 0);
-    return count;
-}
-
 /* The holder loads, its gate shut; the waiter's process has found that out. */
 static void begin_wait(const char *key)
 {
     unsigned begun = atomic_load(&fleet.source.begun);
-    scene.before = waiter_stats();
+    uint64_t busy = waiter_stats().lease_busy;
     source_shut(&fleet.source);
     ask_start(HOLDER, &scene.holder, key);
     WAIT_UNTIL(atomic_load(&fleet.source.begun) == begun + 1);
     ask_start(WAITER, &scene.waiter, key);
-    WAIT_UNTIL(waiter_stats().lease_busy > scene.before.lease_busy);
-}
-
-static void await_pause(void)
-{
-    scene.poll = await_poll(fleet.guards[WAITER], &scene.before);
-    scene.scripts = scripts_run();
-}
-
-static bool has_paused(void)
-{
-    return undisturbed(fleet.guards[WAITER], &scene.before, &scene.poll);
+    WAIT_UNTIL(waiter_stats().lease_busy > busy);
 }
 
 static void expect_both(const char *row)
@@ -67,53 +41,6 @@ static void expect_both(const char *row)
     expect_answer(&scene.holder, row);
     expect_answer(&scene.waiter, row);
     assert_int_equal(scene.waiter.result.source, GUARD_FROM_FLEET);
-}
-
-/* A load for which somebody waits elsewhere, on keys k0, k1, ... until no poll came in between. How many scripts ran
- * since the last poll: the fill, and what the waiter asked. */
-static uint64_t scripts_of_one_load(void)
-{
-    char key[16], row[24];
-    for (int try = 0; try < TRIES; try++) {
-        snprintf(key, sizeof key, "k%d", try);
-        snprintf(row, sizeof row, "k%d v1", try);
-        begin_wait(key);
-        await_pause();
-        expect_both(row);
-        if (has_paused())
-            return scripts_run() - scene.scripts;
-    }
-    fail_msg("%d times a poll came in between", (int)TRIES);
-    return 0;
-}
-
-/* ---- without another question ---- */
-
-TEST(who_waits_in_another_process_is_answered_by_the_message_itself)
-{
-    scene_init();
-    fleet_open(2);
-    assert_int_equal(scripts_of_one_load(), 1);
-    assert_true(waiter_stats().push_answered >= 1);
-    assert_int_equal(stats_of(fleet.guards[HOLDER]).push_answered, 0);
-}
-
-/* Either of the two may have it switched off, and an entry may be too large. */
-TEST(otherwise_the_waiter_looks_again)
-{
-    static const struct {
-        uint32_t holder_bytes, waiter_bytes;
-    } ROWS[] = {{0, 16384}, {16384, 0}, {0, 0}, {100, 16384}};
-    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
-        scene_init();
-        fleet.config.push_bytes = ROWS[i].holder_bytes;
-        fleet_add();
-        fleet.config.push_bytes = ROWS[i].waiter_bytes;
-        fleet_open(2);
-        assert_int_equal(scripts_of_one_load(), 2);
-        assert_int_equal(FLEET_SUM(push_answered), 0);
-        fleet_close();
-    }
 }
 
 /* ---- messages by hand ---- */

@@ -62,23 +62,6 @@ static struct guard_lock_request mutex(const char *const *name)
     return request;
 }
 
-/* Takes it, and keeps it if all masters know of that. */
-static bool is_held_by_all(struct guard_locks *locks, const struct guard_lock_request *request,
-                           struct guard_hold **hold)
-{
-    size_t count = 0;
-    *hold = hold_of(locks, request);
-    for (size_t i = 0; i < MASTERS; i++) {
-        const long long there = stack_redis_number(&masters[i], "EXISTS csg1:{%s:%s}:kh",
-                                                   locks_rig.name_space, request->names[0]);
-        assert_int_not_equal(there, STACK_REDIS_NO_NUMBER);
-        count += there == 1;
-    }
-    if (count < MASTERS)
-        guard_unlock_wait(hold);
-    return count == MASTERS;
-}
-
 /* ---- all is well ---- */
 
 static bool is_kept_beyond_its_lease(struct guard_locks *locks, const struct guard_lock_request *request)
@@ -147,21 +130,6 @@ TEST(a_fence_goes_on_above_that_of_a_master_that_is_gone, P123)
     assert_true(second.fence[0] > ahead);
     stack_redis_resume(&masters[0]);
     assert_given(&second.hold);
-}
-
-TEST(one_master_of_three_may_be_away)
-{
-    const char *name = "catalog";
-    struct guard_locks *locks = locks_open();
-    struct guard_lock_request request = mutex(&name);
-    struct guard_hold *hold = NULL;
-    WAIT_UNTIL(is_held_by_all(locks, &request, &hold)); /* each of them is reached */
-    stack_redis_pause(&masters[1]);
-    assert_given(&hold);
-    hold = hold_of(locks, &request);
-    assert_given(&hold);
-    assert_true(lock_stats_of(locks).is_up);
-    stack_redis_resume(&masters[1]);
 }
 
 TEST(without_a_quorum_nothing_is_granted_and_holders_lose_in_time, P123)

@@ -138,17 +138,6 @@ TEST(an_invalidation_says_whether_anything_may_have_had_the_tag)
                      GUARD_OK);
 }
 
-TEST(an_absent_row_has_tags_too, P73)
-{
-    tags_open(1);
-    atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
-    expect(0, "a1", GUARD_ABSENT);
-    assert_int_equal(expect(0, "a1", GUARD_ABSENT).source, GUARD_FROM_CACHE);
-    atomic_store(&fleet.source.verdict, SOURCE_ROW);
-    change(0, "a");
-    expect_row(0, "a1", "a1 v2");
-}
-
 TEST(each_key_of_a_batch_has_its_own_tags, P73)
 {
     const char *keys[] = {"a1", "b1", "a2"};
@@ -191,30 +180,6 @@ TEST(a_load_that_an_invalidation_overtakes_answers_only_who_asked_before, P74)
     expect_answer(&after, "a1 v2");
     expect_answer(&elsewhere, "a1 v2");
     assert_int_equal(fleet.source.begun, 2);
-}
-
-/* Who comes between query and fill needs no lookup of his own behind it. */
-TEST(a_fill_answers_who_came_while_its_load_ran_if_no_tag_was_invalidated)
-{
-    static struct ask first, second;
-    tags_init();
-    fleet.policy.lease_ms = fleet.policy.max_hold_ms = 30000; /* no renewal among the scripts */
-    fleet_open(1);
-    expect_row(0, "a0", "a0 v1"); /* so that the epochs are there, as in a running fleet */
-    source_shut(&fleet.source);
-    uint64_t scripts = stack_redis_calls(&rig_redis, "evalsha");
-    ask_start(0, &first, "a1");
-    WAIT_UNTIL(fleet.source.begun == 2);
-    ask_start(0, &second, "a1");
-    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 2);
-    source_open(&fleet.source);
-    ask_wait(&first);
-    ask_wait(&second);
-    assert_true(first.result.stored && second.result.stored);
-    assert_int_equal(second.result.source, GUARD_FROM_FLIGHT);
-    assert_int_equal(stack_redis_calls(&rig_redis, "evalsha") - scripts, 4); /* clock, acquire, keep, fill */
-    ask_clear(&first);
-    ask_clear(&second);
 }
 
 /* One process loads, another waits for it. False: it looked by itself, so that the message may have found nobody. */
@@ -295,18 +260,6 @@ TEST(what_is_found_unchanged_is_born_again_and_keeps_its_tags)
     expect_row(0, "a1", "v2");
 }
 
-TEST(a_stale_value_is_not_served_once_its_tag_is_invalidated)
-{
-    tags_init();
-    fleet.policy.stale_ms = LONG_MS;
-    fleet.policy.soft_ms = 100;
-    fleet_open(2);
-    expect_row(0, "a1", "a1 v1");
-    age_value("a1", LONG_MS / 2);
-    change(0, "a");
-    assert_int_not_equal(expect_row(1, "a1", "a1 v2").source, GUARD_FROM_STALE);
-}
-
 /* The refresh began before the invalidation: what it brings is not for him either. */
 TEST(who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after_it, P74)
 {
@@ -328,19 +281,6 @@ TEST(who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after_it, P7
 }
 
 /* ---- what Redis loses ---- */
-
-TEST(an_entry_whose_epoch_was_evicted_is_loaded_again_and_then_good)
-{
-    tags_open(1);
-    expect_row(0, "a1", "a1 v1");
-    change(0, "a");
-    on_tag_key("DEL", "t:a", "");
-    expect_row(0, "a1", "a1 v2");
-    assert_int_equal(expect_row(0, "a1", "a1 v2").source, GUARD_FROM_CACHE);
-    on_tag_key("DEL", "t:all", "");
-    expect_row(0, "a1", "a1 v2");
-    assert_int_equal(fleet.source.begun, 3);
-}
 
 TEST(a_clock_that_was_evicted_begins_where_no_entry_is_good_that_should_not_be, P75)
 {
@@ -369,21 +309,6 @@ TEST(a_clock_that_was_evicted_begins_where_no_entry_is_good_that_should_not_be, 
     on_tag_key("LPUSH", "clock", "not a string");
     change(0, "a");
     expect_row(0, "a1", "a1 v6");
-}
-
-TEST(a_load_that_the_clock_does_not_outlive_is_answered_and_does_not_count)
-{
-    static struct ask ask;
-    tags_open(1);
-    source_shut(&fleet.source);
-    ask_start(0, &ask, "a1");
-    WAIT_UNTIL(fleet.source.begun == 1);
-    on_tag_key("DEL", "clock", "");
-    change(0, "a");
-    on_tag_key("DEL", "t:a", "");
-    source_open(&fleet.source);
-    expect_answer(&ask, "a1 v1");
-    expect_row(0, "a1", "a1 v2");
 }
 
 TEST(after_a_flush_everything_works_on)
@@ -627,22 +552,6 @@ TEST(in_every_mode_that_answers_from_redis_a_tag_holds, P73)
         expect_row(1, "a1", "a1 v2");
         fleet_close();
     }
-}
-
-TEST(a_shadow_has_tags_too_and_tells_its_caller_at_once)
-{
-    tags_init();
-    fleet.config.mode = GUARD_MODE_SHADOW;
-    fleet_open(1);
-    expect_row(0, "a1", "a1 v1");
-    WAIT_UNTIL(FLEET_SUM(fill_stored) == 1);
-    expect_row(0, "a1", "a1 v1");
-    WAIT_UNTIL(FLEET_SUM(shadow_hits) == 1);
-    change(0, "a");
-    WAIT_UNTIL(FLEET_SUM(invalidated) == 1);
-    expect_row(0, "a1", "a1 v2");
-    WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
-    assert_int_equal(FLEET_SUM(shadow_hits), 1);
 }
 
 /* ---- who breaks the contract ---- */

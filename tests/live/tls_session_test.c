@@ -139,7 +139,7 @@ static int shake_hands(struct pair *pair)
 
 static void end_pair(struct pair *pair)
 {
-    redis_tls_end(&joined->session);
+    redis_tls_end(&pair->session);
     SSL_free(pair->server);
 }
 

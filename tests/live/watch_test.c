@@ -201,23 +201,6 @@ TEST(each_kind_has_numbers_of_its_own_and_the_whole_is_their_sum, P160)
     expect_the_whole_to_be_the_sum(kinds, 3);
 }
 
-TEST(a_kind_keeps_its_numbers_when_its_policy_changes, P160)
-{
-    struct guard_error error = {.text = ""};
-    watch_init();
-    fleet_open(1);
-    struct guard_kind *kind = add_kind("pages");
-    get_of_kind(kind, "a");
-    struct guard_policy policy;
-    guard_kind_get(kind, &policy);
-    policy.fresh_ms /= 2;
-    assert_int_equal(guard_kind_set(kind, &policy, &error), GUARD_OK);
-    get_of_kind(kind, "b");
-    assert_int_equal(kind_stats_of(kind).loaded, 2);
-    assert_int_equal(kind_stats_of(kind).load_started, 2);
-    assert_int_equal(answers_of_kind(fleet.kinds[0]), 0);
-}
-
 /* ---- events ---- */
 
 static struct noted {
