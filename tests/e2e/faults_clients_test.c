@@ -21,14 +21,10 @@
 #include <unistd.h>
 
 enum {
-    PROCESSES = 2,
-    REQUESTS = 1000,
     CROWD = 10000,
     CROWD_DESCRIPTORS = CROWD + 200,
     WAITER_BYTES = 10 * 1024,
 };
-
-static const char *const settings[] = {"LOAD_DELAY_MS=150", NULL};
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SANITIZED = 1 };
@@ -95,65 +91,6 @@ static void lone_hang_up(struct lone *lone)
 }
 
 /* ---- those who leave ---- */
-
-struct departure {
-    struct lone *leader;
-    struct pg_conn **gate;
-    bool went;
-};
-
-/* Everybody waits and the load is held: now the leader's own client goes, then (leave_ms) half of the
- * rest. */
-static void leave_all_together(void *context)
-{
-    struct departure *departure = context;
-    departure->went = fleet_wait_waiters(REQUESTS + 1);
-    lone_hang_up(departure->leader);
-}
-
-static void let_the_load_go_on(void *context)
-{
-    struct departure *departure = context;
-    probe_gate_open(departure->gate);
-}
-
-TEST(half_of_the_clients_and_the_leaders_own_hang_up_and_the_rest_is_served_by_one_load, P14, P58)
-{
-    enum { LEAVE_MS = 20, OPEN_MS = 2000 }; /* all have left by then */
-    char path[BURST_PATH_BYTES];
-    struct burst_target targets[FLEET_PROCESSES_MAX];
-    struct probe_burst burst;
-    struct pg_conn *gate = NULL;
-    size_t leader_process = 0;
-    assert_true(fleet_start(PROCESSES, settings));
-    uint32_t product = fleet_cold_product(path);
-    assert_true(probe_gate_shut(&gate));
-    struct lone leader = lone_connect(0, 0);
-    lone_ask(&leader, path);
-    assert_true(probe_find_leader(&leader_process));
-    assert_int_equal(leader_process, 0);
-    struct departure departure = {.leader = &leader, .gate = &gate};
-    const struct burst_event events[] = {
-        {.run = leave_all_together, .context = &departure},
-        {.after_ms = OPEN_MS, .run = let_the_load_go_on, .context = &departure},
-    };
-    struct burst_options options = fleet_options(targets, path, REQUESTS);
-    options.leave_count = REQUESTS / 2;
-    options.leave_ms = LEAVE_MS;
-    options.events = events;
-    options.event_count = sizeof events / sizeof *events;
-    assert_true(probe_burst(&options, &burst));
-    assert_true(departure.went);
-    assert_int_equal(burst.summary.outcomes[RECORD_LEFT], REQUESTS / 2);
-    assert_int_equal(burst.summary.statuses[200], REQUESTS / 2);
-    assert_int_equal(burst.summary.bodies, 1);
-    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
-    assert_true(probe_has(product, PROBE_VALUE));
-    for (size_t i = 0; i < PROCESSES; i++) {
-        assert_true(probe_wait_quiet(i));
-        assert_true(fleet_metric(i, "guard_waiters") == 0);
-    }
-}
 
 static const char *const one_loop[] = {"SERVER_LOOPS=1", NULL};
 static const char *const patient[] = {"SERVER_LOOPS=1", "REDIS_LIMIT_MS=1000", NULL};
@@ -352,8 +289,8 @@ static void look_at_the_crowd(void *context)
 static int64_t filled_at_ms(uint32_t product)
 {
     enum { PX_BEGIN = 37, PX_END = 49 };
-    char name[PROBE_KEY_BYTES];
-    probe_key_name(product, PROBE_VALUE, name);
+    char name[FLEET_KEY_BYTES];
+    fleet_redis_key(name, product, 'v');
     long long expires_ms = fleet_redis_number("PEXPIRETIME", name);
     char px[PX_END - PX_BEGIN + 2];
     assert_true(stack_redis_text(&fleet.redis, px, sizeof px, "GETRANGE %s %d %d", name, PX_BEGIN, PX_END));

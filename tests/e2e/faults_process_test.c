@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * faults_process_test.c - a process that leads a load is stopped, killed or told to end; and which descriptors stay
+ * faults_process_test.c - a process that leads a load is stopped or told to end; and which descriptors stay
  * open after ten thousand requests with faults.
  */
 #include "tests/support/probe.h"
@@ -64,7 +64,7 @@ static void leader_is_stopped_until_another_has_filled(void *context)
     stack_catalogd_pause(&fleet.catalogd[scene->leader]);
     scene->happened =
         fleet_sql(NULL, 0, "UPDATE products SET price_cents = 987656789 WHERE id = %u", scene->product) &&
-        fleet_wait_loads(FLEET_LOAD_PRODUCT, 2) && probe_wait_for(scene->product, PROBE_VALUE);
+        fleet_wait_loads(FLEET_LOAD_PRODUCT, 2) && probe_wait_for(scene->product);
     stack_catalogd_resume(&fleet.catalogd[scene->leader]);
 }
 
@@ -86,63 +86,6 @@ TEST(a_leader_stopped_past_its_lease_cannot_store_what_it_loaded, P10)
         expect_body_with(i, path, "987656789");
     assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 2);
     assert_int_equal(probe_lease_count(), 0);
-}
-
-/* ---- killed ---- */
-
-/* So long is waited for the dead leader's lease; for a second one it would be for LEASE_MS. */
-enum { ORPHAN_MS = 2000, LEASE_MS = 15000 };
-
-static void leader_is_killed(void *context)
-{
-    struct scene *scene = context;
-    scene->happened = leader_is_known(scene);
-    stack_catalogd_kill(&fleet.catalogd[scene->leader]);
-    scene->at_us = clock_us();
-    scene->happened = scene->happened && probe_shorten_lease(scene->product, ORPHAN_MS);
-}
-
-static uint64_t last_end_us(const struct burst *burst, enum record_outcome outcome)
-{
-    uint64_t last_us = 0;
-    for (uint32_t i = 0; i < REQUESTS; i++) {
-        const struct burst_answer *answer = &burst_answers(burst)[i];
-        if (answer->outcome == outcome && answer->end_us > last_us)
-            last_us = answer->end_us;
-    }
-    return last_us;
-}
-
-TEST(a_killed_leader_costs_the_others_its_lease_and_one_further_load, P10)
-{
-    enum { POLL_MS = 750, QUERY_MS = 3000, MACHINE_MS = 8000 };
-    _Static_assert(POLL_MS + MACHINE_MS < LEASE_MS, "nobody waits for a second lease");
-    const char *const settings[] = {"LOAD_DELAY_MS=3000", FLEET_PATIENT, "DEADLINE_MS=28000", NULL};
-    char path[BURST_PATH_BYTES];
-    struct burst_target targets[FLEET_PROCESSES_MAX];
-    struct burst_summary summary;
-    struct burst *burst = NULL;
-    struct scene scene = {0};
-    const struct burst_event event = {.run = leader_is_killed, .context = &scene};
-    assert_true(fleet_start(PROCESSES, settings));
-    scene.product = fleet_cold_product(path);
-    fleet_mark();
-    struct burst_options options = fleet_options(targets, path, REQUESTS);
-    options.events = &event;
-    options.event_count = 1;
-    assert_true(burst_open(&options, &burst));
-    assert_true(burst_run(burst));
-    burst_summarise(burst, &summary);
-    uint64_t last_us = last_end_us(burst, RECORD_ANSWERED);
-    burst_close(&burst);
-    assert_true(scene.happened);
-    assert_int_equal(summary.outcomes[RECORD_RESET], HALF);
-    assert_int_equal(summary.statuses[200], HALF);
-    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 2);
-    assert_true(probe_has(scene.product, PROBE_VALUE));
-    assert_true(last_us > scene.at_us);
-    assert_in_range(last_us - scene.at_us, (ORPHAN_MS + QUERY_MS) * 1000,
-                    (ORPHAN_MS + POLL_MS + QUERY_MS + MACHINE_MS) * 1000);
 }
 
 /* ---- told to end ---- */
@@ -173,7 +116,7 @@ TEST(a_process_told_to_end_finishes_its_load_and_answers_a_thousand_waiters, P59
     assert_true(probe_wait_end(0, &status));
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
-    assert_true(probe_has(scene.product, PROBE_VALUE));
+    assert_true(probe_has(scene.product));
     assert_int_equal(probe_lease_count(), 0);
 }
 
@@ -209,7 +152,7 @@ TEST(a_drain_that_is_over_answers_503_and_gives_the_lease_to_the_other_process, 
     assert_true(probe_wait_end(scene.leader, &status));
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 2);
-    assert_true(probe_has(scene.product, PROBE_VALUE));
+    assert_true(probe_has(scene.product));
     assert_int_equal(probe_lease_count(), 0);
 }
 
@@ -251,13 +194,13 @@ static void redis_dies_and_returns(void)
 
 static void redis_loses_its_clients(void)
 {
-    assert_true(probe_redis("CLIENT KILL TYPE pubsub"));
-    assert_true(probe_redis("CLIENT KILL TYPE normal SKIPME yes"));
+    fleet_redis_does("CLIENT KILL TYPE pubsub");
+    fleet_redis_does("CLIENT KILL TYPE normal SKIPME yes");
 }
 
 static void redis_forgets(void)
 {
-    assert_true(probe_redis("FLUSHALL"));
+    fleet_redis_does("FLUSHALL");
 }
 
 static void sessions_are_terminated(void)

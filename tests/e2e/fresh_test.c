@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fresh_test.c - the row changes: no request that begins after an invalidation returned sees the row before it, in any
- * process; and its time is over: which answer comes, and how many queries that costs.
+ * process.
  *
- * A product's version is its ETag and moves with every UPDATE, so each answer says which row it saw. Values are made old
- * by shortening their TTL in Redis, not by waiting. While the gate is shut a query of a product hangs in PostgreSQL, so
- * that "at once" needs no clock: the answer came although the refresh cannot.
+ * A product's version is its ETag and moves with every UPDATE, so each answer says which row it saw.
  */
 #include "tests/support/probe.h"
 
@@ -26,9 +24,6 @@ enum {
     READERS = 20,
     SAMPLES_MAX = 100000,
     ROUND_PAUSE_MS = 2,
-    STALE_REQUESTS = 400,
-    HOUR_MS = 3600000,
-    OLD_MS = 3000000,
 };
 
 /* ---- versions ---- */
@@ -272,187 +267,4 @@ TEST(whoever_begins_after_an_invalidation_sees_the_row_it_was_for, P19, P39)
     edit_under_way("LOAD_DELAY_MS=15");
 }
 
-/* ---- a product whose time is over ---- */
-
-#define STALE_FOR_AN_HOUR "FRESH_MS=3600000", "STALE_MS=3600000", "JITTER_PERCENT=0"
-#define UNCHANGED "guard_loads_total{result=\"unchanged\"}"
-#define LOADED "guard_loads_total{result=\"ok\"}"
-#define STORED "guard_fills_total{result=\"stored\"}"
-#define SOFT "guard_stale_late_total{reason=\"soft_limit\"}"
-
-struct scene {
-    struct pg_conn *gate;
-    uint32_t product;
-    char path[BURST_PATH_BYTES], key[FLEET_KEY_BYTES];
-};
-
-static struct scene scene;
-
-/* Both processes up and one product loaded. */
-static void begin(const char *const *settings)
-{
-    scene = (struct scene){0};
-    assert_true(fleet_start(PROCESSES, settings));
-    scene.product = fleet_cold_product(scene.path);
-    fleet_redis_key(scene.key, scene.product, 'v');
-    fleet_mark();
-    assert_int_equal(fleet_ask_status(0, scene.path), 200);
-    assert_true(probe_wait_for(scene.product, PROBE_VALUE));
-}
-
-static bool end(void)
-{
-    probe_gate_open(&scene.gate);
-    return fleet_end();
-}
-
-static void shut_gate(void)
-{
-    assert_true(probe_gate_shut(&scene.gate));
-}
-
-/* What it has left of its life is part of its stale time. */
-static void make_stale(void)
-{
-    assert_true(probe_redis("PEXPIRE %s %d", scene.key, OLD_MS));
-}
-
-static uint32_t loads(void)
-{
-    return fleet_loads(FLEET_LOAD_PRODUCT);
-}
-
-static void wait_sum(const char *sample, double at_least)
-{
-    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (fleet_sum(sample) < at_least) {
-        if (clock_us() > end_us)
-            fail_msg("%s stays below %g", sample, at_least);
-        clock_pause_ms(2);
-    }
-}
-
-struct seen {
-    unsigned status;
-    long age_s;
-    bool stale;
-    char cache_status[128];
-};
-
-static struct seen ask(size_t process)
-{
-    struct http_answer answer;
-    char age[32];
-    assert_true(fleet_ask(process, NULL, scene.path, &answer));
-    struct seen seen = {.status = answer.status};
-    http_header(&answer, "Cache-Status", seen.cache_status, sizeof seen.cache_status);
-    seen.age_s = strtol(http_header(&answer, "Age", age, sizeof age), NULL, 10);
-    seen.stale = strstr(seen.cache_status, "fwd=stale") != NULL;
-    http_answer_clear(&answer);
-    return seen;
-}
-
-/* A hit may be one of too many that ask for a refresh; the next ones ask again. */
-static void ask_until(const char *sample, double at_least)
-{
-    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (fleet_sum(sample) < at_least) {
-        assert_int_equal(ask(1).status, 200);
-        assert_true(clock_us() < end_us);
-        clock_pause_ms(2);
-    }
-}
-
-static void expect_stale(size_t process)
-{
-    struct seen seen = ask(process);
-    assert_int_equal(seen.status, 200);
-    if (!seen.stale || strstr(seen.cache_status, "ttl=-") == NULL)
-        fail_msg("not stale: %s", seen.cache_status);
-}
-
-static void expect_fresh(size_t process)
-{
-    struct seen seen = ask(process);
-    assert_int_equal(seen.status, 200);
-    if (strstr(seen.cache_status, "hit; ttl=3") == NULL) /* 3600, or a little less */
-        fail_msg("no fresh hit: %s", seen.cache_status);
-    assert_in_range(seen.age_s, 0, FLEET_LIMIT_MS / 1000);
-}
-
-TEST(a_stale_product_never_waits_and_one_process_of_the_fleet_refreshes_it, P46)
-{
-    const char *const settings[] = {STALE_FOR_AN_HOUR, NULL};
-    struct burst_target targets[FLEET_PROCESSES_MAX];
-    struct burst *burst = NULL;
-    begin(settings);
-    make_stale();
-    shut_gate(); /* nobody can be refreshed: whoever waited for that would wait for ever */
-    struct burst_options options = fleet_options(targets, scene.path, STALE_REQUESTS);
-    assert_true(burst_open(&options, &burst));
-    assert_true(burst_run(burst));
-    for (uint32_t i = 0; i < STALE_REQUESTS; i++) {
-        char value[128];
-        const struct burst_answer *answer = &burst_answers(burst)[i];
-        assert_int_equal(answer->status, 200);
-        assert_non_null(
-            strstr(burst_header(answer, "Cache-Status", value, sizeof value), "fwd=stale; ttl=-"));
-        assert_in_range(strtol(burst_header(answer, "Age", value, sizeof value), NULL, 10), HOUR_MS / 1000,
-                        2 * HOUR_MS / 1000);
-    }
-    burst_close(&burst);
-    wait_sum("guard_loads_running", 1);
-    probe_gate_open(&scene.gate);
-    wait_sum(STORED, 2);
-    for (size_t i = 0; i < PROCESSES; i++)
-        expect_fresh(i);
-    assert_int_equal(loads(), 2); /* the first, and one refresh */
-    assert_int_equal(probe_lease_count(), 0);
-}
-
-TEST(past_the_soft_limit_the_stale_product_is_served_and_the_load_goes_on, P71)
-{
-    enum { SOFT_MS = 300 };
-    const char *const settings[] = {STALE_FOR_AN_HOUR, FLEET_PATIENT, "SOFT_MS=300", "DEADLINE_MS=20000",
-                                    NULL};
-    begin(settings);
-    make_stale();
-    shut_gate();
-    for (size_t i = 0; i < PROCESSES; i++) { /* the second one waits for the refresh of the first */
-        uint64_t begin_us = clock_us();
-        expect_stale(i);
-        assert_in_range(clock_us() - begin_us, SOFT_MS * 1000, 10000000);
-    }
-    assert_int_equal(fleet_sum(SOFT), PROCESSES);
-    assert_int_equal(fleet_sum("guard_loads_running"), 1);
-    probe_gate_open(&scene.gate);
-    wait_sum(STORED, 2);
-    expect_fresh(1);
-    assert_int_equal(loads(), 2);
-}
-
-TEST(an_unchanged_product_lives_on_without_being_sent_and_a_changed_one_is, P72)
-{
-    const char *const settings[] = {STALE_FOR_AN_HOUR, NULL};
-    struct http_answer answer;
-    begin(settings);
-    for (int i = 1; i <= 3; i++) { /* again and again: what was touched can be touched */
-        make_stale();
-        expect_stale(1);
-        ask_until(STORED, 1 + i);
-        assert_int_equal(fleet_sum(UNCHANGED), i);
-        expect_fresh(0);
-    }
-    assert_int_equal(fleet_sum(LOADED), 1);
-    assert_int_equal(fleet_sum("guard_entries_rejected_total"), 0);
-    assert_true(
-        fleet_sql(NULL, 0, "UPDATE products SET price_cents = 99887766 WHERE id = %u", scene.product));
-    make_stale();
-    ask_until(STORED, 5);
-    assert_int_equal(fleet_sum(UNCHANGED), 3);
-    assert_true(fleet_ask(0, NULL, scene.path, &answer));
-    assert_non_null(strstr(answer.body, "99887766"));
-    http_answer_clear(&answer);
-}
-
-TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = end);
+TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

@@ -2,7 +2,7 @@
 /*
  * stampede_test.c - many requests at once on two processes: how many queries reach PostgreSQL.
  *
- * The row is there, or cannot be read; or its load is so quick that requests meet its end.
+ * The row is there; or its load is so quick that requests meet its end.
  */
 #include "tests/support/probe.h"
 
@@ -38,27 +38,6 @@ static uint32_t answers_with(const struct burst *burst, uint32_t count, const ch
         found += strstr(burst_header(&answers[i], name, value, sizeof value), text) != NULL;
     }
     return found;
-}
-
-/* Every answer is a 503 that says when to come back. */
-static void assert_all_refused(const struct burst *burst, uint32_t count, long retry_most_s)
-{
-    const struct burst_answer *answers = burst_answers(burst);
-    for (uint32_t i = 0; i < count; i++) {
-        char retry_s[32];
-        assert_int_equal(answers[i].status, 503);
-        burst_header(&answers[i], "Retry-After", retry_s, sizeof retry_s);
-        assert_in_range(strtol(retry_s, NULL, 10), 1, retry_most_s);
-    }
-}
-
-static struct burst *open_burst(const char *path, uint32_t count)
-{
-    static struct burst_target targets[FLEET_PROCESSES_MAX];
-    struct burst_options options = fleet_options(targets, path, count);
-    struct burst *burst = NULL;
-    assert_true(burst_open(&options, &burst));
-    return burst;
 }
 
 /* ---- the row is there ---- */
@@ -290,80 +269,6 @@ TEST(found_and_absent_ids_come_in_the_order_asked)
     char status[128];
     assert_non_null(strstr(http_header(&answer, "Cache-Status", status, sizeof status), "catalogd; hit"));
     http_answer_clear(&answer);
-}
-
-/* ---- the query fails ---- */
-
-/* In place of the table a view that fails while it is read: the query starts, sleeps its delay, then
- * fails. */
-static void break_products(void)
-{
-    assert_true(fleet_sql(NULL, 0,
-                          "CREATE FUNCTION broken(bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS "
-                          "$$BEGIN RAISE EXCEPTION 'out of order'; END$$"));
-    assert_true(fleet_sql(NULL, 0,
-                          "BEGIN; ALTER TABLE products RENAME TO products_whole; CREATE VIEW products AS "
-                          "SELECT id, category_id, sku, name, description, price_cents, stock, "
-                          "broken(edition) AS edition, updated_at, stamp FROM products_whole; COMMIT"));
-}
-
-static void mend_products(void)
-{
-    assert_true(fleet_sql(NULL, 0,
-                          "BEGIN; DROP VIEW products; ALTER TABLE products_whole RENAME TO products; DROP "
-                          "FUNCTION broken; COMMIT"));
-}
-
-static bool mend_and_end(void)
-{
-    char broken[32];
-    if (fleet_sql(broken, sizeof broken, "SELECT to_regclass('products_whole')") && broken[0] != '\0')
-        mend_products();
-    return fleet_end();
-}
-
-static void wait_until_the_failure_is_forgotten(const char *failure_key)
-{
-    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (fleet_redis_number("EXISTS", failure_key) == 1) {
-        assert_true(clock_us() < end_us);
-        clock_pause_ms(2);
-    }
-}
-
-/* LEASE_MS is far above everything else here: who waited for a lease to expire would be seen. A window ends when the
- * test says so. */
-TEST_WITH(a_failed_query_is_one_query_per_window_and_two_across_its_edge, NULL, mend_and_end, P15)
-{
-    char path[BURST_PATH_BYTES], failure_key[FLEET_KEY_BYTES], lease_key[FLEET_KEY_BYTES];
-    struct burst_summary summary;
-    const char *const settings[] = {"LOAD_DELAY_MS=150", "FAILURE_MS=60000", "LEASE_MS=20000",
-                                    "REDIS_LIMIT_MS=5000", NULL};
-    assert_true(fleet_start(PROCESSES, settings));
-    uint32_t id = fleet_cold_product(path);
-    fleet_redis_key(failure_key, id, 'e');
-    fleet_redis_key(lease_key, id, 'l');
-    break_products();
-    struct burst *burst = open_burst(path, REQUESTS);
-    for (uint32_t window = 1; window <= 2; window++) {
-        assert_true(burst_run(burst));
-        assert_all_refused(burst, REQUESTS, 60);
-        burst_summarise(burst, &summary);
-        assert_true(summary.max_us < 10000000);
-        assert_true(burst_run(burst)); /* once more, within the window */
-        assert_all_refused(burst, REQUESTS, 60);
-        assert_int_equal(fleet_redis_number("EXISTS", failure_key), 1);
-        assert_int_equal(fleet_redis_number("EXISTS", lease_key), 0);
-        assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), window);
-        assert_true(probe_redis("PEXPIRE %s 100", failure_key));
-        wait_until_the_failure_is_forgotten(failure_key);
-    }
-    mend_products();
-    assert_true(burst_run(burst));
-    burst_summarise(burst, &summary);
-    burst_close(&burst);
-    assert_int_equal(summary.statuses[200], REQUESTS);
-    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 3);
 }
 
 TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

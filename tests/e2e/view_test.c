@@ -235,7 +235,7 @@ TEST(another_page_in_the_browser_reads_nothing_and_presses_nothing, P174)
     expect("fetch('http://127.0.0.1:%u/clear?namespace=fleet', { method: 'POST', mode: 'no-cors' }).then(() "
            "=> true, () => false)",
            ops_port);
-    assert_true(probe_has(product, PROBE_VALUE));
+    assert_true(probe_has(product));
     WAIT_UNTIL(browser_wait(browser, "true") && counts_blocked(&blocked) == 2);
 }
 

@@ -9,7 +9,6 @@
 
 #include <dirent.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -96,52 +95,21 @@ bool probe_wait_end(size_t process, int *status)
 
 /* ---- Redis ---- */
 
-void probe_key_name(uint32_t product, enum probe_key role, char name[static PROBE_KEY_BYTES])
+bool probe_has(uint32_t product)
 {
-    snprintf(name, PROBE_KEY_BYTES, "csg1:{fleet:product:%" PRIu32 "}:%c", product, (char)role);
+    char key[FLEET_KEY_BYTES];
+    fleet_redis_key(key, product, 'v');
+    return fleet_redis_number("EXISTS", key) == 1;
 }
 
-bool probe_has(uint32_t product, enum probe_key role)
+static bool value_is_there(void *product)
 {
-    char name[PROBE_KEY_BYTES];
-    probe_key_name(product, role, name);
-    return fleet_redis_number("EXISTS", name) == 1;
+    return probe_has(*(uint32_t *)product);
 }
 
-struct key_search {
-    uint32_t product;
-    enum probe_key role;
-};
-
-static bool key_is_there(void *context)
+bool probe_wait_for(uint32_t product)
 {
-    struct key_search *search = context;
-    return probe_has(search->product, search->role);
-}
-
-bool probe_wait_for(uint32_t product, enum probe_key role)
-{
-    return probe_wait("a key is in Redis", key_is_there, &(struct key_search){product, role});
-}
-
-bool probe_redis(const char *format, ...)
-{
-    char command[256];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(command, sizeof command, format, arguments);
-    va_end(arguments);
-    return stack_redis_do(&fleet.redis, command);
-}
-
-bool probe_shorten_lease(uint32_t product, uint32_t left_ms)
-{
-    char name[PROBE_KEY_BYTES];
-    probe_key_name(product, PROBE_LEASE, name);
-    if (fleet_redis_number("PTTL", name) > (long long)left_ms)
-        return probe_redis("PEXPIRE %s %" PRIu32, name, left_ms);
-    fprintf(stderr, "probe: %s does not last %" PRIu32 " ms\n", name, left_ms);
-    return false;
+    return probe_wait("a value is in Redis", value_is_there, &product);
 }
 
 size_t probe_lease_count(void)
@@ -224,7 +192,7 @@ static bool stores_again(void *context)
     struct recovery *recovery = context;
     char path[BURST_PATH_BYTES];
     uint32_t product = fleet_cold_product(path);
-    return fleet_ask_status(recovery->process, path) == 200 && probe_has(product, PROBE_VALUE);
+    return fleet_ask_status(recovery->process, path) == 200 && probe_has(product);
 }
 
 bool probe_recovers(uint32_t request_count)

@@ -39,19 +39,9 @@ bool probe_wait_end(size_t process, int *status);
 
 /* ---- Redis ---- */
 
-enum probe_key { PROBE_VALUE = 'v', PROBE_LEASE = 'l', PROBE_FAILURE = 'e' };
-enum { PROBE_KEY_BYTES = 64 };
-
-void probe_key_name(uint32_t product, enum probe_key role, char name[static PROBE_KEY_BYTES]);
-bool probe_has(uint32_t product, enum probe_key role);
-bool probe_wait_for(uint32_t product, enum probe_key role);
-
-/* A command that must be answered with no error. */
-bool probe_redis(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* The lease of a dead process ends so soon: a test need not wait for one that lasts longer than any machine takes, and
- * a second one in its place would show. False: it had not that long. */
-bool probe_shorten_lease(uint32_t product, uint32_t left_ms);
+/* Is its value there? */
+bool probe_has(uint32_t product);
+bool probe_wait_for(uint32_t product);
 
 /* How many leases there are, of whatever key. */
 size_t probe_lease_count(void);
