@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* lock_check.c - see lock_check.h. */
-#include "lock_check.h"
+/* lock_check.c - see lock_state.h. */
+#include "lock_state.h"
 #include "../base/check.h"
 #include "../base/key.h"
 #include "provider.h"

@@ -8,7 +8,6 @@
 #include "../base/host.h"
 #include "../base/key.h"
 #include "../base/process.h"
-#include "lock_check.h"
 #include "lock_state.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -133,6 +133,19 @@ static inline bool locks_are_forked(const struct guard_locks *locks)
     "these locks were opened before fork(), in another process; open some in this process"
 
 /*
+ * ---- lock_check.c: refuses settings and requests that cannot work, naming what is wrong and what would be right ----
+ *
+ * Pure, but for the plug-in of a provider, which is looked for.
+ */
+
+/* Without the URLs, which their provider reads. */
+enum guard_status lock_check_config(const struct guard_locks_config *config, struct guard_error *error);
+/* kinds: the provider's, 1u << enum guard_lock_kind. Without owner, answered and context. */
+enum guard_status lock_check_request(const struct guard_lock_request *request,
+                                     const struct guard_locks_config *config, unsigned kinds,
+                                     struct guard_error *error);
+
+/*
  * ---- lock_thread.c: every event goes into the core, and what the core decides is done ----
  *
  * An event is something from the mail, from the provider, or the timer. After each the core's actions are performed;

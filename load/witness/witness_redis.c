@@ -2,7 +2,7 @@
 /* witness_redis.c - see witness_redis.h. */
 #include "load/witness/witness_redis.h"
 
-#include "app/common/redis_url.h"
+#include "app/common/redis_link.h"
 #include "load/base/clock.h"
 #include "load/base/ticker.h"
 #include "load/witness/witness_postgres.h"

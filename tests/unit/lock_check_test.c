@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* lock_check_test.c - settings and requests of locks that cannot work are refused by name. */
-#include "guard/locks/lock_check.h"
+#include "guard/locks/lock_state.h"
 #include "tests/support/test.h"
 
 enum { ALL_KINDS = (1u << (GUARD_LOCK_LATCH + 1)) - 1 };
