@@ -414,22 +414,15 @@ static void check_schema(struct catalog *catalog)
     rows_clear(&rows);
 }
 
-/* True: stop. */
-static bool wait_for_stop(const struct catalog *catalog)
-{
-    struct pollfd fd = {.fd = catalog->stop_fd, .events = POLLIN};
-
-    return poll(&fd, 1, CHECK_INTERVAL_MS) > 0;
-}
-
 static void *watch(void *context)
 {
     struct catalog *catalog = context;
+    struct pollfd stop = {.fd = catalog->stop_fd, .events = POLLIN};
 
     do {
         if (!atomic_load(&catalog->schema_right) || pg_pool_state(catalog->pool) != PG_STATE_UP)
             check_schema(catalog);
-    } while (!wait_for_stop(catalog));
+    } while (poll(&stop, 1, CHECK_INTERVAL_MS) <= 0);
     return NULL;
 }
 

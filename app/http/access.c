@@ -49,12 +49,6 @@ struct access_log {
 
 /* ---- the loop's side ---- */
 
-static void wake(struct access_log *log)
-{
-    if (!atomic_exchange(&log->awake, true))
-        eventfd_write(log->wake_fd, 1);
-}
-
 /* One writer: a load and a store are enough. */
 static void add(_Atomic uint64_t *counter)
 {
@@ -79,8 +73,8 @@ void access_put(struct access_lane *lane, const struct access_line *line)
         memcpy(lane->ring, text + to_end, bytes - to_end);
     add(&lane->lines);
     atomic_store_explicit(&lane->head, head + bytes, memory_order_release);
-    if (used + bytes >= WAKE_BYTES)
-        wake(lane->log);
+    if (used + bytes >= WAKE_BYTES && !atomic_exchange(&lane->log->awake, true))
+        eventfd_write(lane->log->wake_fd, 1);
 }
 
 /* ---- the file ---- */

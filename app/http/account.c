@@ -43,12 +43,6 @@ void account_begin(struct account *account, const struct access_lane *lane, cons
         account->record = record_new(target);
 }
 
-static void note_head(struct account_record *record, const struct account_head *head)
-{
-    snprintf(record->method, sizeof(record->method), "%s", head->method);
-    snprintf(record->protocol, sizeof(record->protocol), "%s", head->protocol);
-}
-
 void account_head(struct account *account, const struct account_head *head, uint64_t *dice)
 {
     const struct head_names *names = head->names;
@@ -64,8 +58,10 @@ void account_head(struct account *account, const struct account_head *head, uint
         authorization =
             MHD_lookup_connection_value(head->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
     account->asker = asker_new(authorization, &trace);
-    if (account->record != NULL)
-        note_head(account->record, head);
+    if (account->record == NULL)
+        return;
+    snprintf(account->record->method, METHOD_SIZE, "%s", head->method);
+    snprintf(account->record->protocol, PROTOCOL_SIZE, "%s", head->protocol);
 }
 
 const char *account_request(const struct account *account)

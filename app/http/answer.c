@@ -80,11 +80,6 @@ static bool was_collapsed(enum guard_source source)
     return source == GUARD_FROM_FLIGHT || source == GUARD_FROM_FLEET;
 }
 
-static bool was_forwarded(enum guard_source source)
-{
-    return source == GUARD_FROM_LOAD || was_collapsed(source);
-}
-
 static bool path_is_innocent(const char *path)
 {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/-._~:+";
@@ -113,16 +108,8 @@ static void set_cache_control(const char *text, struct answer *out)
 void answer_refuse(const struct answer_refusal *refusal, const char *path, const char *extra,
                    struct answer *out)
 {
-    out->status = refusal->status;
-    out->content_type = PROBLEM_TYPE;
+    *out = (struct answer){.status = refusal->status, .content_type = PROBLEM_TYPE, .close = refusal->close};
     set_cache_control(refusal->status == 404 ? REVALIDATE : NO_STORE, out);
-    out->vary = out->allow = NULL;
-    out->value = NULL;
-    out->body = NULL;
-    out->body_bytes = 0;
-    out->close = refusal->close;
-    out->cache_status[0] = out->etag[0] = out->age[0] = out->retry_after[0] = out->text[0] = '\0';
-    out->request[0] = '\0';
     append(out->text, sizeof(out->text),
            "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%u,\"detail\":\"%s\"", refusal->type,
            refusal->title, out->status, refusal->detail);
@@ -240,7 +227,7 @@ static void set_cache_status(const struct guard_result *result, uint32_t fresh_m
     char *text = out->cache_status;
 
     snprintf(text, size, "catalogd%s", SOURCES[result->source]);
-    if (was_forwarded(result->source) && is_entry && result->stored)
+    if ((result->source == GUARD_FROM_LOAD || was_collapsed(result->source)) && is_entry && result->stored)
         append(text, size, "; stored");
     if (was_collapsed(result->source))
         append(text, size, "; collapsed");

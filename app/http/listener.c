@@ -181,16 +181,18 @@ static bool open_all_tcp(const struct addrinfo *info, struct listener *out)
     return true;
 }
 
-static void name_tcp(const struct address *wanted, struct listener *out)
+/* Where a TCP socket listens; HOST in place of its address, unless that is NULL. */
+static void name_tcp(int fd, const char *host, char *name, size_t size)
 {
     struct sockaddr_storage address = {0};
-    socklen_t address_bytes = sizeof(address);
-    const bool is_v6 = strchr(wanted->host, ':') != NULL;
+    socklen_t bytes = sizeof(address);
+    char own[INET6_ADDRSTRLEN] = "?", port[8] = "?";
 
-    getsockname(out->fds[0], (struct sockaddr *)&address, &address_bytes);
-    const in_port_t port = address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                                         : ((struct sockaddr_in *)&address)->sin_port;
-    snprintf(out->name, sizeof(out->name), is_v6 ? "[%s]:%u" : "%s:%u", wanted->host, (unsigned)ntohs(port));
+    getsockname(fd, (struct sockaddr *)&address, &bytes);
+    getnameinfo((struct sockaddr *)&address, bytes, own, sizeof(own), port, sizeof(port),
+                NI_NUMERICHOST | NI_NUMERICSERV);
+    host = host != NULL ? host : own;
+    snprintf(name, size, strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port);
 }
 
 static bool open_host(const char *setting, const struct address *wanted, struct listener *out)
@@ -212,7 +214,7 @@ static bool open_host(const char *setting, const struct address *wanted, struct 
         return refuse(setting, reason == EADDRINUSE
                                    ? "something already listens there: stop it, or name another address"
                                    : strerror(reason));
-    name_tcp(wanted, out);
+    name_tcp(out->fds[0], wanted->host, out->name, sizeof(out->name));
     return true;
 }
 
@@ -279,25 +281,16 @@ static bool open_path(const char *setting, const char *path, mode_t socket_mode,
 /* Appends where the socket listens; one that does not fit is left out. */
 static void name_given(int fd, char name[static LISTENER_NAME_SIZE])
 {
-    struct sockaddr_storage address = {0};
+    struct sockaddr_un address = {0};
     socklen_t bytes = sizeof(address);
-    char host[INET6_ADDRSTRLEN] = "?", one[2 * LISTENER_NAME_SIZE];
+    char one[2 * LISTENER_NAME_SIZE];
     const size_t used = strlen(name);
 
     getsockname(fd, (struct sockaddr *)&address, &bytes);
-    if (address.ss_family == AF_UNIX) {
-        snprintf(one, sizeof(one), "%s%s", UNIX_PREFIX, ((struct sockaddr_un *)&address)->sun_path);
-    } else if (address.ss_family == AF_INET6) {
-        const struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&address;
-
-        inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
-        snprintf(one, sizeof(one), "[%s]:%u", host, (unsigned)ntohs(v6->sin6_port));
-    } else {
-        const struct sockaddr_in *v4 = (struct sockaddr_in *)&address;
-
-        inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
-        snprintf(one, sizeof(one), "%s:%u", host, (unsigned)ntohs(v4->sin_port));
-    }
+    if (address.sun_family == AF_UNIX)
+        snprintf(one, sizeof(one), "%s%s", UNIX_PREFIX, address.sun_path);
+    else
+        name_tcp(fd, NULL, one, sizeof(one));
     if (used + strlen(one) + 2 <= LISTENER_NAME_SIZE)
         snprintf(name + used, LISTENER_NAME_SIZE - used, "%s%.*s", used > 0 ? "," : "",
                  (int)(LISTENER_NAME_SIZE - used - 2), one);

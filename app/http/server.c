@@ -23,21 +23,16 @@ struct server {
     size_t loop_wanted, loop_count; /* of those that are to run, and that do */
 };
 
-static struct server_loop *loop_new(void)
+static bool loops_start(struct server *server)
 {
     const size_t align = _Alignof(struct server_loop);
 
-    return aligned_alloc(align, (sizeof(struct server_loop) + align - 1) / align * align);
-}
-
-static bool loops_start(struct server *server)
-{
     server->loop_wanted = server->listener.fd_count;
     server->loops = calloc(server->loop_wanted, sizeof(struct server_loop *));
     if (server->loops == NULL)
         return false;
     for (size_t i = 0; i < server->loop_wanted; i++) {
-        struct server_loop *loop = loop_new();
+        struct server_loop *loop = aligned_alloc(align, (sizeof(*loop) + align - 1) / align * align);
 
         if (loop == NULL)
             return false;

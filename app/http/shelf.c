@@ -316,12 +316,6 @@ static bool is_open(struct shelf *shelf)
     return shelf->places != NULL;
 }
 
-/* Seen before: a near value was, when it came from Redis. */
-static bool was_seen(struct shelf_place *place, uint64_t hash, const struct guard_result *result)
-{
-    return result->source == GUARD_FROM_NEAR || note(place, hash, result);
-}
-
 /* A hit in Redis between near hits, say, says something else once: what was prepared stays. */
 static struct prepared *find(struct shelf *shelf, const struct shelf_wish *wish)
 {
@@ -329,8 +323,11 @@ static struct prepared *find(struct shelf *shelf, const struct shelf_wish *wish)
     struct shelf_place *place = place_of(shelf, hash);
     struct prepared *item = look(place, hash, wish->route, wish->held);
 
-    if (item == NULL)
-        return was_seen(place, hash, wish->result) ? prepare(shelf, hash, wish) : NULL;
+    if (item == NULL) { /* a near value was seen when it came from Redis */
+        const bool was_seen = wish->result->source == GUARD_FROM_NEAR || note(place, hash, wish->result);
+
+        return was_seen ? prepare(shelf, hash, wish) : NULL;
+    }
     if (says_the_same(item, wish)) {
         item->visited = true;
         item->missed = false;

@@ -275,12 +275,6 @@ static json_t *say_times(const struct settings *settings)
     return told;
 }
 
-static void note_times(const struct wanted *wanted)
-{
-    for (size_t i = 0; i < wanted->count; i++)
-        log_line(LOG_LEVEL_INFO, "policy", "%s=%s", wanted->changes[i].name, wanted->changes[i].value);
-}
-
 /* Under the lock. */
 static bool change_times(const struct ops_parts *parts, struct MHD_Connection *connection,
                          const struct wanted *wanted)
@@ -303,8 +297,8 @@ static bool change_times(const struct ops_parts *parts, struct MHD_Connection *c
         return refuse_times(connection, error.text);
     server_set_fresh_ms(parts->of.server, changed.policy.fresh_ms);
     policy->settings = changed;
-    if (wanted->count > 0)
-        note_times(wanted);
+    for (size_t i = 0; i < wanted->count; i++)
+        log_line(LOG_LEVEL_INFO, "policy", "%s=%s", wanted->changes[i].name, wanted->changes[i].value);
     return ops_send(connection, MHD_HTTP_OK, say_times(&changed));
 }
 

@@ -110,23 +110,17 @@ static void write_head(const char *name, const char *suffix, const char *type, c
     fprintf(out, "# HELP %s%s %s\n# TYPE %s%s %s\n", name, suffix, help, name, suffix, type);
 }
 
-/* Seconds without floating point: exact, and the same in every locale. */
-static void write_seconds(uint64_t us, FILE *out)
-{
-    fprintf(out, "%" PRIu64 ".%06" PRIu64, us / 1000000, us % 1000000);
-}
-
 static void write_row(const struct metrics *metrics, const struct row *row, FILE *out)
 {
     const char *suffix = row->type == TYPE_COUNTER ? "_total" : "";
+    const uint64_t value = value_of(metrics, row);
 
     write_head(row->name, suffix, row->type == TYPE_COUNTER ? "counter" : "gauge", row->help, out);
     fprintf(out, "%s%s ", row->name, suffix);
-    if (row->type == TYPE_SECONDS)
-        write_seconds(value_of(metrics, row) * 1000, out);
+    if (row->type == TYPE_SECONDS) /* without floating point: exact, and the same in every locale */
+        fprintf(out, "%" PRIu64 ".%03" PRIu64 "000\n", value / 1000, value % 1000);
     else
-        fprintf(out, "%" PRIu64, value_of(metrics, row));
-    fputc('\n', out);
+        fprintf(out, "%" PRIu64 "\n", value);
 }
 
 #define WRITE_ROWS(metrics, rows, out) write_rows(metrics, rows, sizeof(rows) / sizeof((rows)[0]), out)

@@ -144,19 +144,14 @@ static void tell_paid(struct other_caches *others)
     rows_clear(&unpaid);
 }
 
-static void pause_a_little(struct other_caches *others)
-{
-    const struct timespec until = clock_in_ms(PAUSE_MS);
-
-    pthread_cond_timedwait(&others->changed, &others->lock, &until);
-}
-
 /* False: the end. */
 static bool wait_for_work(struct other_caches *others)
 {
+    const struct timespec until = clock_in_ms(PAUSE_MS);
+
     pthread_mutex_lock(&others->lock);
     if (others->waiting != NULL && others->come == NULL && !others->is_closing)
-        pause_a_little(others);
+        pthread_cond_timedwait(&others->changed, &others->lock, &until);
     while (others->waiting == NULL && others->come == NULL && !others->is_closing)
         pthread_cond_wait(&others->changed, &others->lock);
     DL_CONCAT(others->waiting, others->come);

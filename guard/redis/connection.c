@@ -941,11 +941,6 @@ static bool stage_is_over(const struct redis_connection *connection, uint64_t no
     return connection->stage < STAGE_UP && now >= connection->stage_ends_ms;
 }
 
-static bool is_late(const struct redis_connection *connection, uint64_t now)
-{
-    return stage_is_over(connection, now) || now >= redis_pipeline_deadline(&connection->pipeline);
-}
-
 static void lose_unreached(struct redis_connection *connection)
 {
     uint32_t limit_ms = connection->config.connect_limit_ms;
@@ -998,7 +993,7 @@ static void on_redis_timer(void *context)
     /* Until nothing that is late at `now` waits any more or nothing is left to read. */
     bool more = true;
     while (more && (connection->stage == STAGE_GREETING || connection->stage == STAGE_UP) &&
-           is_late(connection, now))
+           (stage_is_over(connection, now) || now >= redis_pipeline_deadline(&connection->pipeline)))
         more = receive(connection) == PROGRESS_MORE;
     if (stage_is_over(connection, now))
         end_stage(connection);

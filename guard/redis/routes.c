@@ -96,12 +96,6 @@ static bool is_good(const struct route_master *master)
     return master->is_up && master->state == GUARD_REDIS_UP;
 }
 
-/* A master that has not told anything yet will do so soon. */
-static bool is_silent(const struct route_master *master)
-{
-    return master->owns && master->text[0] == '\0';
-}
-
 static const char *server_of(const struct redis_routes *routes, unsigned node)
 {
     const struct route_master *master = routes->masters[node];
@@ -156,8 +150,8 @@ static void tell_all(struct redis_routes *routes)
         const struct route_master *master = routes->masters[i];
         if (master == NULL || !master->owns || master->connection == NULL)
             continue;
-        if (is_silent(master))
-            return;
+        if (master->text[0] == '\0')
+            return; /* it will tell something soon */
         count++;
         up += master->is_up;
         if (down == NULL && !is_good(master))
