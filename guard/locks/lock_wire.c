@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* lock_wire.c - see lock_wire.h. */
 #include "lock_wire.h"
+#include "../base/digits.h"
 #include "guard_lock_scripts.h"
 #include <assert.h>
 #include <inttypes.h>
@@ -45,19 +46,6 @@ size_t lock_token_write(const struct lock_token *token, char out[LOCK_TOKEN_SIZE
     return (size_t)bytes;
 }
 
-/* Decimal digits and nothing else; at most 19 of them. */
-static bool read_decimal(const char *text, size_t bytes, uint64_t *out)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < bytes; i++) {
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-        sum = sum * 10 + (uint64_t)(text[i] - '0');
-    }
-    *out = sum;
-    return bytes >= 1 && bytes <= 19;
-}
-
 static bool is_lock_uuid(const char *text)
 {
     for (size_t i = 0; i < LOCK_UUID_BYTES; i++) {
@@ -75,8 +63,9 @@ static void read_people(const char *text, size_t bytes, struct lock_token *out)
     const char *who = text + 1, *space = bytes > 1 ? memchr(who, ' ', bytes - 1) : NULL;
     if (space == NULL || text[0] != ' ' || (size_t)(space - who) >= sizeof out->who)
         return;
+    const size_t since_bytes = bytes - (size_t)(space + 1 - text);
     uint64_t since_s = 0;
-    if (!read_decimal(space + 1, bytes - (size_t)(space + 1 - text), &since_s))
+    if (since_bytes < 1 || since_bytes > 19 || !digits_read(space + 1, since_bytes, &since_s))
         return;
     out->since_s = since_s;
     memcpy(out->who, who, (size_t)(space - who));
@@ -91,8 +80,8 @@ bool lock_token_read(const char *text, size_t bytes, struct lock_token *out)
     *out = (struct lock_token){.units = 0};
     if (bytes < LOCK_TOKEN_HEAD_BYTES || bytes >= LOCK_TOKEN_SIZE || !is_lock_uuid(text) ||
         text[UNITS_AT - 1] != ' ' || text[LIMIT_AT - 1] != ' ' || text[LEASE_AT - 1] != ' ' ||
-        !read_decimal(text + UNITS_AT, 7, &units) || !read_decimal(text + LIMIT_AT, 7, &limit) ||
-        !read_decimal(text + LEASE_AT, 8, &lease_ms))
+        !digits_read(text + UNITS_AT, 7, &units) || !digits_read(text + LIMIT_AT, 7, &limit) ||
+        !digits_read(text + LEASE_AT, 8, &lease_ms))
         return false;
     memcpy(out->uuid, text, LOCK_UUID_BYTES);
     out->units = (uint32_t)units;

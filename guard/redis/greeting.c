@@ -101,20 +101,11 @@ static const struct {
     [REDIS_SERVER_SENTINEL] = {"sentinel", "a Sentinel", "redis+sentinel://"},
 };
 
-/* name, value, name, value ... */
-static const struct redisReply *field_of(const struct redisReply *fields, const char *name)
-{
-    for (size_t i = 0; fields->type == REDIS_REPLY_ARRAY && i + 1 < fields->elements; i += 2)
-        if (redis_reply_is(fields->element[i], name))
-            return fields->element[i + 1];
-    return NULL;
-}
-
 /* One that does not say what it is, or is something else altogether, is taken for what it should be. */
 static bool accept_kind(struct redis_greeting *greeting, const struct redis_greeting_step *step,
                         const struct redisReply *reply, char why[REDIS_WHY_SIZE])
 {
-    const struct redisReply *mode = field_of(reply, "mode");
+    const struct redisReply *mode = redis_reply_field(reply, "mode");
     (void)step;
     for (size_t i = 0; mode != NULL && i < sizeof server_kinds / sizeof server_kinds[0]; i++)
         if (i != greeting->expected && redis_reply_is(mode, server_kinds[i].mode)) {

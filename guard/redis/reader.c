@@ -328,3 +328,11 @@ bool redis_reply_is(const struct redisReply *reply, const char *text)
     return reply->type == REDIS_REPLY_STRING && reply->len == strlen(text) &&
            memcmp(reply->str, text, reply->len) == 0;
 }
+
+const struct redisReply *redis_reply_field(const struct redisReply *reply, const char *name)
+{
+    for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i + 1 < reply->elements; i += 2)
+        if (redis_reply_is(reply->element[i], name))
+            return reply->element[i + 1];
+    return NULL;
+}

@@ -50,5 +50,7 @@ const char *redis_reader_error(const struct redis_reader *reader);
 
 /* Whether this is a string, and this one. */
 bool redis_reply_is(const struct redisReply *reply, const char *text);
+/* What stands behind that word in name, value, name, value; NULL: nothing. */
+const struct redisReply *redis_reply_field(const struct redisReply *reply, const char *name);
 
 #endif

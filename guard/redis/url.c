@@ -4,6 +4,7 @@
  * by its name.
  */
 #include "url.h"
+#include "../base/digits.h"
 #include "../base/resolve.h"
 #include <stddef.h>
 #include <stdio.h>
@@ -68,17 +69,10 @@ static bool decode(struct part from, char *out, size_t size)
 /* Decimal digits only; an empty part is no number. */
 static bool read_number(struct part from, unsigned max, unsigned *out)
 {
-    unsigned number = 0;
-    if (from.bytes == 0 || from.bytes > 9)
+    uint64_t number = 0;
+    if (from.bytes == 0 || from.bytes > 9 || !digits_read(from.at, from.bytes, &number) || number > max)
         return false;
-    for (size_t i = 0; i < from.bytes; i++) {
-        if (from.at[i] < '0' || from.at[i] > '9')
-            return false;
-        number = number * 10 + (unsigned)(from.at[i] - '0');
-    }
-    if (number > max)
-        return false;
-    *out = number;
+    *out = (unsigned)number;
     return true;
 }
 

@@ -1,33 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /* redis/vote.c - see redis/vote.h. */
 #include "vote.h"
+#include "../base/digits.h"
 #include "reader.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- reading ---- */
 
-/* What stands behind that word in "name", "value", "name", "value"; NULL: nothing. */
+/* NULL: nothing. */
 static const struct redisReply *find_field(const struct redisReply *reply, const char *name)
 {
-    if (reply->type != REDIS_REPLY_ARRAY)
-        return NULL;
-    for (size_t i = 0; i + 1 < reply->elements; i += 2)
-        if (redis_reply_is(reply->element[i], name) && reply->element[i + 1]->type == REDIS_REPLY_STRING)
-            return reply->element[i + 1];
-    return NULL;
+    const struct redisReply *field = redis_reply_field(reply, name);
+    return field != NULL && field->type == REDIS_REPLY_STRING ? field : NULL;
 }
 
 /* False: none, or it is above that. */
 static bool read_vote_digits(const struct redisReply *text, uint64_t most, uint64_t *out)
 {
-    char *end = NULL;
-    if (text == NULL || text->type != REDIS_REPLY_STRING || text->len == 0 || text->len > 19 ||
-        strspn(text->str, "0123456789") != text->len)
-        return false;
-    *out = strtoull(text->str, &end, 10);
-    return *out <= most;
+    return text != NULL && text->type == REDIS_REPLY_STRING && text->len > 0 && text->len <= 19 &&
+           digits_read(text->str, text->len, out) && *out <= most;
 }
 
 static uint64_t field_number(const struct redisReply *reply, const char *name, uint64_t most)
