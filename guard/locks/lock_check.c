@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* lock_check.c - see lock_state.h. */
-#include "lock_state.h"
 #include "../base/check.h"
 #include "../base/key.h"
+#include "lock_state.h"
 #include "provider.h"
 #include <stdio.h>
 #include <string.h>
