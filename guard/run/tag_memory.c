@@ -58,12 +58,13 @@ void tag_memory_put(struct tag_memory *memory, uint64_t key_hash, const char *ta
         place = place_to_take(memory, key_hash);
     if (place == NULL)
         return;
+    struct tag_text *text = fits ? malloc(sizeof *text + bytes) : NULL;
+    if (text != NULL) {
+        text->bytes = (uint8_t)bytes;
+        memcpy(text->tags, tags, bytes);
+    }
     free(place->text);
-    *place = (struct remembered){key_hash, fits ? malloc(sizeof *place->text + bytes) : NULL};
-    if (place->text == NULL)
-        return;
-    place->text->bytes = (uint8_t)bytes;
-    memcpy(place->text->tags, tags, bytes);
+    *place = (struct remembered){key_hash, text};
 }
 
 void tag_memory_remember(struct tag_memory **memory, uint64_t key_hash, const char *tags, size_t bytes)
