@@ -469,7 +469,7 @@ static bool start_again(struct site *site)
     for (size_t i = 0; i < DEED_PROCESSES; i++)
         set_health(site, (enum deed_party)i, DEED_STARTING, 0);
     for (size_t i = 0; good && i < DEED_PROCESSES; i++)
-        stack_catalogd_resume(&site->servers.catalogd[i]);
+        proc_resume(site->servers.catalogd[i].pid);
     for (size_t i = 0; good && i < DEED_PROCESSES; i++)
         good = stack_catalogd_restart(&site->servers.catalogd[i], site->servers.settings);
     for (size_t i = 0; good && i < DEED_PROCESSES; i++) {

@@ -2,9 +2,11 @@
 /*
  * stack.h - private servers: Redis, PostgreSQL, PgBouncer, ZooKeeper and catalogd, as one program needs them.
  *
- *     ..._start() --> running --> ..._pause() / ..._resume()      SIGSTOP, and stands still; SIGCONT
- *                        |------> ..._kill() --> ..._restart()    SIGKILL; the same ports again
- *                        +------> ..._stop()                      in order; the struct is clear again
+ *     ..._start() --> running --> proc_pause() / proc_resume()          SIGSTOP, and stands still; SIGCONT
+ *                        |------> proc_kill_tree() --> ..._restart()    SIGKILL; the same ports again
+ *                        +------> ..._stop()                            in order; the struct is clear again
+ *
+ * A Redis is paused, resumed and killed by functions of its own: it has a connection besides.
  *
  * Everything listens on free ports of 127.0.0.1 and in a temporary folder, runs as an ordinary user when we
  * are root, and is gone when this program is, however it ends (see proc.h). ..._stop() accepts a struct that
@@ -155,9 +157,6 @@ bool stack_postgres_restart(struct stack_postgres *postgres); /* with its data *
 bool stack_postgres_start_standby(struct stack_postgres *standby, const struct stack_postgres *primary);
 bool stack_postgres_promote(struct stack_postgres *standby);
 bool stack_postgres_hold_replay(const struct stack_postgres *standby, bool held);
-void stack_postgres_kill(struct stack_postgres *postgres);
-void stack_postgres_pause(struct stack_postgres *postgres);
-void stack_postgres_resume(struct stack_postgres *postgres);
 void stack_postgres_stop(struct stack_postgres *postgres);
 
 /* Loads the project's sql/schema.sql and, with a scale above 0, sql/seed.sql. */
@@ -218,9 +217,6 @@ struct stack_zookeeper {
 bool stack_zookeeper_start(struct stack_zookeeper *zookeeper, size_t count);
 /* One of them, by its number. It comes back with its data, and returns when it serves: most of the others must live. */
 bool stack_zookeeper_restart(struct stack_zookeeper *zookeeper, size_t at);
-void stack_zookeeper_kill(struct stack_zookeeper *zookeeper, size_t at);
-void stack_zookeeper_pause(struct stack_zookeeper *zookeeper, size_t at);
-void stack_zookeeper_resume(struct stack_zookeeper *zookeeper, size_t at);
 void stack_zookeeper_stop(struct stack_zookeeper *zookeeper); /* all of them */
 
 /* What one of them says to a word of four letters ("srvr", "dump", "cons"); false: nothing within a second. */
@@ -248,9 +244,6 @@ bool stack_catalogd_start_given(struct stack_catalogd *catalogd, const char *con
 const char *stack_catalogd_program(void);
 /* The same ports again, after SIGTERM if it still runs. */
 bool stack_catalogd_restart(struct stack_catalogd *catalogd, const char *const *settings);
-void stack_catalogd_kill(struct stack_catalogd *catalogd);
-void stack_catalogd_pause(struct stack_catalogd *catalogd);
-void stack_catalogd_resume(struct stack_catalogd *catalogd);
 /* SIGTERM; false: it had to be killed after 20 s. */
 bool stack_catalogd_stop(struct stack_catalogd *catalogd);
 

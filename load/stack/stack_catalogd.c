@@ -111,21 +111,6 @@ bool stack_catalogd_restart(struct stack_catalogd *catalogd, const char *const *
     return launch(&start) || private_complain("catalogd", "did not start", catalogd->log_path);
 }
 
-void stack_catalogd_kill(struct stack_catalogd *catalogd)
-{
-    proc_kill_tree(&catalogd->pid);
-}
-
-void stack_catalogd_pause(struct stack_catalogd *catalogd)
-{
-    proc_pause(catalogd->pid);
-}
-
-void stack_catalogd_resume(struct stack_catalogd *catalogd)
-{
-    proc_resume(catalogd->pid);
-}
-
 bool stack_catalogd_stop(struct stack_catalogd *catalogd)
 {
     bool went = catalogd->pid <= 0 || proc_stop(&catalogd->pid, SIGTERM, STOP_LIMIT_MS);

@@ -254,24 +254,9 @@ bool stack_postgres_restart(struct stack_postgres *postgres)
     return launch(postgres) || private_complain("PostgreSQL", "did not start", postgres->log_path);
 }
 
-void stack_postgres_kill(struct stack_postgres *postgres)
-{
-    proc_kill_tree(&postgres->pid);
-}
-
-void stack_postgres_pause(struct stack_postgres *postgres)
-{
-    proc_pause(postgres->pid);
-}
-
-void stack_postgres_resume(struct stack_postgres *postgres)
-{
-    proc_resume(postgres->pid);
-}
-
 void stack_postgres_stop(struct stack_postgres *postgres)
 {
-    stack_postgres_resume(postgres);
+    proc_resume(postgres->pid);
     private_end(&postgres->pid, SIGINT, STOP_LIMIT_MS, postgres->folder);
     *postgres = (struct stack_postgres){.pid = 0};
 }

@@ -169,7 +169,7 @@ static bool make_server(struct stack_zookeeper *zookeeper, size_t at)
 static void kill_all(struct stack_zookeeper *zookeeper)
 {
     for (size_t i = 0; i < zookeeper->count; i++)
-        stack_zookeeper_kill(zookeeper, i);
+        proc_kill_tree(&zookeeper->servers[i].pid);
 }
 
 /* The number of the first that does not serve, `count` if all do. */
@@ -224,26 +224,11 @@ bool stack_zookeeper_start(struct stack_zookeeper *zookeeper, size_t count)
 
 bool stack_zookeeper_restart(struct stack_zookeeper *zookeeper, size_t at)
 {
-    stack_zookeeper_resume(zookeeper, at);
+    proc_resume(zookeeper->servers[at].pid);
     if (zookeeper->servers[at].pid > 0)
         proc_stop(&zookeeper->servers[at].pid, SIGTERM, STOP_LIMIT_MS);
     return (launch(zookeeper, at) && wait_until_serves(zookeeper, at, clock_after_ms(START_LIMIT_MS))) ||
            complain(zookeeper, at);
-}
-
-void stack_zookeeper_kill(struct stack_zookeeper *zookeeper, size_t at)
-{
-    proc_kill_tree(&zookeeper->servers[at].pid);
-}
-
-void stack_zookeeper_pause(struct stack_zookeeper *zookeeper, size_t at)
-{
-    proc_pause(zookeeper->servers[at].pid);
-}
-
-void stack_zookeeper_resume(struct stack_zookeeper *zookeeper, size_t at)
-{
-    proc_resume(zookeeper->servers[at].pid);
 }
 
 /* They have nothing to save, and one without the others would take its time to end. */

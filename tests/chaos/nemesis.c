@@ -180,13 +180,13 @@ static bool catalogd_start(struct run *run, const struct nemesis_entry *entry)
 static bool catalogd_stop(struct run *run, const struct nemesis_entry *entry)
 {
     run->scene->paused[entry->fault.process] = true;
-    stack_catalogd_pause(&run->scene->catalogd[entry->fault.process]);
+    proc_pause(run->scene->catalogd[entry->fault.process].pid);
     return true;
 }
 
 static bool catalogd_go_on(struct run *run, const struct nemesis_entry *entry)
 {
-    stack_catalogd_resume(&run->scene->catalogd[entry->fault.process]);
+    proc_resume(run->scene->catalogd[entry->fault.process].pid);
     run->scene->paused[entry->fault.process] = false;
     return true;
 }
@@ -267,7 +267,7 @@ static bool redis_make_room(struct run *run, const struct nemesis_entry *entry)
 static bool postgres_kill(struct run *run, const struct nemesis_entry *entry)
 {
     (void)entry;
-    stack_postgres_kill(&run->scene->postgres);
+    proc_kill_tree(&run->scene->postgres.pid);
     return true;
 }
 
@@ -280,14 +280,14 @@ static bool postgres_start(struct run *run, const struct nemesis_entry *entry)
 static bool postgres_stop(struct run *run, const struct nemesis_entry *entry)
 {
     (void)entry;
-    stack_postgres_pause(&run->scene->postgres);
+    proc_pause(run->scene->postgres.pid);
     return true;
 }
 
 static bool postgres_go_on(struct run *run, const struct nemesis_entry *entry)
 {
     (void)entry;
-    stack_postgres_resume(&run->scene->postgres);
+    proc_resume(run->scene->postgres.pid);
     return true;
 }
 

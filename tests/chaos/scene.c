@@ -305,7 +305,7 @@ bool scene_catalogd_kill(struct scene *scene, size_t process)
     struct stack_catalogd *catalogd = &scene->catalogd[process];
     atomic_store(&scene->port[process], 0);
     atomic_store(&scene->ops_port[process], 0);
-    stack_catalogd_kill(catalogd);
+    proc_kill_tree(&catalogd->pid);
     bool clean = log_is_clean(catalogd);
     stack_catalogd_stop(catalogd); /* its folder */
     return clean;
@@ -628,7 +628,7 @@ static bool end_in_order(struct stack_catalogd *catalogd)
     int status = 0;
     if (catalogd->pid <= 0)
         return false;
-    stack_catalogd_resume(catalogd);
+    proc_resume(catalogd->pid);
     kill(catalogd->pid, SIGTERM);
     bool ended = proc_wait(catalogd->pid, END_LIMIT_MS, &status);
     bool good = ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;

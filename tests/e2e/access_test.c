@@ -297,7 +297,7 @@ TEST(the_log_says_for_which_request_a_load_failed, P171)
     char path[BURST_PATH_BYTES];
     assert_true(fleet_start(1, NULL));
     cold(path);
-    stack_postgres_kill(&fleet.postgres);
+    proc_kill_tree(&fleet.postgres.pid);
     ask(NULL, path, "X-Request-Id: order-4711\r\n" UNSAMPLED, &said);
     assert_int_equal(said.status, 503);
     assert_string_equal(said.request, "order-4711");

@@ -162,7 +162,7 @@ TEST(while_the_payer_of_a_cache_is_stopped_nothing_is_said_to_be_visible, P81)
     struct write_asked asked;
     start_two(IMPATIENT, BLUE);
     const uint32_t id = cached_product();
-    stack_catalogd_pause(&fleet.catalogd[OTHER]);
+    proc_pause(fleet.catalogd[OTHER].pid);
     put(ONE, id, 1, &asked);
     assert_false(asked.visible);
     assert_int_equal(writes_version(ONE, id), 2);
@@ -170,7 +170,7 @@ TEST(while_the_payer_of_a_cache_is_stopped_nothing_is_said_to_be_visible, P81)
     fleet_mark();
     assert_true(fleet_wait_loads("/* measure outbox */", 2)); /* a whole round of the one that has paid */
     assert_int_equal(fleet_metric(ONE, "catalogd_outbox_paid_total"), 0);
-    stack_catalogd_resume(&fleet.catalogd[OTHER]);
+    proc_resume(fleet.catalogd[OTHER].pid);
     assert_true(writes_wait_number(0, OWED));
     assert_int_equal(writes_version(OTHER, id), 2);
     put_and_look(ONE, id, 2);
@@ -181,7 +181,7 @@ TEST(a_cache_that_is_gone_is_waited_for_as_long_as_its_entries_may_live, P83)
     struct write_asked asked;
     start_two(IMPATIENT, BRIEF);
     const uint32_t id = cached_product();
-    stack_catalogd_kill(&fleet.catalogd[OTHER]);
+    proc_kill_tree(&fleet.catalogd[OTHER].pid);
     const uint64_t killed_us = clock_us();
     put(ONE, id, 1, &asked);
     assert_false(asked.visible);
@@ -213,7 +213,7 @@ TEST(after_a_host_has_restarted_no_write_waits_for_the_cache_that_is_gone, P83)
     struct write_asked asked;
     assert_true(fleet_start(1, writes_settings(HOST)));
     const uint32_t id = cached_product();
-    stack_catalogd_kill(&fleet.catalogd[ONE]);
+    proc_kill_tree(&fleet.catalogd[ONE].pid);
     stack_redis_kill(&fleet.redis);
     assert_true(stack_redis_restart(&fleet.redis));
     assert_true(fleet_put(ONE, writes_settings(HOST)) && fleet_wait_ready(ONE) && fleet_wait_registered(ONE));

@@ -179,11 +179,11 @@ TEST(servers_that_hang_are_named_within_their_limit, P169)
 {
     enum { AT_MOST_MS = 60000 };
     stack_redis_pause(&fleet.redis);
-    stack_postgres_pause(&fleet.postgres);
+    proc_pause(fleet.postgres.pid);
     const uint64_t begin_us = clock_us();
     const int status = check(PLAIN);
     stack_redis_resume(&fleet.redis);
-    stack_postgres_resume(&fleet.postgres);
+    proc_resume(fleet.postgres.pid);
     assert_int_equal(status, 1);
     assert_true(clock_us() - begin_us < (uint64_t)AT_MOST_MS * 1000);
     expect("wrong", "redis", "is it running");

@@ -61,11 +61,11 @@ static void leader_is_stopped_until_another_has_filled(void *context)
     scene->happened = leader_is_known(scene);
     if (!scene->happened)
         return;
-    stack_catalogd_pause(&fleet.catalogd[scene->leader]);
+    proc_pause(fleet.catalogd[scene->leader].pid);
     scene->happened =
         fleet_sql(NULL, 0, "UPDATE products SET price_cents = 987656789 WHERE id = %u", scene->product) &&
         fleet_wait_loads(FLEET_LOAD_PRODUCT, 2) && probe_wait_for(scene->product);
-    stack_catalogd_resume(&fleet.catalogd[scene->leader]);
+    proc_resume(fleet.catalogd[scene->leader].pid);
 }
 
 TEST(a_leader_stopped_past_its_lease_cannot_store_what_it_loaded, P10)

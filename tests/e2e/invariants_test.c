@@ -99,7 +99,7 @@ TEST(a_process_that_starts_with_nothing_there_says_so_and_serves_when_both_come,
     assert_true(fleet_start(0, NULL));
     fleet_cold_product(path);
     stack_redis_kill(&fleet.redis);
-    stack_postgres_kill(&fleet.postgres);
+    proc_kill_tree(&fleet.postgres.pid);
     assert_true(
         fleet_add((const char *[]){"FAILURE_MS=100", "REDIS_LIMIT_MS=1000", NULL})); /* /healthz answers */
     assert_int_equal(fleet_ask_status(0, path), 503);
@@ -139,7 +139,7 @@ TEST(an_outage_is_told_in_few_lines_and_with_advice, P68)
     assert_true(fleet_start(1, (const char *[]){"LOAD_QUEUE=4000", "REDIS_LIMIT_MS=250", NULL}));
     uint64_t begun_us = clock_us();
     stack_redis_kill(&fleet.redis);
-    stack_postgres_kill(&fleet.postgres);
+    proc_kill_tree(&fleet.postgres.pid);
     for (uint32_t round = 0; round < OUTAGE_ROUNDS; round++)
         ask_for_many(1 + round * OUTAGE_REQUESTS);
     uint32_t windows = (uint32_t)((clock_us() - begun_us) / ((uint64_t)WINDOW_MS * 1000)) + 2;
@@ -157,7 +157,7 @@ static void kill_them_all(void *context)
     if (!fleet_wait_running(FLEET_LOAD_PRODUCT, PROCESSES * WORKERS))
         return;
     for (size_t i = 0; i < PROCESSES; i++)
-        stack_catalogd_kill(&fleet.catalogd[i]);
+        proc_kill_tree(&fleet.catalogd[i].pid);
 }
 
 static uint32_t sessions(void)

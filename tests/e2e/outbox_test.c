@@ -161,7 +161,7 @@ TEST(what_a_killed_writer_owed_is_paid_by_another_process, P81)
     stack_redis_pause(&fleet.redis);
     assert_int_equal(pthread_create(&put.thread, NULL, put_in_background, &put), 0);
     assert_true(writes_wait_number(2, committed));
-    stack_catalogd_kill(&fleet.catalogd[0]);
+    proc_kill_tree(&fleet.catalogd[0].pid);
     pthread_join(put.thread, NULL);
     assert_int_equal(put.status, 0); /* he was never answered */
     assert_int_equal(writes_number(OWED), 2);
@@ -205,7 +205,7 @@ TEST(what_a_killed_payer_had_claimed_is_paid_by_another, P81)
     stack_redis_pause(&fleet.redis);
     change_by_hand(id);
     assert_true(writes_wait_number(2, OWED " WHERE due_at > now()")); /* claimed */
-    stack_catalogd_kill(&fleet.catalogd[0]);
+    proc_kill_tree(&fleet.catalogd[0].pid);
     stack_redis_resume(&fleet.redis);
     assert_true(fleet_add(writes_settings(REDIS_AWAY_NOTIFIED_ONLY)) && fleet_wait_ready(1));
     assert_everybody_sees(id, 2);

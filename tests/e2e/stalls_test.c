@@ -70,7 +70,7 @@ static void start_process(void)
 static void go_on_after(int64_t stall_s)
 {
     atomic_fetch_add(&leap.offsets_s[1], stall_s);
-    stack_catalogd_resume(&fleet.catalogd[0]);
+    proc_resume(fleet.catalogd[0].pid);
 }
 
 /* ---- a client ---- */
@@ -104,7 +104,7 @@ TEST(a_request_that_came_during_a_stall_is_answered_however_long_its_client_was_
     int fd = socket_connect(fleet.catalogd[0].port, 0);
     socket_say(fd, PING);
     assert_int_equal(hear(fd), 200);
-    stack_catalogd_pause(&fleet.catalogd[0]);
+    proc_pause(fleet.catalogd[0].pid);
     socket_say(fd, PING);
     go_on_after(IDLE_LIMIT_S + LEAP_MORE_S);
     assert_int_equal(hear(fd), 200);
@@ -115,7 +115,7 @@ TEST(a_body_that_came_during_a_stall_is_taken, P60)
 {
     start_process();
     int fd = begin_upload();
-    stack_catalogd_pause(&fleet.catalogd[0]);
+    proc_pause(fleet.catalogd[0].pid);
     socket_say(fd, "[]");
     go_on_after(BODY_LIMIT_S + LEAP_MORE_S);
     assert_int_equal(hear(fd), 400);
@@ -129,7 +129,7 @@ TEST(a_body_that_was_on_its_way_before_a_stall_has_its_time_behind_it, P60)
 {
     start_process();
     int fd = begin_upload();
-    stack_catalogd_pause(&fleet.catalogd[0]);
+    proc_pause(fleet.catalogd[0].pid);
     go_on_after(BODY_LIMIT_S + LEAP_MORE_S);
     for (int i = 0; i < 2; i++)
         assert_int_equal(fleet_ask_status(0, "/ping"), 200);

@@ -177,12 +177,12 @@ static void start_again(void)
 
 TEST(a_process_that_stands_still_is_stale_and_one_that_comes_back_is_read_again, P172)
 {
-    stack_catalogd_pause(&fleet.catalogd[0]);
+    proc_pause(fleet.catalogd[0].pid);
     expect("document.querySelector('#link').textContent.startsWith('Stale: nothing heard for')");
     expect("document.body.classList.contains('stale')");
-    stack_catalogd_resume(&fleet.catalogd[0]);
+    proc_resume(fleet.catalogd[0].pid);
     expect(LIVE " && !document.body.classList.contains('stale')");
-    stack_catalogd_kill(&fleet.catalogd[0]);
+    proc_kill_tree(&fleet.catalogd[0].pid);
     expect("document.querySelector('#link').textContent.includes('trying again in')");
     assert_string_equal(browser_faults(browser), "");
     start_again();

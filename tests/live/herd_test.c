@@ -159,11 +159,11 @@ TEST(twenty_thousand_connections_ask_two_services_at_one_instant)
 /* Stops the service for STALL_MS; between the two instants it answers nothing. */
 static void stall(struct stack_catalogd *catalogd, uint64_t *stop_us, uint64_t *go_us)
 {
-    stack_catalogd_pause(catalogd);
+    proc_pause(catalogd->pid);
     *stop_us = clock_us();
     clock_pause_ms(STALL_MS);
     *go_us = clock_us();
-    stack_catalogd_resume(catalogd);
+    proc_resume(catalogd->pid);
 }
 
 TEST(whoever_was_due_while_the_server_stood_still_is_charged_for_it)

@@ -358,7 +358,7 @@ TEST(the_fence_goes_on_after_the_server_was_killed, P119)
     struct rig_claim *waiter = claim_of(1, open_side(1, server.url), GUARD_LOCK_FAIR, "crash");
     uint64_t fence = claim_acquire(holder);
     claim_queue(waiter);
-    stack_postgres_kill(&server);
+    proc_kill_tree(&server.pid);
     rig_wait_until(holder->dropped == 1 && waiter->told == 1);
     assert_int_equal(claim_do(waiter, LOCK_TAKE), LOCK_UNSENT);
     assert_contains(claim_why(waiter, LOCK_TAKE), "127.0.0.1");
@@ -376,10 +376,10 @@ TEST(a_holder_outlives_a_server_that_hangs_for_less_than_its_lease)
     struct rig_claim *holder = claim_of(0, side, GUARD_LOCK_FAIR, "hangs");
     claim_acquire(holder);
     uint64_t mark = stack_postgres_mark(&server);
-    stack_postgres_pause(&server);
+    proc_pause(server.pid);
     assert_int_equal(claim_do(holder, LOCK_RENEW), LOCK_UNANSWERED);
     claim_send(holder, LOCK_RENEW);
-    stack_postgres_resume(&server);
+    proc_resume(server.pid);
     rig_wait_until(!holder->errands[LOCK_RENEW].is_out);
     while (claim_reply(holder, LOCK_RENEW)->kind == LOCK_UNANSWERED)
         claim_do(holder, LOCK_RENEW);

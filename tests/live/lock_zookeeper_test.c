@@ -591,7 +591,7 @@ TEST(locks_outlive_any_one_server)
     uint64_t fence = expect_granted(held);
     expect_refused(waiting, 1);
     for (size_t i = 0; i < zookeeper.count; i++) {
-        stack_zookeeper_kill(&zookeeper, i);
+        proc_kill_tree(&zookeeper.servers[i].pid);
         do_until(held, LOCK_RENEW, LOCK_DONE);
         assert_true(stack_zookeeper_restart(&zookeeper, i));
     }
@@ -611,14 +611,14 @@ TEST(without_a_majority_nothing_is_granted_or_confirmed, P126)
     struct rig_claim *held = writer_of(one, "majority"), *other = writer_of(one, "other");
     expect_granted(held);
     one->config.limit_ms = 300;
-    stack_zookeeper_pause(&zookeeper, 0);
-    stack_zookeeper_pause(&zookeeper, 1);
+    proc_pause(zookeeper.servers[0].pid);
+    proc_pause(zookeeper.servers[1].pid);
     claim_do(held, LOCK_RENEW); /* until this is over both of them have stopped */
     assert_int_not_equal(claim_do(held, LOCK_RENEW), LOCK_DONE);
     assert_int_not_equal(claim_do(other, LOCK_TAKE), LOCK_GRANTED);
     one->config.limit_ms = CALM_MS;
-    stack_zookeeper_resume(&zookeeper, 0);
-    stack_zookeeper_resume(&zookeeper, 1);
+    proc_resume(zookeeper.servers[0].pid);
+    proc_resume(zookeeper.servers[1].pid);
     do_until(held, LOCK_RENEW, LOCK_DONE);
 }
 

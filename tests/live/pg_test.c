@@ -359,7 +359,7 @@ TEST(a_cancelled_query_ends_on_the_server_and_its_connection_is_not_used_again, 
 TEST(a_stopped_server_does_not_hold_anyone_past_the_deadline)
 {
     assert_answers();
-    stack_postgres_pause(&postgres);
+    proc_pause(postgres.pid);
     struct asking pooled = {.statement = ECHO, .param = "x", .left_ms = 300};
     ask(&pooled);
     struct asking fresh = pooled;
@@ -367,7 +367,7 @@ TEST(a_stopped_server_does_not_hold_anyone_past_the_deadline)
     uint64_t begin_us = clock_us();
     pg_pool_close(&pool); /* its cancel request is stuck in the stopped server */
     uint64_t close_ms = (clock_us() - begin_us) / 1000;
-    stack_postgres_resume(&postgres);
+    proc_resume(postgres.pid);
 
     assert_int_equal(pooled.outcome, PG_TIMEOUT);
     assert_int_equal(fresh.outcome, PG_TIMEOUT);

@@ -571,7 +571,7 @@ TEST(counting_goes_on_with_the_next_where_a_database_is_killed)
     open_witness(&options);
     begin();
     query("SELECT /* load */ 1");
-    stack_postgres_kill(&postgres);
+    proc_kill_tree(&postgres.pid);
     assert_true(stack_postgres_restart(&postgres));
     query("SELECT /* load */ 1");
     end();
@@ -579,7 +579,7 @@ TEST(counting_goes_on_with_the_next_where_a_database_is_killed)
 
     begin();
     query("SELECT /* load */ 1");
-    stack_postgres_kill(&postgres);
+    proc_kill_tree(&postgres.pid);
     end();
     assert_int_equal(view.load_count, 1);
     assert_true(stack_postgres_restart(&postgres));
@@ -592,9 +592,9 @@ TEST(a_stopped_database_holds_nobody_up)
         open_witness(&ways[i]);
         begin();
         query("SELECT /* load */ 1");
-        stack_postgres_pause(&postgres);
+        proc_pause(postgres.pid);
         end();
-        stack_postgres_resume(&postgres);
+        proc_resume(postgres.pid);
         assert_int_equal(view.way, i == 0 ? WITNESS_LOG : WITNESS_NONE);
         assert_int_equal(view.load_count, i == 0 ? 1 : 0);
         if (i == 1)
@@ -602,8 +602,8 @@ TEST(a_stopped_database_holds_nobody_up)
 
         begin(); /* and is there again when it goes on */
         query("SELECT /* load */ 1");
-        stack_postgres_pause(&postgres);
-        stack_postgres_resume(&postgres);
+        proc_pause(postgres.pid);
+        proc_resume(postgres.pid);
         query("SELECT /* load */ 1");
         end();
         if (view.way != ways[i].way)
@@ -615,10 +615,10 @@ TEST(a_stopped_database_holds_nobody_up)
 TEST(a_witness_stands_at_a_stopped_door_for_a_few_seconds_only)
 {
     struct witness_options options = by_log();
-    stack_postgres_pause(&postgres);
+    proc_pause(postgres.pid);
     uint64_t begin_us = clock_us();
     assert_not_opened(&options, "in time");
-    stack_postgres_resume(&postgres);
+    proc_resume(postgres.pid);
     assert_in_range(clock_us() - begin_us, 0, 5000000 + MACHINE_MS * 1000);
     options.database_url = "postgresql://postgres@127.0.0.1:1/postgres";
     assert_not_opened(&options, "Connection refused");

@@ -40,7 +40,7 @@ static bool revive_servers(void)
         return false;
     if (fleet.postgres.pid <= 0)
         return stack_postgres_restart(&fleet.postgres);
-    stack_postgres_resume(&fleet.postgres);
+    proc_resume(fleet.postgres.pid);
     return true;
 }
 
@@ -181,7 +181,7 @@ static bool ended_in_order(struct stack_catalogd *catalogd)
     int status = 0;
     if (catalogd->pid <= 0)
         return true;
-    stack_catalogd_resume(catalogd);
+    proc_resume(catalogd->pid);
     kill(catalogd->pid, SIGTERM);
     if (!proc_wait(catalogd->pid, FLEET_LIMIT_MS, &status)) {
         fprintf(stderr, "fleet: a process did not end on SIGTERM\n");
