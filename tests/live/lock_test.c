@@ -30,6 +30,22 @@ TEST(a_latch_opens_once_all_parties_are_there, P116)
     assert_int_equal(lock_of(one, &request).status, GUARD_LOCK_OK);
 }
 
+/* ---- waiting ---- */
+
+TEST(what_one_thread_does_in_turn_is_done_in_that_order, P121)
+{
+    struct guard_locks *locks = locks_open();
+    const char *name = "catalog";
+    struct guard_lock_request request = lock_request(GUARD_LOCK_FAIR, &name);
+    request.wait_ms = 0;
+    struct guard_hold *hold = hold_of(locks, &request);
+    for (int i = 0; i < 100; i++) {
+        guard_unlock(&hold, NULL, NULL);
+        hold = hold_of(locks, &request);
+    }
+    assert_given(&hold);
+}
+
 /* ---- owners ---- */
 
 TEST(a_write_lock_under_the_owners_own_read_lock_is_refused)
