@@ -101,8 +101,7 @@ TEST(what_is_not_to_be_stored_answers_all_who_wait_and_is_loaded_again, P83)
 {
     enum { CROWD = 10 };
     static struct ask asks[CROWD];
-    fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = 60000;
+    fleet_keep_near();
     fleet_open(1);
     atomic_store(&fleet.source.keep, &NOWHERE);
     source_shut(&fleet.source);

@@ -6,7 +6,7 @@
 #include "load/stack/proxy.h"
 #include <hiredis/hiredis.h>
 
-enum { STALE_FOR_MS = 60000, NEAR_FOR_MS = 60000 }; /* longer than anything is waited for */
+enum { STALE_FOR_MS = 60000 }; /* longer than anything is waited for */
 
 static void open_stale(size_t count)
 {
@@ -109,8 +109,7 @@ TEST(what_a_revalidation_has_stored_is_known_near_before_any_message)
     proxy_mark(proxy, 0, "SUBSCRIBE", PROXY_NONE);
     snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
     fleet.config.redis_url = url;
-    fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = NEAR_FOR_MS;
+    fleet_keep_near();
     fleet_open(1);
     bring_near(0, "k", "k v1");
     atomic_store(&fleet.source.version, 2);
@@ -127,8 +126,7 @@ TEST(what_is_near_goes_everywhere_when_a_revalidation_has_stored_a_newer_value, 
 {
     static struct ask ask;
     fleet_init();
-    fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = NEAR_FOR_MS;
+    fleet_keep_near();
     fleet_open(2);
     bring_near(0, "k", "k v1");
     bring_near(1, "k", "k v1");
@@ -200,8 +198,7 @@ TEST(a_peek_of_an_absent_row_a_stale_one_that_is_not_wanted_and_a_damaged_one, P
 TEST(a_peek_looks_near_first_and_in_mode_shadow_nowhere, P148)
 {
     fleet_init();
-    fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = NEAR_FOR_MS;
+    fleet_keep_near();
     fleet_open(1);
     bring_near(0, "k", "k v1");
     assert_int_equal(expect_as(0, "k", GUARD_PEEK, "k v1").source, GUARD_FROM_NEAR);
@@ -279,8 +276,7 @@ TEST(an_expiry_voids_the_load_that_runs, P154)
 TEST(near_caches_hear_of_an_expiry, P154)
 {
     fleet_init();
-    fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = NEAR_FOR_MS;
+    fleet_keep_near();
     fleet.policy.stale_ms = STALE_FOR_MS;
     fleet_open(2);
     bring_near(0, "k", "k v1");
@@ -335,9 +331,8 @@ static void open_several(void)
 
 TEST(several_keys_and_tags_are_changed_by_one_call, P186)
 {
-    struct guard_invalidated result;
     open_several();
-    assert_int_equal(guard_invalidate_wait(fleet.guards[1], &SEVERAL, &result), GUARD_OK);
+    struct guard_invalidated result = rig_invalidate(1, &SEVERAL);
     assert_true(result.value_dropped && !result.load_voided);
     assert_int_equal(FLEET_SUM(invalidated), 4);
     load_all_of_several(2, GUARD_FROM_LOAD);
@@ -353,13 +348,12 @@ TEST(several_keys_and_tags_are_changed_by_one_call, P186)
 TEST(several_keys_and_tags_are_one_round_trip, P186)
 {
     enum { TRIES = 20 };
-    struct guard_invalidated result;
     uint64_t trips = 0;
     open_several();
     for (int i = 0; i < TRIES && trips != 1; i++) {
         const uint64_t before = stats_of(fleet.guards[0]).redis_round_trips;
         const struct guard_stats commands = stats_of(fleet.guards[0]);
-        assert_int_equal(guard_invalidate_wait(fleet.guards[0], &SEVERAL, &result), GUARD_OK);
+        rig_invalidate(0, &SEVERAL);
         assert_true(stats_of(fleet.guards[0]).redis_commands >= commands.redis_commands + 4);
         trips = stats_of(fleet.guards[0]).redis_round_trips - before;
     }
@@ -377,7 +371,7 @@ TEST(what_is_near_of_several_keys_goes_when_they_are_changed_and_one_callback_te
 {
     atomic_uint told = 0;
     fleet_init();
-    fleet.policy.near_ms = NEAR_FOR_MS;
+    fleet_keep_near();
     fleet_open(1);
     for (size_t i = 0; i < 3; i++) {
         char row[16];
@@ -464,9 +458,7 @@ static void expire_tag(size_t i)
 
 static void invalidate_tag(size_t i)
 {
-    struct guard_invalidated result;
-    assert_int_equal(guard_invalidate_wait(fleet.guards[i], TAG_CHANGE("t", RIG_LIMIT_MS), &result),
-                     GUARD_OK);
+    rig_invalidate(i, TAG_CHANGE("t", RIG_LIMIT_MS));
 }
 
 /* What Redis knows of the tag's expiries: it is lost, or was noted so long ago. */
@@ -621,8 +613,7 @@ TEST(what_the_core_finds_is_stale_too)
 TEST(near_caches_keep_nothing_that_has_an_expired_tag)
 {
     fleet_init();
-    fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = NEAR_FOR_MS;
+    fleet_keep_near();
     fleet.policy.stale_ms = STALE_FOR_MS;
     fleet.policy.tagged = true;
     fleet.source.tag = "t";
@@ -825,8 +816,7 @@ TEST(no_value_is_dropped_before_the_last_lease, P156)
 TEST(near_caches_of_all_processes_are_emptied, P156)
 {
     fleet_init();
-    fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = NEAR_FOR_MS;
+    fleet_keep_near();
     fleet_open(2);
     bring_near(0, "k", "k v1");
     bring_near(1, "k", "k v1");

@@ -395,8 +395,7 @@ TEST(who_may_not_publish_is_told_so_and_keeps_nothing_near)
     rig_permit("fickle", "on >PASSWORD ~* &* +@all -publish");
     rig_url_of("fickle", 0, url);
     fleet.config.redis_url = url;
-    fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = 60000;
+    fleet_keep_near();
     fleet_add();
     WAIT_UNTIL(stats_of(fleet.guards[0]).wake_state == GUARD_REDIS_DENIED);
     expect_row(0, "k", "k v1");

@@ -235,6 +235,13 @@ static inline void fleet_init(void)
     fleet.drain_ms = 10000;
 }
 
+/* With a near cache whose entries live longer than anything is waited for. */
+static inline void fleet_keep_near(void)
+{
+    fleet.config.near_bytes = 1 << 20;
+    fleet.policy.near_ms = 60000;
+}
+
 static inline bool fleet_before(void)
 {
     fleet_init();
@@ -430,6 +437,14 @@ static inline void unref_asker(void *asker)
 /* For guard_invalidate() and its kin. */
 #define KEY_CHANGE(name, within_ms) (&(const struct guard_change){.key = (name), .deadline_ms = (within_ms)})
 #define TAG_CHANGE(name, within_ms) (&(const struct guard_change){.tag = (name), .deadline_ms = (within_ms)})
+
+/* Confirmed by Redis. */
+static inline struct guard_invalidated rig_invalidate(size_t i, const struct guard_change *change)
+{
+    struct guard_invalidated result;
+    assert_int_equal(guard_invalidate_wait(fleet.guards[i], change, &result), GUARD_OK);
+    return result;
+}
 
 /* The blocking form; the value is the caller's. */
 static inline struct guard_result get_as(size_t i, const char *key, unsigned flags)

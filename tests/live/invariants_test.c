@@ -214,15 +214,13 @@ static void assert_ours(const char *line, char digests[SCRIPT_COUNT][48])
 /* Everything a guard does to Redis in a life with all outcomes. PEXPIRE is the test's own, to age a value. */
 static void live_through_everything(void)
 {
-    struct guard_invalidated dropped;
     struct ask ask;
     expect_row(0, "k", "k v1");
     expect_row(1, "k", "k v1");
     age_value("k", 30000);
     expect_row(1, "k", "k v1"); /* stale: refreshed behind */
     WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", RIG_LIMIT_MS), &dropped),
-                     GUARD_OK);
+    rig_invalidate(0, KEY_CHANGE("k", RIG_LIMIT_MS));
     fleet.source.verdict = SOURCE_ABSENT;
     expect(0, "nobody", GUARD_ABSENT);
     fleet.source.verdict = SOURCE_FAIL;

@@ -152,8 +152,7 @@ TEST(each_client_gets_its_own_row_and_none_waits_for_another_one, P149)
 TEST(while_the_mark_stands_all_load_at_once, P149)
 {
     fleet.config.max_loads = CROWD;
-    fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = 60000;
+    fleet_keep_near();
     fleet_open(2);
     pass_rows();
     ask_for_client(HOLDER, 0, "k");

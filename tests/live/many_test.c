@@ -178,8 +178,7 @@ TEST(the_blocking_form_answers_from_near_what_is_near, P144)
     struct keys keys;
     struct guard_result results[4];
     many_init();
-    fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = 60000;
+    fleet_keep_near();
     fleet_open(1);
     keys_of(&keys, 0, 4);
     const struct guard_request request = {.kind = fleet.kinds[0], .keys = keys.list, .count = 4};

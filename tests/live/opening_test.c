@@ -38,8 +38,7 @@ TEST(no_wall_clock_takes_part_in_any_decision, P182)
     static const int64_t leaps_s[] = {DAY_S, -DAY_S};
     static struct ask loading, waiting;
     char key[16];
-    fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = 60000;
+    fleet_keep_near();
     fleet_open(2);
     for (size_t i = 0; i < 2; i++) {
         atomic_store(&leapt_s, 0);
@@ -179,9 +178,9 @@ TEST(a_key_and_a_tag_need_no_nul_where_their_length_is_said, P181)
     assert_true(is_cached("one") && is_cached("two"));
 
     const struct guard_change key = {.key = texts[0], .key_bytes = 3}, tag = {.tag = "tags", .tag_bytes = 3};
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], &key, &invalidated), GUARD_OK);
+    invalidated = rig_invalidate(0, &key);
     assert_true(invalidated.value_dropped && !is_cached("one"));
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], &tag, &invalidated), GUARD_OK);
+    invalidated = rig_invalidate(0, &tag);
     struct guard_request peek = {.kind = fleet.kinds[0], .key = "two", .flags = GUARD_PEEK};
     assert_int_equal(guard_get_wait(fleet.guards[0], &peek, &result), GUARD_MISS);
     atomic_fetch_add(&fleet.accepted[0], 4); /* keys, for the rig's own count */

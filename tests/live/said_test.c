@@ -694,8 +694,7 @@ static void scene_begin(void)
     struct guard_result result;
     fleet_init();
     fleet.config.log = guard_log_none;
-    fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = 60000;
+    fleet_keep_near();
     fleet_open(1);
     assert_int_equal(uv_loop_init(&scene.loop), 0);
     assert_int_equal(guard_loop_attach(fleet.guards[0], &scene.loop, &scene.attached, NULL), GUARD_OK);

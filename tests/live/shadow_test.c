@@ -85,9 +85,9 @@ static void invalidate(bool of_tag)
 {
     struct guard_invalidated invalidated;
     if (of_tag)
-        assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("t", 0), &invalidated), GUARD_OK);
+        invalidated = rig_invalidate(0, TAG_CHANGE("t", 0));
     else
-        assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", 0), &invalidated), GUARD_OK);
+        invalidated = rig_invalidate(0, KEY_CHANGE("k", 0));
     assert_true(invalidated.value_dropped);
 }
 

@@ -179,7 +179,7 @@ TEST(many_keys_of_all_masters_are_changed_in_one_round_trip_to_each, P186)
     }
     const struct guard_change change = {.keys = keys, .keys_count = KEYS};
     uint64_t trips = stats_of(fleet.guards[0]).redis_round_trips;
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], &change, &result), GUARD_OK);
+    result = rig_invalidate(0, &change);
     trips = stats_of(fleet.guards[0]).redis_round_trips - trips;
     assert_true(result.value_dropped);
     assert_in_range(trips, MASTERS, MASTERS + 4);
@@ -200,7 +200,6 @@ static void open_tagged(void)
 TEST(a_tag_reaches_its_entries_on_every_master_and_is_read_where_only_a_master_answers, P143)
 {
     char key[KEY_BYTES];
-    struct guard_invalidated result;
     open_tagged();
     uint64_t mgets = calls_of_masters("mget");
     for (unsigned round = 0; round < 3; round++)
@@ -210,7 +209,7 @@ TEST(a_tag_reaches_its_entries_on_every_master_and_is_read_where_only_a_master_a
         }
     assert_int_equal(calls_of_masters("mget"), mgets);
     atomic_store(&fleet.source.version, 2);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("all", 0), &result), GUARD_OK);
+    rig_invalidate(0, TAG_CHANGE("all", 0));
     for (unsigned i = 0; i < KEYS; i++) {
         snprintf(key, sizeof key, "t%u", i);
         expect_key(0, key, 2, GUARD_FROM_LOAD);
@@ -360,7 +359,6 @@ TEST(what_a_master_has_confirmed_is_said_again_to_the_replica_that_takes_over, P
 {
     char key[KEY_BYTES], second[KEY_BYTES], there[KEY_BYTES];
     unsigned number = 300;
-    struct guard_invalidated result;
     fleet_open(1);
     fleet.config.mode = GUARD_MODE_SHADOW;
     fleet_open(2);
@@ -372,8 +370,8 @@ TEST(what_a_master_has_confirmed_is_said_again_to_the_replica_that_takes_over, P
     WAIT_UNTIL(is_up(fleet.guards[0]) && is_up(fleet.guards[1]));
     const char *const keys[] = {key, second, there};
     const struct guard_change change = {.keys = keys, .keys_count = 3};
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], &change, &result), GUARD_OK);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[1], KEY_CHANGE(key, 0), &result), GUARD_OK);
+    rig_invalidate(0, &change);
+    rig_invalidate(1, KEY_CHANGE(key, 0));
     assert_true(stack_cluster_failover(&cluster, stack_cluster_replica(&cluster, 1), NULL));
     WAIT_UNTIL(have_both_said_it_again());
     WAIT_UNTIL(stats_of(fleet.guards[0]).replayed == 2);

@@ -61,11 +61,8 @@ static void tags_open(size_t count)
 /* The row changes, and whoever changed it says so. */
 static void change(size_t i, const char *tag)
 {
-    struct guard_invalidated result;
     atomic_fetch_add(&fleet.source.version, 1);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[i], TAG_CHANGE(tag, RIG_LIMIT_MS), &result),
-                     GUARD_OK);
-    assert_false(result.load_voided);
+    assert_false(rig_invalidate(i, TAG_CHANGE(tag, RIG_LIMIT_MS)).load_voided);
 }
 
 /* A command on a key of the tags, "clock" or "t:TAG". */
@@ -134,8 +131,7 @@ TEST(an_invalidation_says_whether_anything_may_have_had_the_tag)
     memset(long_tag, 'x', sizeof long_tag);
     long_tag[GUARD_TAG_BYTES_MAX + 1] = '\0';
     assert_int_equal(guard_invalidate(fleet.guards[0], TAG_CHANGE(long_tag, 0)), GUARD_INVALID);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE(long_tag + 1, RIG_LIMIT_MS), &result),
-                     GUARD_OK);
+    rig_invalidate(0, TAG_CHANGE(long_tag + 1, RIG_LIMIT_MS));
 }
 
 TEST(each_key_of_a_batch_has_its_own_tags, P73)
@@ -243,9 +239,7 @@ TEST(what_is_found_unchanged_is_born_again_and_keeps_its_tags)
     fleet.policy.stale_ms = LONG_MS;
     fleet_open(1);
     expect_row(0, "a1", "v1");
-    struct guard_invalidated result; /* of another tag: what is loaded from here on is born later */
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("z", RIG_LIMIT_MS), &result),
-                     GUARD_OK);
+    rig_invalidate(0, TAG_CHANGE("z", RIG_LIMIT_MS)); /* what is loaded from here on is born later */
     age_value("a1", LONG_MS / 2);
     assert_int_equal(expect_row(0, "a1", "v1").source, GUARD_FROM_STALE);
     WAIT_UNTIL(stats_of(fleet.guards[0]).fill_stored == 2);
@@ -455,9 +449,7 @@ TEST(an_entry_whose_tags_have_changed_is_judged_by_those_it_has)
     fleet.policy.loader = source_load;
     fleet.policy.tagged = false;
     fleet_add();
-    struct guard_invalidated invalidated;
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("a1", RIG_LIMIT_MS), &invalidated),
-                     GUARD_OK);
+    rig_invalidate(0, KEY_CHANGE("a1", RIG_LIMIT_MS));
     expect_row(2, "a1", "a1 v1");
     change(0, "a");
     assert_int_equal(expect_row(0, "a1", "a1 v1").source, GUARD_FROM_CACHE);
@@ -465,8 +457,7 @@ TEST(an_entry_whose_tags_have_changed_is_judged_by_those_it_has)
     expect_row(0, "a1", "a1 v1");
     assert_int_equal(stack_redis_calls(&rig_redis, "mget"), mget);
     /* and one that names no tags itself respects those it finds */
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("a1", RIG_LIMIT_MS), &invalidated),
-                     GUARD_OK);
+    rig_invalidate(0, KEY_CHANGE("a1", RIG_LIMIT_MS));
     expect_row(1, "a1", "a1 v2");
     change(1, "a");
     expect_row(2, "a1", "a1 v3");
@@ -474,13 +465,11 @@ TEST(an_entry_whose_tags_have_changed_is_judged_by_those_it_has)
 
 TEST(an_entry_that_has_moved_to_another_tag_goes_with_that_one)
 {
-    struct guard_invalidated invalidated;
     tags_open(2);
     expect_row(0, "a1", "a1 v1");
     expect_row(0, "a1", "a1 v1");
     atomic_store(&moved, true);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[1], KEY_CHANGE("a1", RIG_LIMIT_MS), &invalidated),
-                     GUARD_OK);
+    rig_invalidate(1, KEY_CHANGE("a1", RIG_LIMIT_MS));
     expect_row(1, "a1", "a1 v1");
     change(1, "m");
     expect_row(0, "a1", "a1 v2");

@@ -93,8 +93,7 @@ TEST(a_hit_a_near_one_and_a_stale_one_name_the_load_that_filled_the_entry, P159)
 {
     struct guard_result result;
     watch_init();
-    fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = 60000;
+    fleet_keep_near();
     fleet.policy.stale_ms = 60000;
     fleet_open(2);
     expect_row(LEADER, "k", "k v1");
@@ -173,8 +172,7 @@ static void expect_the_whole_to_be_the_sum(struct guard_kind *const *kinds, size
 TEST(each_kind_has_numbers_of_its_own_and_the_whole_is_their_sum, P160)
 {
     watch_init();
-    fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = 60000;
+    fleet_keep_near();
     fleet.policy.name = "products";
     fleet_open(1);
     struct guard_kind *kinds[] = {fleet.kinds[0], add_kind("pages"), add_kind(NULL)};
@@ -260,7 +258,6 @@ static void open_with_events(void)
 TEST(a_load_and_an_invalidation_are_told_once_and_no_hit_is, P161)
 {
     struct guard_event event;
-    struct guard_invalidated invalidated;
     events_init();
     open_with_events();
     expect_row(0, "k", "k v1");
@@ -275,21 +272,16 @@ TEST(a_load_and_an_invalidation_are_told_once_and_no_hit_is, P161)
     for (int i = 0; i < 10; i++)
         expect_row(0, "k", "k v1");
     assert_int_equal(atomic_load(&noted_count), before);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", RIG_LIMIT_MS), &invalidated),
-                     GUARD_OK);
+    rig_invalidate(0, KEY_CHANGE("k", RIG_LIMIT_MS));
     assert_int_equal(events_of(GUARD_EVENT_INVALIDATED, "k", &event), 1);
     assert_int_equal(event.count, 0);
     assert_null(event.kind);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("t", RIG_LIMIT_MS), &invalidated),
-                     GUARD_OK);
+    rig_invalidate(0, TAG_CHANGE("t", RIG_LIMIT_MS));
     assert_int_equal(events_of(GUARD_EVENT_INVALIDATED, "t", &event), 1);
     assert_int_equal(event.count, 1);
     assert_int_equal(event.status, GUARD_OK);
     const char *const keys[] = {"one", "two"};
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0],
-                                           &(struct guard_change){.keys = keys, .keys_count = 2},
-                                           &invalidated),
-                     GUARD_OK);
+    rig_invalidate(0, &(struct guard_change){.keys = keys, .keys_count = 2});
     assert_int_equal(events_of(GUARD_EVENT_INVALIDATED, "one", &event), 1);
     assert_int_equal(events_of(GUARD_EVENT_INVALIDATED, "two", &event), 1);
 }
