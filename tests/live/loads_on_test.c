@@ -371,6 +371,36 @@ TEST(what_is_deferred_is_told_when_a_loader_detaches_its_loop, P187)
     deferred_is_told();
 }
 
+static void answered_detaches(void *context, const struct guard_result *result)
+{
+    loop_answered(context, result);
+    detach(&host, NULL);
+}
+
+static void ask_to_detach(struct host *of, void *context)
+{
+    struct loop_ask *asked = context;
+    const struct guard_request request = {.kind = fleet.kinds[0],
+                                          .key = "last",
+                                          .loop = of->attached,
+                                          .answered = answered_detaches,
+                                          .context = asked};
+    asked->host = of;
+    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
+    atomic_fetch_add(&fleet.accepted[0], 1);
+}
+
+TEST(what_is_deferred_is_told_when_a_callback_detaches_its_loop, P187)
+{
+    struct loop_ask asked = {.key = "last"};
+    open_here();
+    host_wait_up(&host, "k", "k v1");
+    leave_deferred("k");
+    host_do(&host, ask_to_detach, &asked);
+    expect_answer(&asked.ask, "last v1");
+    deferred_is_told();
+}
+
 /* ---- a loop that does not come to it ---- */
 
 static struct ask other;
