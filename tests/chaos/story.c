@@ -167,3 +167,13 @@ bool story_end(struct story *story)
     history_clear(&story->history);
     return good;
 }
+
+bool story_tell(struct scene *scene, const char *name, enum fault_kind kind, unsigned slot, unsigned count,
+                uint32_t watch_ms)
+{
+    struct story story;
+    bool good = story_begin(&story, scene, name);
+    for (unsigned i = 0; good && i < count; i++)
+        good = story_befalls(&story, kind, slot) && story_watch(&story, watch_ms);
+    return story_end(&story) && good && story.confirmed > 0;
+}

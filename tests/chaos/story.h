@@ -55,4 +55,8 @@ bool story_wait_hits(struct story *story, uint32_t limit_ms, uint32_t *took_ms);
 /* True: every promise kept; the history stays in build/ if not. */
 bool story_end(struct story *story);
 
+/* A whole one: the fault befalls so often, and each time so long is watched. False also if no write was confirmed. */
+bool story_tell(struct scene *scene, const char *name, enum fault_kind kind, unsigned slot, unsigned count,
+                uint32_t watch_ms);
+
 #endif

@@ -9,6 +9,7 @@
 
 #include "load/base/clock.h"
 #include "load/base/net.h"
+#include "tests/support/sockets.h"
 #include "tests/support/test.h"
 
 #include <microhttpd.h>
@@ -114,17 +115,6 @@ static const struct head UNUSUAL[] = {
 
 /* ---- sending ---- */
 
-static int connect_to(uint16_t port)
-{
-    struct net_address address;
-    const int on = 1;
-    assert_true(net_address_init(&address, "127.0.0.1", port));
-    int fd = net_connect_start(&address);
-    assert_true(fd != -1 && net_wait(fd, POLLOUT, clock_us() + ASK_LIMIT_MS * 1000));
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return fd;
-}
-
 /* Until the server closes; false: it did not. A reset may have taken the rest of its answer along. */
 static bool read_all(int fd, char out[static ANSWER_BYTES])
 {
@@ -143,8 +133,9 @@ static bool read_all(int fd, char out[static ANSWER_BYTES])
 static bool ask(uint16_t port, const char *bytes, size_t count, size_t piece_bytes,
                 char out[static ANSWER_BYTES])
 {
-    int fd = connect_to(port);
+    const int on = 1, fd = socket_connect(port, 0);
     bool taken = true;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     for (size_t sent = 0; sent < count && taken; sent += piece_bytes) {
         size_t left = count - sent;
         taken = send(fd, bytes + sent, left < piece_bytes ? left : piece_bytes, MSG_NOSIGNAL) > 0;

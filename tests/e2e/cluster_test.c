@@ -26,13 +26,7 @@ static unsigned times(unsigned few, unsigned many)
 
 static void tell(const char *name, enum fault_kind kind, unsigned slot, unsigned count)
 {
-    struct story story;
-    bool good = story_begin(&story, &scene, name);
-    for (unsigned i = 0; good && i < count; i++)
-        good = story_befalls(&story, kind, slot) && story_watch(&story, AFTER_MS);
-    good = story_end(&story) && good;
-    assert_true(good);
-    assert_true(story.confirmed > 0);
+    assert_true(story_tell(&scene, name, kind, slot, count, AFTER_MS));
 }
 
 /* What makes a process load for itself though others do: the limits of a scene are short, for what befalls it. */

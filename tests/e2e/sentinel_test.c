@@ -16,13 +16,7 @@ static struct scene scene;
 
 static void tell(const char *name, enum fault_kind kind, unsigned times)
 {
-    struct story story;
-    bool good = story_begin(&story, &scene, name);
-    for (unsigned i = 0; good && i < times; i++)
-        good = story_befalls(&story, kind, MASTERS_ANY_SLOT) && story_watch(&story, AFTER_MS);
-    good = story_end(&story) && good;
-    assert_true(good);
-    assert_true(story.confirmed > 0);
+    assert_true(story_tell(&scene, name, kind, MASTERS_ANY_SLOT, times, AFTER_MS));
 }
 
 /* A replica that is there need not have the last write yet: only wait_replicas asks for that. */
@@ -148,16 +142,11 @@ TEST(a_master_that_is_cut_off_with_some_of_its_clients_answers_them_nothing_old,
 /* Those who are cut off with it may believe it; how many answers that were, and until when, the line says. */
 TEST(a_master_that_needs_no_replica_is_believed_until_the_cut_is_over_and_10_s_more, P135)
 {
-    struct story story;
     test_needs_long();
     if (!network_is_possible())
         test_skip("networks of our own need root and the program ip");
-    bool good = story_begin(&story, &scene, "sentinel-cut-unguarded") &&
-                story_befalls(&story, FAULT_MASTER_CUT_UNGUARDED, MASTERS_ANY_SLOT) &&
-                story_watch(&story, BELIEVED_MS);
-    good = story_end(&story) && good;
-    assert_true(good);
-    assert_true(story.confirmed > 0);
+    assert_true(story_tell(&scene, "sentinel-cut-unguarded", FAULT_MASTER_CUT_UNGUARDED, MASTERS_ANY_SLOT, 1,
+                           BELIEVED_MS));
 }
 
 static bool beyond_a_cable(void)

@@ -49,6 +49,18 @@ static void write_path(void *context, uint32_t index, char *path)
     snprintf(path, BURST_PATH_BYTES, "%s", (const char *)context);
 }
 
+static struct burst *open_burst(const char *const *settings, uint32_t count, char *path)
+{
+    struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct burst *burst = NULL;
+    assert_true(fleet_start(PROCESSES, settings));
+    struct burst_options options = fleet_options(targets, NULL, count);
+    options.path_of = write_path;
+    options.path_context = path;
+    assert_true(burst_open(&options, &burst));
+    return burst;
+}
+
 /* Each process names the product of the first burst among the keys it worked for. */
 static void assert_hot(const char *path)
 {
@@ -81,15 +93,9 @@ static void assert_one_load(const struct burst *burst, uint32_t count)
 
 TEST(thirty_bursts_on_cold_keys_make_one_query_each, P13)
 {
-    struct burst_target targets[FLEET_PROCESSES_MAX];
     struct burst_summary summary;
-    struct burst *burst = NULL;
     char path[BURST_PATH_BYTES];
-    assert_true(fleet_start(PROCESSES, SLOW));
-    struct burst_options options = fleet_options(targets, NULL, REQUESTS);
-    options.path_of = write_path;
-    options.path_context = path;
-    assert_true(burst_open(&options, &burst));
+    struct burst *burst = open_burst(SLOW, REQUESTS, path);
     for (uint32_t i = 1; i <= BURSTS; i++) {
         fleet_cold_product(path);
         assert_true(burst_run(burst));
@@ -114,15 +120,9 @@ TEST(thirty_bursts_on_cold_keys_make_one_query_each, P13)
  * the value. */
 TEST(wherever_a_request_meets_a_quick_load_there_is_one_query, P18)
 {
-    struct burst_target targets[FLEET_PROCESSES_MAX];
     struct burst_summary summary;
-    struct burst *burst = NULL;
     char path[BURST_PATH_BYTES];
-    assert_true(fleet_start(PROCESSES, NULL));
-    struct burst_options options = fleet_options(targets, NULL, RACERS);
-    options.path_of = write_path;
-    options.path_context = path;
-    assert_true(burst_open(&options, &burst));
+    struct burst *burst = open_burst(NULL, RACERS, path);
     for (uint32_t i = 1; i <= RACES; i++) {
         fleet_cold_product(path);
         assert_true(burst_run(burst));
@@ -148,14 +148,13 @@ static uint32_t cold_products(uint32_t count)
     return first;
 }
 
-/* "/products?ids=" of first, first + 1, ... or backwards. */
-static void path_of_ids(char path[PATH_BYTES], uint32_t first, uint32_t count, bool backwards)
+/* "/products?ids=" of first, first + 1, ... */
+static void path_of_ids(char path[PATH_BYTES], uint32_t first, uint32_t count)
 {
     strcpy(path, "/products?ids=");
     for (uint32_t i = 0; i < count; i++) {
         size_t used = strlen(path);
-        snprintf(path + used, PATH_BYTES - used, "%s%" PRIu32, i > 0 ? "," : "",
-                 backwards ? first + count - 1 - i : first + i);
+        snprintf(path + used, PATH_BYTES - used, "%s%" PRIu32, i > 0 ? "," : "", first + i);
     }
 }
 
@@ -168,13 +167,13 @@ static json_t *document_of(const struct http_answer *answer)
     return document;
 }
 
-static bool lists_ids(json_t *document, uint32_t first, uint32_t count, bool backwards)
+static bool lists_ids(json_t *document, uint32_t first, uint32_t count)
 {
     json_t *products = json_object_get(document, "products");
     bool right = json_array_size(products) == count;
     for (uint32_t i = 0; i < count && right; i++) {
         json_int_t id = json_integer_value(json_object_get(json_array_get(products, i), "id"));
-        right = id == (json_int_t)(backwards ? first + count - 1 - i : first + i);
+        right = id == (json_int_t)(first + i);
     }
     return right && json_array_size(json_object_get(document, "absent")) == 0;
 }
@@ -183,10 +182,10 @@ static void ask_ids(size_t process, uint32_t first, uint32_t count)
 {
     char path[PATH_BYTES];
     struct http_answer answer;
-    path_of_ids(path, first, count, false);
+    path_of_ids(path, first, count);
     fleet_ask(process, NULL, path, &answer);
     json_t *document = document_of(&answer);
-    assert_true(lists_ids(document, first, count, false));
+    assert_true(lists_ids(document, first, count));
     json_decref(document);
     http_answer_clear(&answer);
 }
