@@ -61,14 +61,8 @@ struct said {
 
 static void ask(const char *method, const char *path, const char *headers, struct said *out)
 {
-    const struct http_request request = {.host = "127.0.0.1",
-                                         .port = fleet.catalogd[0].port,
-                                         .method = method,
-                                         .path = path,
-                                         .headers = headers,
-                                         .deadline_ms = ANSWER_MS};
     struct http_answer answer;
-    assert_true(http_ask(&request, &answer));
+    assert_true(fleet_ask_port(fleet.catalogd[0].port, method, path, headers, &answer));
     out->status = answer.status;
     http_header(&answer, "X-Request-Id", out->request, sizeof out->request);
     http_header(&answer, "Cache-Status", out->cache_status, sizeof out->cache_status);

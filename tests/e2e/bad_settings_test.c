@@ -167,13 +167,7 @@ TEST(a_second_copy_on_the_same_address_does_not_start)
 static unsigned invalidate_with(const char *headers)
 {
     struct http_answer answer;
-    http_ask(&(struct http_request){.host = "127.0.0.1",
-                                    .port = fleet.catalogd[0].ops_port,
-                                    .method = "POST",
-                                    .path = "/invalidate?key=product:1",
-                                    .headers = headers,
-                                    .deadline_ms = FLEET_LIMIT_MS},
-             &answer);
+    fleet_ask_port(fleet.catalogd[0].ops_port, "POST", "/invalidate?key=product:1", headers, &answer);
     unsigned status = answer.status;
     http_answer_clear(&answer);
     return status;

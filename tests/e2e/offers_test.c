@@ -70,12 +70,7 @@ static struct seen ask(size_t process, const char *token)
     struct seen seen;
     if (token != NULL)
         snprintf(headers, sizeof headers, "Authorization: Bearer %s\r\n", token);
-    http_ask(&(struct http_request){.host = "127.0.0.1",
-                                    .port = fleet.catalogd[process].port,
-                                    .path = path,
-                                    .headers = headers,
-                                    .deadline_ms = FLEET_LIMIT_MS},
-             &answer);
+    fleet_ask_port(fleet.catalogd[process].port, NULL, path, headers, &answer);
     seen.status = answer.status;
     http_header(&answer, "Cache-Control", seen.cache_control, sizeof seen.cache_control);
     http_header(&answer, "Cache-Status", seen.cache_status, sizeof seen.cache_status);

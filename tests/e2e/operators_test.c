@@ -62,12 +62,7 @@ static struct said ask(size_t process, const char *path, const char *headers)
 {
     struct http_answer answer;
     struct said said;
-    http_ask(&(struct http_request){.host = "127.0.0.1",
-                                    .port = fleet.catalogd[process].port,
-                                    .path = path,
-                                    .headers = headers,
-                                    .deadline_ms = FLEET_LIMIT_MS},
-             &answer);
+    fleet_ask_port(fleet.catalogd[process].port, NULL, path, headers, &answer);
     said.status = answer.status;
     snprintf(said.body, sizeof said.body, "%s", answer.body);
     http_header(&answer, "Cache-Status", said.cache_status, sizeof said.cache_status);

@@ -330,12 +330,7 @@ static unsigned hot_with(const char *token)
     char header[64];
     struct http_answer answer;
     snprintf(header, sizeof header, "Authorization: Bearer %s\r\n", token);
-    http_ask(&(struct http_request){.host = "127.0.0.1",
-                                    .port = fleet.catalogd[0].ops_port,
-                                    .path = "/hot",
-                                    .headers = header,
-                                    .deadline_ms = FLEET_LIMIT_MS},
-             &answer);
+    fleet_ask_port(fleet.catalogd[0].ops_port, NULL, "/hot", header, &answer);
     const unsigned status = answer.status;
     http_answer_clear(&answer);
     return status;

@@ -267,22 +267,26 @@ bool fleet_burst(const char *path, uint32_t request_count, const struct burst_ev
     return ran;
 }
 
-static bool ask_port(uint16_t port, const char *method, const char *path, struct http_answer *out)
+bool fleet_ask_port(uint16_t port, const char *method, const char *path, const char *headers,
+                    struct http_answer *out)
 {
-    return http_ask(
-        &(struct http_request){
-            .host = "127.0.0.1", .port = port, .method = method, .path = path, .deadline_ms = FLEET_LIMIT_MS},
-        out);
+    return http_ask(&(struct http_request){.host = "127.0.0.1",
+                                           .port = port,
+                                           .method = method,
+                                           .path = path,
+                                           .headers = headers,
+                                           .deadline_ms = FLEET_LIMIT_MS},
+                    out);
 }
 
 bool fleet_ask(size_t process, const char *method, const char *path, struct http_answer *out)
 {
-    return ask_port(fleet.catalogd[process].port, method, path, out);
+    return fleet_ask_port(fleet.catalogd[process].port, method, path, NULL, out);
 }
 
 bool fleet_ask_ops(size_t process, const char *method, const char *path, struct http_answer *out)
 {
-    return ask_port(fleet.catalogd[process].ops_port, method, path, out);
+    return fleet_ask_port(fleet.catalogd[process].ops_port, method, path, NULL, out);
 }
 
 unsigned fleet_ask_status(size_t process, const char *path)

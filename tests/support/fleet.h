@@ -113,6 +113,9 @@ bool fleet_burst(const char *path, uint32_t request_count, const struct burst_ev
 bool fleet_ask(size_t process, const char *method, const char *path, struct http_answer *out);
 /* The same at the operations listener. */
 bool fleet_ask_ops(size_t process, const char *method, const char *path, struct http_answer *out);
+/* With further lines, or NULL, at either. */
+bool fleet_ask_port(uint16_t port, const char *method, const char *path, const char *headers,
+                    struct http_answer *out);
 /* Of fleet_ask() the status only; 0: no answer. */
 unsigned fleet_ask_status(size_t process, const char *path);
 
