@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * faults_process_test.c - a process that leads a load is stopped or told to end; and which descriptors stay
- * open after ten thousand requests with faults.
+ * faults_process_test.c - a process that leads a load is stopped, killed or told to end; and which descriptors
+ * stay open after ten thousand requests with faults.
  */
 #include "tests/support/probe.h"
 
@@ -85,6 +85,34 @@ TEST(a_leader_stopped_past_its_lease_cannot_store_what_it_loaded, P10)
     for (size_t i = 0; i < PROCESSES; i++)
         expect_body_with(i, path, "987656789");
     assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 2);
+    assert_int_equal(probe_lease_count(), 0);
+}
+
+/* ---- killed ---- */
+
+static void leader_is_killed(void *context)
+{
+    struct scene *scene = context;
+    scene->happened = leader_is_known(scene);
+    if (scene->happened)
+        proc_kill_tree(&fleet.catalogd[scene->leader].pid);
+}
+
+TEST(a_killed_leader_costs_the_others_its_lease_and_one_further_load, P10)
+{
+    char path[BURST_PATH_BYTES];
+    struct burst_summary summary;
+    struct scene scene = {0};
+    const struct burst_event event = {.run = leader_is_killed, .context = &scene};
+    assert_true(fleet_start(PROCESSES, short_leased));
+    scene.product = fleet_cold_product(path);
+    fleet_mark();
+    assert_true(fleet_burst(path, REQUESTS, &event, &summary));
+    assert_true(scene.happened);
+    assert_int_equal(summary.outcomes[RECORD_RESET], HALF);
+    assert_int_equal(summary.statuses[200], HALF);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 2);
+    assert_true(probe_has(scene.product));
     assert_int_equal(probe_lease_count(), 0);
 }
 
