@@ -423,7 +423,7 @@ static void empty_mailbox(struct guard *guard)
 {
     pthread_mutex_lock(&guard->mutex);
     struct posted posted = guard->posted;
-    guard->posted = (struct posted){NULL};
+    guard->posted = (struct posted){.gets = NULL};
     pthread_mutex_unlock(&guard->mutex);
     enter_finished(guard, posted.finished);
     while (posted.gets != NULL) {
