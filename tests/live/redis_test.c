@@ -132,17 +132,6 @@ TEST(a_unix_socket_works_like_tcp)
     assert_non_null(strstr(rig.text, server.socket_path));
 }
 
-TEST(a_name_with_several_addresses_is_tried_until_one_answers)
-{
-    char url[64];
-
-    /* localhost is ::1, too, where the server does not listen */
-    snprintf(url, sizeof url, "redis://localhost:%u", (unsigned)server.port);
-    rig_start(url);
-    rig_wait_up();
-    rig_expect_pong();
-}
-
 TEST(an_acl_user_and_a_database_number_are_used)
 {
     char url[96];
@@ -159,41 +148,6 @@ TEST(an_acl_user_and_a_database_number_are_used)
     assert_true(stack_redis_mentions(&server, "name=redis_test", "CLIENT LIST"));
     assert_true(stack_redis_mentions(&server, "user=writer", "CLIENT LIST"));
     ask_server("SELECT 0");
-}
-
-/* What the server refuses: a URL (its host and port follow), and what the text has to say. */
-static void expect_denied(const char *login, const char *database, const char *said)
-{
-    struct call call;
-    char url[160], where[32];
-
-    snprintf(where, sizeof where, "127.0.0.1:%u: ", (unsigned)server.port);
-    snprintf(url, sizeof url, "redis://%s127.0.0.1:%u%s", login, (unsigned)server.port, database);
-    rig_prepare(url);
-    rig.config.limit_ms = LIMIT_MS;
-    rig_open();
-    call_send(&call, "PING");
-    rig_wait_until(rig.state_count > 0 && call.answered > 0);
-    assert_int_equal(rig.states[0], GUARD_REDIS_DENIED);
-    assert_non_null(strstr(rig.text, said));
-    assert_non_null(strstr(rig.text, where));
-    assert_null(strstr(rig.text, "hunter2"));
-    assert_int_equal(call.outcome, REDIS_UNSENT);
-    assert_false(redis_is_up(rig.redis));
-    rig_finish();
-}
-
-TEST(a_wrong_password_user_or_database_is_denied_with_the_reason, P96)
-{
-    expect_denied("nobody:hunter2@", "", "AUTH refused: WRONGPASS; correct user and password");
-    expect_denied(":hunter2@", "", "this Redis has no password: remove it from the URL");
-    expect_denied("", "/999",
-                  "SELECT 999 refused: ERR DB index is out of range; put another number into the URL");
-    ask_server("CONFIG SET requirepass hunter2");
-    ask_server("AUTH hunter2");
-    expect_denied("", "", "refused: NOAUTH Authentication required.; this Redis wants a password");
-    expect_denied(":hunter22@", "", "AUTH refused: WRONGPASS");
-    ask_server("CONFIG SET requirepass %s", "");
 }
 
 /* Until it has been written the connection is down, and says neither where the file is nor what is in it. */
@@ -303,18 +257,6 @@ TEST(a_master_that_becomes_a_replica_is_left_and_found_again, P54)
     rig_wait_until(strstr(rig.text, "ROLE: a replica, not the master") != NULL);
     assert_int_equal(rig.states[1], GUARD_REDIS_REPLICA);
     ask_server("REPLICAOF NO ONE");
-    rig_wait_up();
-    rig_expect_pong();
-}
-
-TEST(too_many_clients_is_a_reason_to_come_back_later, P53)
-{
-    ask_server("CONFIG SET maxclients 1");
-    rig_start(server.url);
-    rig_wait_until(rig.state_count > 0);
-    assert_int_equal(rig.states[0], GUARD_REDIS_DOWN);
-    assert_non_null(strstr(rig.text, "max number of clients"));
-    ask_server("CONFIG SET maxclients 1000");
     rig_wait_up();
     rig_expect_pong();
 }
@@ -484,20 +426,6 @@ TEST(a_canary_that_came_back_during_a_stall_is_read_before_it_is_judged, P24)
     assert_int_equal(told, 1); /* that it is up */
     assert_int_equal(rig.counters.connects, 2);
     subscription_close(subscription, NULL, NULL);
-}
-
-TEST(a_channel_that_the_acl_forbids_is_denied)
-{
-    char url[96];
-
-    ask_server("ACL SETUSER deaf on >pw ~* resetchannels +@all");
-    snprintf(url, sizeof url, "redis://deaf:pw@127.0.0.1:%u", (unsigned)server.port);
-    rig_prepare(url);
-    rig.config.channel = "news";
-    rig_open();
-    rig_wait_until(rig.state_count > 0);
-    assert_int_equal(rig.states[0], GUARD_REDIS_DENIED);
-    assert_non_null(strstr(rig.text, "SUBSCRIBE refused: NOPERM"));
 }
 
 /* A slip of whoever writes the ACL, and its correction: no connection has to end for it. */

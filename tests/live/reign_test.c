@@ -8,7 +8,6 @@
 #include "tests/support/redis_rig.h"
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { LIMIT_MS = 250 };
 
@@ -60,23 +59,6 @@ static void read_as(const char *value)
 }
 
 /* ---- a server that is no master, or may be none ---- */
-
-TEST(a_replica_answers_no_value_and_is_left_without_being_asked)
-{
-    static struct call call;
-    rig_start(server.url);
-    rig_wait_up();
-    read_as("old");
-    tell(&server, "REPLICAOF 127.0.0.1 1");
-    read_k(&call);
-    assert_int_equal(call.type, REDIS_REPLY_ERROR);
-    assert_memory_equal(call.text, "READONLY", 8);
-    tell(&server, "REPLICAOF NO ONE");
-    rig_wait_up();
-    tell(&server, "REPLICAOF 127.0.0.1 1");
-    rig_wait_until(!redis_is_up(rig.redis)); /* the heartbeat */
-    assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_REPLICA);
-}
 
 TEST(a_replica_that_takes_writes_is_known_by_its_role, P86)
 {
@@ -159,27 +141,6 @@ TEST(the_fence_opens_again_however_busy_the_connection_is, P86)
     assert_true(redis_send(rig.redis, 1, (const char *[]){"PING"}, (size_t[]){4}, go_on, NULL));
     rig_wait_until(redis_may_look_up(rig.redis, "k", 1));
     chain_ends = true;
-}
-
-/* Nothing can be invalidated there either: what is cached is as fresh as was promised. */
-TEST(a_master_that_cannot_save_is_read_by_its_role, P86)
-{
-    static struct call call;
-    rig_start(server.url);
-    rig_wait_up();
-    assert_int_equal(chmod(server.folder, 0555), 0);
-    tell(&server, "CONFIG SET save %s", "3600 1");
-    tell(&server, "BGSAVE");
-    rig_wait_until(stack_redis_mentions(&server, "rdb_last_bgsave_status:err", "INFO persistence"));
-    read_k(&call);
-    assert_memory_equal(call.text, "MISCONF", 7);
-    uint64_t roles = stack_redis_calls(&server, "role");
-    read_as("old");
-    assert_int_equal(stack_redis_calls(&server, "role") - roles, 1);
-    tell(&server, "REPLICAOF 127.0.0.1 1");
-    read_k(&call);
-    assert_int_equal(call.outcome, REDIS_UNKNOWN);
-    assert_int_equal(chmod(server.folder, 0755), 0);
 }
 
 /* ---- fence=role ---- */
