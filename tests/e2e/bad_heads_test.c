@@ -9,6 +9,7 @@
 
 #include "load/base/clock.h"
 #include "load/base/net.h"
+#include "tests/support/files.h"
 #include "tests/support/sockets.h"
 #include "tests/support/test.h"
 
@@ -145,19 +146,11 @@ static bool ask(uint16_t port, const char *bytes, size_t count, size_t piece_byt
     return closed;
 }
 
-static unsigned count_text(const char *text, const char *wanted)
-{
-    unsigned count = 0;
-    for (const char *at = strstr(text, wanted); at != NULL; at = strstr(at + 1, wanted))
-        count++;
-    return count;
-}
-
 /* libmicrohttpd 1.0 does, without an answer. */
 static bool hangs_up(const struct head *head)
 {
-    const char *end = memchr(head->bytes, '\n', head->count);
-    return MHD_VERSION >= 0x01000000 && memchr(head->bytes, '\0', (size_t)(end - head->bytes)) != NULL;
+    const size_t line_bytes = (size_t)((const char *)memchr(head->bytes, '\n', head->count) - head->bytes);
+    return memchr(head->bytes, '\0', line_bytes) != NULL && MHD_VERSION >= 0x01000000;
 }
 
 /* With what was never read still in its socket the server's end is a reset, which may overtake the answer to one who is
@@ -172,7 +165,7 @@ static bool is_refused(uint16_t port, const struct head *head, const char *hidde
     bool lost = answer[0] == '\0' && piece_bytes < REQUEST_BYTES;
     bool silent = hangs_up(head);
     bool right = silent ? answer[0] == '\0'
-                        : strncmp(answer, "HTTP/1.1 400 ", 13) == 0 && count_text(answer, "HTTP/1.") == 1;
+                        : strncmp(answer, "HTTP/1.1 400 ", 13) == 0 && text_times(answer, "HTTP/1.") == 1;
     if (closed && (lost || right))
         return true;
     print_error("%s, in pieces of %zu: %s%s\n", head->name, piece_bytes, answer,
@@ -238,8 +231,8 @@ TEST(what_is_unusual_and_right_is_answered, P90)
         memcpy(request + UNUSUAL[i].count, BYTES(last));
         bool closed =
             ask(fleet.catalogd[0].port, request, UNUSUAL[i].count + sizeof last - 1, REQUEST_BYTES, answer);
-        if (!closed || count_text(answer, " 200 OK\r\n") != (older ? 1 : 2) ||
-            count_text(answer, "HTTP/1.1 4") != 0)
+        if (!closed || text_times(answer, " 200 OK\r\n") != (older ? 1 : 2) ||
+            text_times(answer, "HTTP/1.1 4") != 0)
             fail_msg("%s: %s", UNUSUAL[i].name, answer);
     }
 }

@@ -9,6 +9,7 @@
 #include "load/base/clock.h"
 #include "load/base/net.h"
 #include "tests/support/drips.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 #include "tests/support/writes.h"
 
@@ -42,14 +43,6 @@ static unsigned status_at(const char *from)
     if (strncmp(from, version, sizeof version - 1) != 0)
         return 0;
     return (unsigned)strtoul(from + sizeof version - 1, NULL, 10);
-}
-
-static unsigned count_text(const char *text, const char *wanted)
-{
-    unsigned count = 0;
-    for (const char *at = strstr(text, wanted); at != NULL; at = strstr(at + 1, wanted))
-        count++;
-    return count;
 }
 
 /* ---- those beside it ---- */
@@ -147,7 +140,7 @@ static void assert_refused(const struct bad *bad)
     bool has_document = strstr(raw.bytes, "application/problem+json") != NULL;
     if (status_at(raw.bytes) != bad->status || !raw.closed || (bad->contains != NULL && !has_document) ||
         (bad->contains != NULL && strstr(raw.bytes, bad->contains) == NULL) ||
-        count_text(raw.bytes, "\nDate: ") != 1)
+        text_times(raw.bytes, "\nDate: ") != 1)
         fail_msg("%s: %s%s", bad->name, raw.bytes, raw.closed ? "" : " (left open)");
     http_raw_clear(&raw);
 }
@@ -254,7 +247,7 @@ TEST(pipelined_requests_are_answered_in_order, P58)
     assert_int_equal(answers[2].status, 200);
     assert_int_equal(answers[3].status, 200);
     snprintf(id, sizeof id, "\r\n\r\n{\"id\":%u,", (unsigned)first_id); /* and not its category */
-    assert_int_equal(count_text(raw.bytes, id), 1);                     /* the HEAD has none */
+    assert_int_equal(text_times(raw.bytes, id), 1);                     /* the HEAD has none */
     assert_true(strstr(raw.bytes, id) < answers[1].from);
     snprintf(id, sizeof id, "\r\n\r\n{\"id\":%u,", (unsigned)second_id);
     assert_true(strstr(raw.bytes, id) > answers[3].from);

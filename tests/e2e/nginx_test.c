@@ -193,10 +193,8 @@ static char *text_of(size_t i, const char *file)
 
 static size_t times_in(size_t i, const char *file, const char *words)
 {
-    size_t count = 0;
     char *text = text_of(i, file);
-    for (const char *at = text; (at = strstr(at, words)) != NULL; at++)
-        count++;
+    const size_t count = text_times(text, words);
     free(text);
     return count;
 }
@@ -312,10 +310,7 @@ static bool says(const char *name, const char *part)
 
 static size_t times_in_head(const char *words)
 {
-    size_t count = 0;
-    for (const char *at = got.head; (at = strstr(at, words)) != NULL; at++)
-        count++;
-    return count;
+    return text_times(got.head, words);
 }
 
 enum { BOTH = INSTANCES }; /* one after the other */

@@ -70,3 +70,11 @@ int program_run(const struct proc_options *options, uint32_t limit_ms, char *tex
     assert_true(file_look(options->output_path, text, text_bytes));
     return ended && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
+
+unsigned text_times(const char *text, const char *wanted)
+{
+    unsigned count = 0;
+    for (const char *at = text; (at = strstr(at, wanted)) != NULL; at++)
+        count++;
+    return count;
+}

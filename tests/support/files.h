@@ -31,4 +31,7 @@ size_t count_descriptors(void);
  * ended it, be it ours after limit_ms. */
 int program_run(const struct proc_options *options, uint32_t limit_ms, char *text, size_t text_bytes);
 
+/* How often it is in there. */
+unsigned text_times(const char *text, const char *wanted);
+
 #endif
