@@ -59,7 +59,8 @@ function emit(name,    line, header, path, room) {
             emit(header)
             continue
         }
-        print line
+        if (line != "#pragma once")
+            print line
     }
     if (status < 0) {
         print "amalgamate.sh: " path " cannot be read" > "/dev/stderr"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* address.h - where to listen: host:port, [v6]:port or unix:PATH. Pure, any thread. */
-#ifndef APP_ADDRESS_H
-#define APP_ADDRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ struct address {
 
 /* False: not host:port, [v6]:port or unix:PATH. "off" is no address. */
 bool address_parse(const char *text, struct address *out);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Any thread.
  */
-#ifndef APP_CLOCK_H
-#define APP_CLOCK_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -39,5 +38,3 @@ struct timespec clock_wall_before(uint64_t span_us);
 bool thread_start(pthread_t *thread, void *(*run)(void *), void *context);
 /* Timed waits on it take clock_in_ms(). */
 void thread_condition_init(pthread_cond_t *condition);
-
-#endif

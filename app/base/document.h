@@ -20,8 +20,7 @@
  *
  * Pure, any thread.
  */
-#ifndef APP_DOCUMENT_H
-#define APP_DOCUMENT_H
+#pragma once
 
 #include "app/base/number.h"
 
@@ -64,5 +63,3 @@ bool tag_valid(const char *text);
 /* What a row of the table `invalidations` stands for: a key, or "tag:" and a tag. NULL: the target is a key. */
 const char *target_tag(const char *target);
 bool target_valid(const char *target);
-
-#endif

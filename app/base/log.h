@@ -17,8 +17,7 @@
  *
  * Threads: any. One mutex guards the table of event names; it is not held while writing.
  */
-#ifndef APP_LOG_H
-#define APP_LOG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ bool log_gate_pass(struct log_gate *gate, uint64_t now_ms, uint64_t *suppressed)
 
 /* Copies with control characters as \xNN, as much as fits, always ended with NUL; returns the length. */
 size_t log_escape(const char *text, char *out, size_t out_size);
-
-#endif

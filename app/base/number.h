@@ -4,8 +4,7 @@
  *
  * Pure, any thread.
  */
-#ifndef APP_NUMBER_H
-#define APP_NUMBER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ bool number_parse_signed(const char *text, int64_t *out);
 size_t number_digits(uint64_t number, char out[NUMBER_DIGITS]);
 /* Returns `out`. */
 const char *number_print(int64_t number, char out[NUMBER_SIZE]);
-
-#endif

@@ -12,8 +12,7 @@
  * The room base/ owns what every other room uses and no state but the log's: settings and address (what the process
  * is told), document (the names of what is cached), number, clock, thread, log.
  */
-#ifndef APP_SETTINGS_H
-#define APP_SETTINGS_H
+#pragma once
 
 #include "guard/guard.h"
 
@@ -77,5 +76,3 @@ size_t settings_changeable(const struct settings *settings, size_t i, const char
 
 /* "fleet", "local", ... */
 const char *settings_mode_name(enum guard_mode mode);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Threads: any, once read, while one replaces it.
  */
-#ifndef APP_TOKEN_H
-#define APP_TOKEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ bool token_read(const char *setting, const char *path, struct token *out);
 bool token_replace(const char *setting, const char *path, struct token *token);
 bool token_matches(const struct token *token, const char *given);
 void token_clear(struct token *token);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * Pure, any thread.
  */
-#ifndef APP_TRACE_H
-#define APP_TRACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ const char *trace_pairs(const struct trace *trace, char out[TRACE_PAIRS_SIZE]);
  * `load` 0: it is no load. NULL: not sampled, no comment.
  */
 const char *trace_comment(const struct trace *trace, uint64_t load, char out[TRACE_COMMENT_SIZE]);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Threads: any. Ownership: counted; whoever has a reference gives it back.
  */
-#ifndef APP_ASKER_H
-#define APP_ASKER_H
+#pragma once
 
 #include "app/base/trace.h"
 
@@ -26,5 +25,3 @@ void asker_unref(void *asker);
 const char *asker_token(const struct asker *asker);
 /* Empty if asker is NULL. Lent until the last reference is given back. */
 const struct trace *asker_trace(const struct asker *asker);
-
-#endif

@@ -25,8 +25,7 @@
  *
  * Threads: any.
  */
-#ifndef APP_CACHE_GATE_H
-#define APP_CACHE_GATE_H
+#pragma once
 
 #include "app/base/settings.h"
 #include "guard/guard.h"
@@ -70,5 +69,3 @@ bool cache_gate_is_open(struct cache_gate *gate);
 /* False, and the load will not be stored, only kept in this process for an outage: the gate is not open. Before its
  * query. */
 bool cache_gate_pass(struct cache_gate *gate, struct guard_load *load);
-
-#endif

@@ -18,8 +18,7 @@
  * load workers, each with a database connection of its own.
  * Lifetime: opened after the guard, closed after guard_close(), for loaders use it until then.
  */
-#ifndef APP_CATALOG_H
-#define APP_CATALOG_H
+#pragma once
 
 #include "app/base/document.h"
 #include "app/base/settings.h"
@@ -54,5 +53,3 @@ struct guard_kind *catalog_kind(const struct catalog *catalog, enum document_kin
 
 /* The database was reached at the last try and its schema was right at the last look. Cheap: asks neither. */
 bool catalog_ready(const struct catalog *catalog);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * Pure, any thread.
  */
-#ifndef APP_CATALOG_JSON_H
-#define APP_CATALOG_JSON_H
+#pragma once
 
 #include "app/pg/rows.h"
 #include "guard/guard.h"
@@ -94,5 +93,3 @@ struct offers_rules {
 
 /* False: the rows are not those of sql/load_offers.sql; nothing was told. */
 bool offers_keep(const struct rows *rows, const struct offers_rules *rules, struct guard_keep *out);
-
-#endif

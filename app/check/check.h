@@ -14,8 +14,7 @@
  * Time: each question is given up after CHECK_LIMIT_MS, whether or not the other side hangs.
  * Exit status: 0: nothing wrong, warnings allowed; 1: something is; 2: wrong settings.
  */
-#ifndef APP_CHECK_H
-#define APP_CHECK_H
+#pragma once
 
 #include "app/base/settings.h"
 
@@ -77,5 +76,3 @@ uint32_t limits_database_connections(const struct settings *settings);
 /* As many descriptors as the hard limit allows, and no core file unless the settings want one: values and passwords would
  * be in it. False: not enough descriptors; the reason was logged. */
 bool limits_raise(const struct settings *settings);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Pure, any thread.
  */
-#ifndef COMMON_RANDOM_H
-#define COMMON_RANDOM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ static inline uint64_t random_next(uint64_t *state)
     bits = (bits ^ bits >> 27) * UINT64_C(0x94d049bb133111eb);
     return bits ^ bits >> 31;
 }
-
-#endif

@@ -8,8 +8,7 @@
  *
  * Threads: any; a connection has one at a time.
  */
-#ifndef COMMON_REDIS_LINK_H
-#define COMMON_REDIS_LINK_H
+#pragma once
 
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
@@ -34,5 +33,3 @@ struct redisContext *redis_link_open(const struct redis_url *url, uint32_t limit
 /* Without a password: a port of 127.0.0.1, or a socket's path. */
 struct redisContext *redis_link_to_port(uint16_t port, uint32_t limit_ms);
 struct redisContext *redis_link_to_path(const char *path, uint32_t limit_ms);
-
-#endif

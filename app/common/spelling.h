@@ -5,8 +5,7 @@
  *
  * Pure, any thread.
  */
-#ifndef COMMON_SPELLING_H
-#define COMMON_SPELLING_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@ enum { SPELLING_BYTES_MAX = 63 };
 
 /* `word` is one of ours, and at most SPELLING_BYTES_MAX long. */
 size_t spelling_distance(const char *given, size_t given_bytes, const char *word);
-
-#endif

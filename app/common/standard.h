@@ -6,8 +6,7 @@
  * connection then, and libuv aborts when it closes one of them. So they become /dev/null, of which only
  * reading works: what is printed there fails as before.
  */
-#ifndef COMMON_STANDARD_H
-#define COMMON_STANDARD_H
+#pragma once
 
 /* First in main(). Also: to write beyond the greatest size of a file fails, and no signal ends the program; what it
  * executes has the signal as it was. */
@@ -15,5 +14,3 @@ void standard_open(void);
 /* A signal that would end the program does nothing from now on, unless it does something else already. What is
  * executed has it as it was. */
 void standard_survive(int number);
-
-#endif

@@ -22,8 +22,7 @@
  *
  * Threads  all from the one that calls command_start(); its signal mask must block what it wants to hear of (SIGCHLD).
  */
-#ifndef APP_FLEETLOCK_COMMAND_H
-#define APP_FLEETLOCK_COMMAND_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -92,5 +91,3 @@ void command_finish(struct command *command);
  * many could not be. On any thread; also in a child, before it becomes COMMAND.
  */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-#endif

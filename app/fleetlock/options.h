@@ -8,8 +8,7 @@
  * FLEETLOCK_URL (several for redlock: separated by spaces) stands in for --url, so that a password need not be on a
  * command line that everybody may read. COMMAND finds it empty if there may be one in it.
  */
-#ifndef APP_FLEETLOCK_OPTIONS_H
-#define APP_FLEETLOCK_OPTIONS_H
+#pragma once
 
 #include "guard/locks.h"
 
@@ -45,5 +44,3 @@ bool options_read(int argc, char **argv, struct options *options);
 void options_clear(struct options *options);
 /* The help or the version, to stdout; the exit status. */
 int options_print(enum options_task task);
-
-#endif

@@ -18,8 +18,7 @@
  *
  * Threads: open, reopen and close on one thread each at a time; a lane is its loop's; access_stats() on any.
  */
-#ifndef APP_ACCESS_H
-#define APP_ACCESS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -118,5 +117,3 @@ struct access_stats {
 };
 /* Zeros without a log. */
 void access_stats(const struct access_log *log, struct access_stats *out);
-
-#endif

@@ -14,8 +14,7 @@
  *
  * Threads: that of the loop. Time: of clock.h.
  */
-#ifndef APP_ACCOUNT_H
-#define APP_ACCOUNT_H
+#pragma once
 
 #include "app/catalog/asker.h"
 #include "app/http/access.h"
@@ -68,5 +67,3 @@ struct account_over {
  * request itself; else 408 if we closed the connection, 503 if the process ended, 499 if the client hung up.
  */
 void account_end(struct account *account, struct access_lane *lane, const struct account_over *over);
-
-#endif

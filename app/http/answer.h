@@ -17,8 +17,7 @@
  *
  * Pure, any thread. An answer lends its value from the result it was made of.
  */
-#ifndef APP_ANSWER_H
-#define APP_ANSWER_H
+#pragma once
 
 #include "app/base/trace.h"
 #include "guard/guard.h"
@@ -131,5 +130,3 @@ void answer_etag(const char *validator, char out[ANSWER_ETAG_SIZE]);
 bool answer_etag_matches(const char *etag, const char *if_none_match);
 /* Makes a 200 a 304. It keeps its value, which is not sent, because Content-Length must be that of the 200. */
 void answer_not_modified(struct answer *answer);
-
-#endif

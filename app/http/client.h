@@ -32,8 +32,7 @@
  * is not enough it is refused. A single one may exceed the budget. So no client can keep others from reading by not
  * reading itself.
  */
-#ifndef APP_CLIENT_H
-#define APP_CLIENT_H
+#pragma once
 
 #include "app/base/token.h"
 #include "app/http/account.h"
@@ -197,5 +196,3 @@ uint32_t client_connection_count(const struct clients *clients);
  * them is sending just then), except those whose next request is there already. They hang up when they notice.
  */
 void client_say_goodbye(struct clients *clients);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * Pure, any thread.
  */
-#ifndef APP_HEAD_H
-#define APP_HEAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ void head_field(struct head *head, const char *name, size_t name_bytes, const ch
 const char *head_target_end(const char *target);
 /* All of text[0..bytes) are characters of a token, and there is one. */
 bool head_is_token(const char *text, size_t bytes);
-
-#endif

@@ -18,8 +18,7 @@
  *
  * Threads: one at a time, at start; binding a path changes the umask for a moment.
  */
-#ifndef APP_LISTENER_H
-#define APP_LISTENER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -95,5 +94,3 @@ void listener_unlink(const struct listener *listener);
  * kernel, and refused then.
  */
 void listener_hold_off(int fd);
-
-#endif

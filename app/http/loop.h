@@ -30,8 +30,7 @@
  * Threads: everything here on the loop's own thread, except loop_start/stop/join (the thread that owns the server)
  * and the atomics.
  */
-#ifndef APP_LOOP_H
-#define APP_LOOP_H
+#pragma once
 
 #include "app/http/client.h"
 
@@ -90,5 +89,3 @@ bool loop_start(struct server_loop *loop);
 /* Returns at once; the loop goes through its phases and its thread ends. */
 void loop_stop(struct server_loop *loop, uint32_t drain_ms);
 void loop_join(struct server_loop *loop);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Threads: that of the connection.
  */
-#ifndef APP_REPLY_H
-#define APP_REPLY_H
+#pragma once
 
 #include "app/base/token.h"
 #include "app/http/answer.h"
@@ -69,5 +68,3 @@ void reply_log(const char *format, va_list arguments) __attribute__((format(prin
 bool revalidate_wanted(struct MHD_Connection *connection, const struct token *token);
 /* One Cache-Control line has the directive no-cache, without a value. Pure. */
 bool revalidate_is_asked(const char *cache_control);
-
-#endif

@@ -17,8 +17,7 @@
  *
  * Pure, any thread.
  */
-#ifndef APP_ROUTE_H
-#define APP_ROUTE_H
+#pragma once
 
 #include "app/base/document.h"
 
@@ -73,5 +72,3 @@ size_t route_key(const struct route *route, char out[DOCUMENT_KEY_SIZE]);
 
 /* "catalog", "category", ...: the words of metrics. Never NULL. */
 const char *route_target_name(enum route_target target);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Threads: that of the connection.
  */
-#ifndef APP_SELECTION_H
-#define APP_SELECTION_H
+#pragma once
 
 #include "app/http/answer.h"
 #include "app/http/route.h"
@@ -45,5 +44,3 @@ void selection_answer(const struct selection *selection, const char *path, uint3
 struct guard_result selection_result(const struct selection *selection);
 /* Which of the ids is wrong. */
 void selection_answer_bad(const struct selection *selection, const char *path, struct answer *out);
-
-#endif

@@ -13,8 +13,7 @@
  *
  * Threads: open, stop and close on one thread; the rest on any.
  */
-#ifndef APP_SERVER_H
-#define APP_SERVER_H
+#pragma once
 
 #include "app/http/client.h"
 #include "app/http/listener.h"
@@ -76,5 +75,3 @@ struct server_stats {
     struct writer_stats writes; /* zeros if they are off */
 };
 void server_stats(const struct server *server, struct server_stats *out);
-
-#endif

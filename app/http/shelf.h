@@ -20,8 +20,7 @@
  *
  * Threads: that of the loop; any may read `bytes`.
  */
-#ifndef APP_SHELF_H
-#define APP_SHELF_H
+#pragma once
 
 #include "app/http/route.h"
 #include "guard/guard.h"
@@ -70,5 +69,3 @@ void shelf_clear(struct shelf *shelf);
 
 /* A response without a head whose body is the value's, referred to. NULL: no memory. */
 struct MHD_Response *shelf_hold(const struct guard_value *value);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * Threads: that of the connection.
  */
-#ifndef APP_STRICT_H
-#define APP_STRICT_H
+#pragma once
 
 #include "app/http/head.h"
 
@@ -70,5 +69,3 @@ void left_field(struct left *left, const char *name, size_t name_bytes, const ch
                 size_t value_bytes);
 /* False: there was more than was listed, or something else. */
 bool left_end(const struct left *left);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Threads: that of the loop.
  */
-#ifndef APP_UPLOAD_H
-#define APP_UPLOAD_H
+#pragma once
 
 #include "app/http/answer.h"
 #include "app/http/route.h"
@@ -29,5 +28,3 @@ bool upload_take(struct write_job *job, const char *bytes, size_t count);
 
 void upload_answer(const struct write_result *result, enum write_kind kind, uint64_t id, const char *path,
                    struct answer *out);
-
-#endif

@@ -32,8 +32,7 @@
  *
  * Threads: open, close and drain on one thread.
  */
-#ifndef APP_OPS_H
-#define APP_OPS_H
+#pragma once
 
 #include "app/base/settings.h"
 #include "app/ops/paths.h"
@@ -113,5 +112,3 @@ bool ops_read_token(struct ops *ops, const char *ops_token_file);
 void ops_drain(struct ops *ops);
 /* Leaves NULL. Accepts NULL in *ops. */
 void ops_close(struct ops **ops);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Threads: that of the connection. What returns bool is false if nothing could be queued: close the connection.
  */
-#ifndef APP_OPS_REPLY_H
-#define APP_OPS_REPLY_H
+#pragma once
 
 #include "guard/guard.h"
 
@@ -43,5 +42,3 @@ const char *ops_argument(struct MHD_Connection *connection, const char *name);
 bool ops_is_foreign(struct MHD_Connection *connection);
 /* Host is a numeric address or localhost, with or without a port. */
 bool ops_host_is_address(struct MHD_Connection *connection);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Threads: that of the connection. What returns bool is false if nothing could be queued: close the connection.
  */
-#ifndef APP_PATHS_H
-#define APP_PATHS_H
+#pragma once
 
 #include "app/base/settings.h"
 #include "app/catalog/cache_gate.h"
@@ -113,5 +112,3 @@ void policy_clear(struct policy *policy);
  * the settings too.
  */
 bool change_policy(const struct ops_parts *parts, struct MHD_Connection *connection);
-
-#endif

@@ -38,8 +38,7 @@
  *
  * Threads: any; at most `connection_count` in pg_query() at a time.
  */
-#ifndef APP_PG_H
-#define APP_PG_H
+#pragma once
 
 #include "app/pg/pg_error.h"
 #include "app/pg/rows.h"
@@ -99,5 +98,3 @@ enum pg_state {
 
 /* What the last query found; costs nothing. A cancelled query finds nothing. */
 enum pg_state pg_pool_state(const struct pg_pool *pool);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Pure, any thread.
  */
-#ifndef APP_PG_ERROR_H
-#define APP_PG_ERROR_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -39,5 +38,3 @@ enum pg_outcome pg_error_classify(const char *sqlstate);
  * "FATAL:  28P01: password ...". False: there is none, the server was not reached. The last one counts: a
  * list of hosts is tried in order. */
 bool pg_error_find_state(const char *text, char out[PG_STATE_SIZE]);
-
-#endif

@@ -15,8 +15,7 @@
  *
  * Threads: one at a time. Time: every wait has a limit and ends early when cancel_fd becomes readable.
  */
-#ifndef APP_PG_LISTEN_H
-#define APP_PG_LISTEN_H
+#pragma once
 
 #include "app/pg/pg_error.h"
 
@@ -44,5 +43,3 @@ uint32_t pg_listener_hear(struct pg_listener *listener);
  * False: it is down, or its session was over: *why, or NULL if there is nothing to complain of. */
 bool pg_listener_look(struct pg_listener *listener, const char **why);
 uint64_t pg_listener_due_ms(const struct pg_listener *listener);
-
-#endif

@@ -14,8 +14,7 @@
  *
  * Threads: any.
  */
-#ifndef APP_PG_SESSION_H
-#define APP_PG_SESSION_H
+#pragma once
 
 #include "app/pg/pg_error.h"
 
@@ -98,5 +97,3 @@ void pg_canceller_close(struct pg_canceller **canceller);
 
 /* Never blocks. The connection may be finished right after. */
 void pg_canceller_send(struct pg_canceller *canceller, PGconn *conn);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Pure: no database, no I/O. One thread at a time.
  */
-#ifndef APP_ROWS_H
-#define APP_ROWS_H
+#pragma once
 
 #include "app/base/number.h"
 
@@ -52,5 +51,3 @@ void pg_array_init(struct pg_array *array, char *text, size_t size);
 /* Copies the element, which must need no quotes. Room is the caller's to see to. */
 void pg_array_add(struct pg_array *array, const char *element);
 void pg_array_add_number(struct pg_array *array, int64_t number);
-
-#endif

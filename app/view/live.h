@@ -41,8 +41,7 @@
  *
  * Pure, any thread.
  */
-#ifndef APP_LIVE_H
-#define APP_LIVE_H
+#pragma once
 
 #include "app/http/server.h"
 #include "app/view/running.h"
@@ -77,5 +76,3 @@ struct live_sample {
 /* With what does not change in its first line. NULL: no memory. Yours: json_decref(). */
 json_t *live_first_json(const struct live_sample *sample, const struct live_about *about, uint32_t every_ms);
 json_t *live_json(const struct live_sample *sample);
-
-#endif

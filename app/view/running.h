@@ -10,8 +10,7 @@
  *
  * Threads: any. Lifetime: opened before the guard, closed after guard_close() has returned OK.
  */
-#ifndef APP_RUNNING_H
-#define APP_RUNNING_H
+#pragma once
 
 #include "guard/guard.h"
 
@@ -39,5 +38,3 @@ void running_note(void *context, const struct guard_event *event);
 
 /* The ones that run longest, first, at most `max` of them; how many. */
 size_t running_list(struct running *running, struct running_load *out, size_t max);
-
-#endif

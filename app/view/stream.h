@@ -13,8 +13,7 @@
  * Threads: stream_answer() on that of the connection, which the stream keeps; the rest on any.
  * Lifetime: stream_end() before MHD_stop_daemon(), stream_clear() after it.
  */
-#ifndef APP_STREAM_H
-#define APP_STREAM_H
+#pragma once
 
 #include "app/view/live.h"
 
@@ -71,5 +70,3 @@ enum stream_verdict stream_answer(struct stream *stream, struct MHD_Connection *
  */
 
 bool page_answer(struct MHD_Connection *connection);
-
-#endif

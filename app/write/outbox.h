@@ -24,8 +24,7 @@
  * Threads: one of its own. open and close on one thread, the rest on any. Lifetime: closed before guard_close(), whose
  * callbacks it may still be waiting for.
  */
-#ifndef APP_OUTBOX_H
-#define APP_OUTBOX_H
+#pragma once
 
 #include "app/catalog/cache_gate.h"
 #include "app/write/store.h"
@@ -104,5 +103,3 @@ struct other_caches *other_caches_open(struct store *store);
 void other_caches_close(struct other_caches **others);
 /* Never blocks. */
 void other_caches_await(struct other_caches *others, struct other_caches_wait *wait);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Threads: any, at most `connection_count` at a time. Errors are logged here, once, with their SQLSTATE.
  */
-#ifndef APP_STORE_H
-#define APP_STORE_H
+#pragma once
 
 #include "app/base/trace.h"
 #include "app/pg/pg.h"
@@ -86,5 +85,3 @@ bool store_beat(struct store *store, const struct store_beat *beat, int cancel_f
                 uint32_t *cache_count);
 /* Drops caches that have been silent for too long; one row each: id, label, ms of silence. */
 bool store_drop_caches(struct store *store, int cancel_fd, struct rows *rows);
-
-#endif

@@ -13,8 +13,7 @@
  *
  * Pure, any thread. Parsing recurses: on a thread with an ordinary stack, not on a server loop.
  */
-#ifndef APP_WRITE_H
-#define APP_WRITE_H
+#pragma once
 
 #include "app/catalog/catalog_json.h"
 #include "app/pg/rows.h"
@@ -102,5 +101,3 @@ void write_fields_clear(struct write_fields *fields);
 
 /* Adds one element to `errors`, unless it does not fit. */
 void write_error_add(char errors[WRITE_ERRORS_BYTES], const char *field, const char *detail);
-
-#endif

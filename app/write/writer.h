@@ -22,8 +22,7 @@
  * Threads: open, drain and close on one thread; the rest on any. `done` is called exactly once for every accepted job,
  * on a worker or on the guard's thread; it must not block.
  */
-#ifndef APP_WRITER_H
-#define APP_WRITER_H
+#pragma once
 
 #include "app/base/settings.h"
 #include "app/base/trace.h"
@@ -95,5 +94,3 @@ struct writer_stats {
     struct outbox_stats outbox;
 };
 void writer_stats(struct writer *writer, struct writer_stats *out);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Room is reserved before an alarm is first set, so that setting it can never fail. Pure; one thread at a time.
  */
-#ifndef GUARD_ALARM_H
-#define GUARD_ALARM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ void alarm_unset(struct alarms *alarms, struct alarm *alarm);
 
 /* The earliest, or NULL. */
 struct alarm *alarms_first(const struct alarms *alarms);
-
-#endif

@@ -4,8 +4,7 @@
  * For spreading work in time only; tokens come from the operating system (clock.h), or from a secret that it gave
  * where it gives nothing any more: a sandbox may be closed behind a process that has started.
  */
-#ifndef GUARD_CHANCE_H
-#define GUARD_CHANCE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ struct chance_secret {
     uint64_t used;
 };
 void chance_from_secret(struct chance_secret *secret, uint8_t out[CHANCE_SECRET_BYTES]);
-
-#endif

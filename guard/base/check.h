@@ -2,8 +2,7 @@
 /*
  * check.h - refuses settings and arguments that cannot work, naming what is wrong and what would be right. Pure.
  */
-#ifndef GUARD_CHECK_H
-#define GUARD_CHECK_H
+#pragma once
 
 #include "../guard.h"
 
@@ -39,5 +38,3 @@ const char *check_key(const char *key, size_t bytes);
 const char *check_tag(const char *tag, size_t bytes);
 /* Of one that is right. */
 size_t check_length(const char *text, size_t bytes);
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * clock.h - the only place that asks the operating system for time and chance. Any thread.
  */
-#ifndef GUARD_CLOCK_H
-#define GUARD_CLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ bool clock_random(void *out, size_t bytes);
 /* A UUID of version 4 (RFC 9562, 5.4) in lower case and its NUL. */
 enum { CLOCK_UUID_SIZE = 37 };
 void clock_uuid(const uint8_t random[16], char out[CLOCK_UUID_SIZE]);
-
-#endif

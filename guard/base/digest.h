@@ -4,8 +4,7 @@
  *
  * Pure, any thread.
  */
-#ifndef GUARD_DIGEST_H
-#define GUARD_DIGEST_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ uint64_t digest_checksum(const void *data, size_t data_bytes);
 
 /* SHA-256 of FIPS 180-4. */
 void digest_sha256(const void *data, size_t data_bytes, uint8_t out[DIGEST_SHA256_BYTES]);
-
-#endif

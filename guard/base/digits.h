@@ -8,8 +8,7 @@
  *
  * Pure, any thread.
  */
-#ifndef GUARD_DIGITS_H
-#define GUARD_DIGITS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ static inline bool digits_read(const char *text, size_t count, uint64_t *out)
     *out = number;
     return (wrong & UINT64_C(0x8080808080808080)) == 0;
 }
-
-#endif

@@ -21,8 +21,7 @@
  *            let go of a handle, the adapter sees to that; host_close() tells when nothing is left.
  * Time       Instants of clock_now_us().
  */
-#ifndef GUARD_BASE_HOST_H
-#define GUARD_BASE_HOST_H
+#pragma once
 
 #include "../host.h"
 #include <stdatomic.h>
@@ -138,5 +137,3 @@ struct guard_host *own_host_open(void);
 void own_host_run(struct guard_host *host);
 /* Of one that does not run, with nothing left on it. */
 void own_host_free(struct guard_host **host);
-
-#endif

@@ -11,8 +11,7 @@
  *
  * No I/O, no clock; memory only in hot_init(). Threads: none.
  */
-#ifndef GUARD_HOT_H
-#define GUARD_HOT_H
+#pragma once
 
 #include "../guard.h"
 #include <stddef.h>
@@ -38,5 +37,3 @@ void hot_clear(struct hot *hot);
 void hot_add(struct hot *hot, uint64_t now_us, const char *key, struct guard_kind *kind, uint64_t weight);
 /* The heaviest first; returns how many. */
 size_t hot_top(struct hot *hot, uint64_t now_us, struct guard_hot_key *out, size_t max);
-
-#endif

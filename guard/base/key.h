@@ -8,8 +8,7 @@
  *
  * Pure, any thread.
  */
-#ifndef GUARD_KEY_H
-#define GUARD_KEY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,5 +74,3 @@ size_t key_cache_id(const char *name_space, char out[KEY_NAME_SIZE]);
 size_t key_channel(const char *name_space, unsigned database, char out[KEY_CHANNEL_SIZE]);
 /* That of the locks, likewise. */
 size_t key_lock_channel(const char *name_space, unsigned database, char out[KEY_CHANNEL_SIZE]);
-
-#endif

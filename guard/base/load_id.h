@@ -5,8 +5,7 @@
  *
  * Pure.
  */
-#ifndef GUARD_LOAD_ID_H
-#define GUARD_LOAD_ID_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ uint64_t load_id_read(const char *text);
 
 /* Of the 16 hex digits of a lease's tag, whatever stands behind them. */
 uint64_t load_id_of_tag(const char *tag);
-
-#endif

@@ -14,8 +14,7 @@
  *
  * All functions on any thread.
  */
-#ifndef GUARD_PROCESS_H
-#define GUARD_PROCESS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -97,5 +96,3 @@ void blocking_wait(struct blocking *blocking);
 void *blocking_next(struct blocking *blocking);
 /* Before over. False: it has something to do already. `next`: it may be at work, and does this afterwards. */
 bool blocking_give(struct blocking *blocking, void *work, bool next);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * Threads  The loop's.
  */
-#ifndef GUARD_BASE_RESOLVE_H
-#define GUARD_BASE_RESOLVE_H
+#pragma once
 
 #include "host.h"
 #include <netdb.h>
@@ -31,5 +30,3 @@ struct resolve *resolve_start(struct guard_host *host, const char *name, uint16_
                               void *context);
 /* `done` will not be called. Leaves NULL. After `done` there is nothing to forget. */
 void resolve_forget(struct resolve **resolve);
-
-#endif

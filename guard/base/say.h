@@ -11,8 +11,7 @@
  *
  * Threads   any. `mutex` guards the gates; it is not held while anything is written or the host's log called.
  */
-#ifndef GUARD_SAY_H
-#define GUARD_SAY_H
+#pragma once
 
 #include "../guard.h"
 #include <pthread.h>
@@ -50,5 +49,3 @@ void say_rest(struct say *say, uint64_t now_us);
 /* In the child of a fork: to stderr even if the host has a log, because a lock of the host may be held for ever
  * there. */
 void say_in_child(const struct say *say, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Pure; a histogram has one owner.
  */
-#ifndef GUARD_STATS_H
-#define GUARD_STATS_H
+#pragma once
 
 #include "../guard.h"
 
@@ -46,5 +45,3 @@ uint64_t *stats_request(struct guard_stats *stats, enum stats_request request);
 
 size_t histogram_bucket(uint64_t span_us);
 void histogram_add(struct guard_histogram *histogram, uint64_t span_us);
-
-#endif

@@ -25,8 +25,7 @@
  *
  * Pure, any thread.
  */
-#ifndef GUARD_TAGS_H
-#define GUARD_TAGS_H
+#pragma once
 
 #include "../guard.h"
 
@@ -78,5 +77,3 @@ size_t tags_count(const char *text, size_t bytes);
 size_t tags_cut(const char *text, size_t bytes, struct tag out[GUARD_TAGS_MAX]);
 /* Checks and cuts any text; -1: it is none. */
 int tags_split(const char *text, size_t bytes, struct tag out[GUARD_TAGS_MAX]);
-
-#endif

@@ -6,8 +6,7 @@
  * get; and the number of its table, so that it names nothing in another one of the same guard. One owner at a
  * time: a shared table has a lock around it.
  */
-#ifndef GUARD_TICKETS_H
-#define GUARD_TICKETS_H
+#pragma once
 
 #include "../guard.h"
 
@@ -31,5 +30,3 @@ void *tickets_find(const struct tickets *tickets, guard_ticket ticket);
 bool tickets_is_of(const struct tickets *tickets, guard_ticket ticket);
 void tickets_remove(struct tickets *tickets, guard_ticket ticket);
 void tickets_clear(struct tickets *tickets);
-
-#endif

@@ -3,8 +3,7 @@
  * value.h - the private half of struct guard_value: one allocation, counted references, never changed.
  * Any thread.
  */
-#ifndef GUARD_VALUE_H
-#define GUARD_VALUE_H
+#pragma once
 
 #include "../guard.h"
 #include <stdatomic.h>
@@ -36,5 +35,3 @@ struct value *value_behind(const struct guard_value *public);
 struct value *value_ref(struct value *value);
 /* Leaves NULL; accepts NULL in *value. */
 void value_unref(struct value **value);
-
-#endif

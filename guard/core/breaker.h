@@ -17,8 +17,7 @@
  *
  * Pure; the core's thread.
  */
-#ifndef GUARD_BREAKER_H
-#define GUARD_BREAKER_H
+#pragma once
 
 #include "../base/chance.h"
 #include <stdbool.h>
@@ -54,5 +53,3 @@ void breaker_unanswered(struct breaker *breaker, uint64_t now_us, struct chance 
 void breaker_link(struct breaker *breaker, uint64_t now_us, bool up);
 /* As if it were new, but for what it has counted. */
 void breaker_forget(struct breaker *breaker);
-
-#endif

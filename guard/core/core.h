@@ -60,8 +60,7 @@
  *   reign               the time of one master of a shard
  *   replay              sending confirmed invalidations again, to the next master, which may have missed them
  */
-#ifndef GUARD_CORE_H
-#define GUARD_CORE_H
+#pragma once
 
 #include "../base/alarm.h"
 #include "../base/key.h"
@@ -489,5 +488,3 @@ void core_stats_of_none(const struct core *core, struct guard_stats *out);
 const struct guard_stats *core_stats_of(const struct core *core, unsigned kind);
 /* The kinds whose part may have changed since the last call of this, bit by bit. */
 uint64_t core_take_changed(struct core *core);
-
-#endif

@@ -5,8 +5,7 @@
  * Lifetime  A flight that ends leaves the tables at once and is freed at the beginning of the next event, because
  *           actions may point to it until then.
  */
-#ifndef GUARD_CORE_STATE_H
-#define GUARD_CORE_STATE_H
+#pragma once
 
 #include "../base/chance.h"
 #include "../base/load_id.h"
@@ -159,5 +158,3 @@ void invalidation_replied(struct core *core, uint64_t op, const struct core_repl
 void invalidation_alarm(struct core *core, struct core_invalidation *invalidation);
 /* Hands it to the owner with this result. */
 void invalidation_answer(struct core *core, struct core_invalidation *invalidation, enum guard_status status);
-
-#endif

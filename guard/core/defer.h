@@ -15,8 +15,7 @@
  *            the latest until hold_until_us, because nobody may ever finish it.
  * Closing    None is waited for.
  */
-#ifndef GUARD_CORE_DEFER_H
-#define GUARD_CORE_DEFER_H
+#pragma once
 
 #include "core.h"
 
@@ -65,5 +64,3 @@ void abandon_left(struct flight *flight);
 bool abandon_alone(struct flight *flight);
 /* For how long its release says that the next load is not to be abandoned; 0: it says nothing. */
 uint32_t abandon_note_ms(const struct flight *flight);
-
-#endif

@@ -3,8 +3,7 @@
  * flight.h - one key of one process while it is looked up, waited for, loaded and stored; and its waiters.
  * Private to the room. flight.c has the life of a flight as a diagram.
  */
-#ifndef GUARD_FLIGHT_H
-#define GUARD_FLIGHT_H
+#pragma once
 
 #include "core_state.h"
 #include "near.h"
@@ -216,5 +215,3 @@ void watch_invalidated(const struct core *core, const struct core_invalidation *
 void pass_part(struct flight *flight);
 /* Its load has said so: what it brought is in flight->value, its keep in flight->life. */
 void pass_loaded(struct flight *flight, const struct guard_keep *keep);
-
-#endif

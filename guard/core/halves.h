@@ -17,8 +17,7 @@
  * Lifetime   One for each query that failed, shared by its flights while they wait for their half or load in it; freed
  *            with the last of them.
  */
-#ifndef GUARD_HALVES_H
-#define GUARD_HALVES_H
+#pragma once
 
 #include "core.h"
 
@@ -43,5 +42,3 @@ bool halves_doubtful(const struct halves *halves);
 bool halves_run(const struct core *core, const struct halves *halves);
 /* One of them that is queued, the last first. NULL: none is. */
 struct flight *halves_queued(const struct core *core, const struct halves *halves);
-
-#endif

@@ -8,8 +8,7 @@
  * found unchanged begins it anew, and would live shorter each time if it began the jittered one. The stale time
  * decides for every reader. What the loader has not said is the policy's of each fill, and of each reader.
  */
-#ifndef GUARD_KEEP_H
-#define GUARD_KEEP_H
+#pragma once
 
 #include "../base/chance.h"
 #include "../guard.h"
@@ -133,5 +132,3 @@ bool outage_serves(const struct guard_policy *policy, const struct outage_asker 
 /* What a load has brought may be kept: a value or an absent row that is not for one request alone, and is not only
  * shared. */
 bool outage_keeps(const struct guard_policy *policy, enum guard_how how, bool passing);
-
-#endif

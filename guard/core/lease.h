@@ -19,8 +19,7 @@
  *            this process alone remembers it (COOLING). That this process has no thread or no memory is no failure: the lease
  *            goes back, and others may load.
  */
-#ifndef GUARD_LEASE_H
-#define GUARD_LEASE_H
+#pragma once
 
 #include "core.h"
 
@@ -58,5 +57,3 @@ void lease_share(struct flight *flight);
 /* What was loaded has tags, and when it was born is not known. */
 bool lease_lacks_tag_clock(const struct flight *flight);
 struct guard_result lease_loaded_result(const struct flight *flight, bool stored);
-
-#endif

@@ -37,8 +37,7 @@
  *            query), and no worker is idle while a flight is queued. Refreshes and permits follow the same rule.
  *            A key asked for in both ways is loaded as a single one, unless it is queued and that lane is full.
  */
-#ifndef GUARD_LOADS_H
-#define GUARD_LOADS_H
+#pragma once
 
 #include "core.h"
 
@@ -179,5 +178,3 @@ bool loads_is_alone(const struct load *load);
 uint64_t loads_half(const struct load *load);
 /* Another load of this flight's key runs under a live lease. One that revalidates is no other's, and no other its. */
 bool loads_runs_key(const struct flight *flight);
-
-#endif

@@ -45,8 +45,7 @@
  * Threads  any. Locking: a mutex per shard, held for a few memory accesses; no value is freed under it.
  * Time     now_us is the guard's clock.
  */
-#ifndef GUARD_NEAR_H
-#define GUARD_NEAR_H
+#pragma once
 
 #include "../base/digest.h"
 #include "../base/value.h"
@@ -155,5 +154,3 @@ struct near_counters {
 /* Frees a bounded part of what has been let go. False: nothing is left of it. */
 bool near_sweep(struct near *near);
 void near_count(struct near *near, struct near_counters *out);
-
-#endif

@@ -19,8 +19,7 @@
  *            so each waits for what the others wait for. That is no reason to refuse anything: a neighbour leaves the
  *            query.
  */
-#ifndef GUARD_CORE_NESTED_H
-#define GUARD_CORE_NESTED_H
+#pragma once
 
 #include "core.h"
 
@@ -42,5 +41,3 @@ bool nested_has_berth(const struct flight *flight);
 bool nested_take_berth(const struct flight *flight, struct load *load);
 void nested_leave_thread(struct load *load);
 void nested_leave_place(struct load *load);
-
-#endif

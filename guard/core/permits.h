@@ -35,8 +35,7 @@
  * Without    Redis away, the breaker open, the permits moving to another master, or Redis refusing the script: loads
  *            start without, max_loads at a time (permit_spared).
  */
-#ifndef GUARD_PERMITS_H
-#define GUARD_PERMITS_H
+#pragma once
 
 #include "core.h"
 
@@ -111,5 +110,3 @@ void permits_poll(struct core *core);
 void permits_resync(struct core *core);
 /* The master of this shard can be spoken to again, and may have forgotten what is out. */
 void permits_linked(struct core *core, unsigned shard);
-
-#endif

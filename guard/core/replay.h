@@ -27,8 +27,7 @@
  *                                      +-------------------------------+
  *                                                  confirmed
  */
-#ifndef GUARD_REPLAY_H
-#define GUARD_REPLAY_H
+#pragma once
 
 #include "core.h"
 
@@ -70,5 +69,3 @@ void replay_alarm(struct core *core);
 bool replay_replied(struct core *core, uint64_t op, const struct core_reply *reply);
 /* Nothing is sent any more. */
 void replay_close(struct core *core);
-
-#endif

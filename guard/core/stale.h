@@ -10,8 +10,7 @@
  *
  * Held values keep the rule of all results: a waiter may have one only if it joined before the lookup was sent.
  */
-#ifndef GUARD_STALE_H
-#define GUARD_STALE_H
+#pragma once
 
 #include "core.h"
 
@@ -79,5 +78,3 @@ enum core_lookup revalidate_choose_lookup(struct flight *flight);
 bool revalidate_replied(struct flight *flight, const struct core_reply *reply);
 /* The next lookup is the first one for all its waiters. */
 void revalidate_begin_anew(struct flight *flight);
-
-#endif

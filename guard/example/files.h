@@ -4,8 +4,7 @@
  *
  * GET /name answers with FOLDER/name. Every load is a line on stderr.
  */
-#ifndef EXAMPLE_FILES_H
-#define EXAMPLE_FILES_H
+#pragma once
 
 #include "guard.h"
 
@@ -42,5 +41,3 @@ void files_listening(unsigned port); /* that line */
  * that all threads inherit that.
  */
 int files_signals(void);
-
-#endif

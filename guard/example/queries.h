@@ -15,8 +15,7 @@
  *           another.
  * Close     After guard_close(): what is left is finished as failed.
  */
-#ifndef QUERIES_H
-#define QUERIES_H
+#pragma once
 
 #include "guard.h"
 #include <libpq-fe.h>
@@ -56,5 +55,3 @@ void queries_close(struct queries *queries);
 /* A guard_loader; its context is the queries. */
 void queries_load(struct guard_load *load, void *queries);
 void queries_ready(struct queries *queries);
-
-#endif

@@ -61,8 +61,7 @@
  * Time     uint64_t now_us, the monotonic clock of clock.h.
  * Threads  none: one owner.
  */
-#ifndef GUARD_LOCK_CORE_H
-#define GUARD_LOCK_CORE_H
+#pragma once
 
 #include "../base/alarm.h"
 #include "../base/key.h"
@@ -273,5 +272,3 @@ bool lock_core_idle(const struct lock_core *core);
 
 /* waiting, held and what the core counts; leaves the others alone. */
 void lock_core_stats(const struct lock_core *core, struct guard_locks_stats *stats);
-
-#endif

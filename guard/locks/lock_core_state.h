@@ -13,8 +13,7 @@
  *           line, a name's, until its last claim and its last LOCK_STAY. Both leave the tables at once and are freed
  *           at the beginning of the next event, because actions may point to them until then.
  */
-#ifndef GUARD_LOCK_CORE_STATE_H
-#define GUARD_LOCK_CORE_STATE_H
+#pragma once
 
 #include "../base/chance.h"
 #include "lock_core.h"
@@ -307,5 +306,3 @@ void lock_share_move(struct lock_share *share);
 /* Answers all requests, loses all holds and gives them back. */
 void lock_owner_end(struct lock_core *core, struct lock_owner *owner, enum guard_lock_status status,
                     const char *why);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Threads   that of the host.
  */
-#ifndef GUARD_LOCK_NODE_H
-#define GUARD_LOCK_NODE_H
+#pragma once
 
 #include "lock_wire.h"
 #include "provider.h"
@@ -60,5 +59,3 @@ const char *lock_node_ageless(const struct lock_node *node);
 /* It lets nobody in with this login, or to this database; told as a link that is up, so that it is asked for. NULL:
  * it does, or is not reached. */
 const char *lock_node_denied(const struct lock_node *node);
-
-#endif

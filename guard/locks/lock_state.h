@@ -15,8 +15,7 @@
  * Lifetime  guard_locks_close() ends the thread. The struct itself stays for as long as a hold or an owner is out,
  *           which may be closed later.
  */
-#ifndef GUARD_LOCK_STATE_H
-#define GUARD_LOCK_STATE_H
+#pragma once
 
 #include "../base/chance.h"
 #include "../base/host.h"
@@ -173,5 +172,3 @@ void lock_mail_post(struct guard_locks *locks, struct lock_mail *mail, enum lock
 /* Frees what it has, and the locks if it was the last of them that is out. Not under the mutex. */
 void lock_hold_free(struct guard_hold *hold);
 void lock_one_out_less(struct guard_locks *locks);
-
-#endif

@@ -14,8 +14,7 @@
  *
  * Threads   any; that of the connection where something is sent.
  */
-#ifndef GUARD_LOCK_WIRE_H
-#define GUARD_LOCK_WIRE_H
+#pragma once
 
 #include "../redis/redis.h"
 #include "lock_core.h"
@@ -97,5 +96,3 @@ void lock_wire_read(const struct lock_asked *asked, enum redis_outcome outcome,
 /* False: no answer, and why. */
 bool lock_wire_read_look(enum redis_outcome outcome, const struct redisReply *reply,
                          struct guard_lock_view *out, const char **why);
-
-#endif

@@ -21,8 +21,7 @@
  * Time       A reply's validity is counted by the core from the instant at which it made the action; a provider that
  *            sends it later only makes the lock shorter.
  */
-#ifndef GUARD_LOCK_PROVIDER_H
-#define GUARD_LOCK_PROVIDER_H
+#pragma once
 
 #include "../base/host.h"
 #include "../base/say.h"
@@ -92,5 +91,3 @@ struct lock_plugin {
     lock_provider_open *open;
 };
 #define LOCK_PLUGIN_SYMBOL "guard_lock_plugin"
-
-#endif

@@ -13,8 +13,7 @@
  *
  * Threads    nginx's one, but for what says otherwise.
  */
-#ifndef GUARD_NGINX_MODULE_H
-#define GUARD_NGINX_MODULE_H
+#pragma once
 
 #include <ngx_config.h> /* first: it says what the system's headers declare */
 #include <ngx_core.h>
@@ -129,5 +128,3 @@ static inline struct text text_of(ngx_str_t string)
 {
     return (struct text){(const char *)string.data, string.len};
 }
-
-#endif

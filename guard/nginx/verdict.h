@@ -17,8 +17,7 @@
  *
  * Pure, any thread. Texts are lent.
  */
-#ifndef GUARD_NGINX_VERDICT_H
-#define GUARD_NGINX_VERDICT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -103,5 +102,3 @@ bool entry_header(struct text *headers, struct text *name, struct text *value);
 /* Whatever its case; what it is compared with is lower-case. */
 bool text_is(struct text text, const char *name);
 bool text_is_in(struct text text, struct text names); /* a list as of Vary */
-
-#endif

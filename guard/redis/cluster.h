@@ -15,8 +15,7 @@
  *            takes no lock.
  * Lifetime   Closed when nothing is held and nothing watches.
  */
-#ifndef GUARD_REDIS_CLUSTER_H
-#define GUARD_REDIS_CLUSTER_H
+#pragma once
 
 #include "../base/host.h"
 #include "place.h"
@@ -78,5 +77,3 @@ struct redis_cluster_watch {
 void redis_cluster_watch(struct redis_cluster *cluster, struct redis_cluster_watch *watch,
                          struct guard_host *host, void (*run)(void *context), void *context);
 void redis_cluster_unwatch(struct redis_cluster *cluster, struct redis_cluster_watch *watch);
-
-#endif

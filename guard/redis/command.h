@@ -5,8 +5,7 @@
  *
  * One growing buffer, so that a command costs no allocation of its own. Pure; the owner's thread.
  */
-#ifndef GUARD_REDIS_COMMAND_H
-#define GUARD_REDIS_COMMAND_H
+#pragma once
 
 #include "types.h"
 
@@ -61,5 +60,3 @@ bool redis_buffer_command(struct redis_buffer *buffer, size_t argc, const char *
 void redis_buffer_consume(struct redis_buffer *buffer, size_t bytes);
 /* Overwrites what it held (a password may be among it) and frees. */
 void redis_buffer_clear(struct redis_buffer *buffer);
-
-#endif

@@ -30,8 +30,7 @@
  * Threads    All functions only on the thread of the loop; a place and the counters on any.
  * Callbacks, Signals, Secrets   as redis/redis.h has it.
  */
-#ifndef GUARD_REDIS_CONNECTION_H
-#define GUARD_REDIS_CONNECTION_H
+#pragma once
 
 #include "../base/host.h"
 #include "../guard.h"
@@ -99,5 +98,3 @@ bool connection_call(struct redis_connection *connection, const struct redis_cal
 
 /* Drops the connection now and connects again: a subscriber whose canary has died. */
 void connection_reset(struct redis_connection *connection, const char *why);
-
-#endif

@@ -27,8 +27,7 @@
  *
  * Pure; the owner's thread. The instants are the owner's.
  */
-#ifndef GUARD_REDIS_FENCE_H
-#define GUARD_REDIS_FENCE_H
+#pragma once
 
 #include "types.h"
 
@@ -76,5 +75,3 @@ enum redis_beat {
 enum redis_beat redis_fence_beat(struct redis_fence *fence, uint64_t now_ms);
 /* When to look again. */
 uint64_t redis_fence_next_ms(const struct redis_fence *fence);
-
-#endif

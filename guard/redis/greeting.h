@@ -16,8 +16,7 @@
  *
  * Pure, but for the file with the password; the owner's thread.
  */
-#ifndef GUARD_REDIS_GREETING_H
-#define GUARD_REDIS_GREETING_H
+#pragma once
 
 #include "command.h"
 #include "fence.h"
@@ -102,5 +101,3 @@ enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const st
  * names the file and what is wrong with it: it cannot be read, is empty, or is too long. */
 bool redis_login_read(const struct redis_login *login, struct redis_login *out, char why[REDIS_WHY_SIZE]);
 void redis_login_clear(struct redis_login *login);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * Pure; the owner's thread. A zeroed struct is an empty one.
  */
-#ifndef GUARD_REDIS_PIPELINE_H
-#define GUARD_REDIS_PIPELINE_H
+#pragma once
 
 #include "command.h"
 
@@ -76,5 +75,3 @@ void redis_command_answer(struct redis_command *command, enum redis_outcome outc
 struct redis_pipeline redis_pipeline_detach(struct redis_pipeline *pipeline);
 /* Answers everything UNSENT or UNKNOWN, oldest first, and frees. */
 void redis_pipeline_abandon(struct redis_pipeline *pipeline);
-
-#endif

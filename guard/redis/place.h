@@ -24,8 +24,7 @@
  * Threads    any; a member's functions on the thread of its loop, the watcher's on that of its own.
  * Time       Instants of clock_now_us(), in ms.
  */
-#ifndef GUARD_REDIS_PLACE_H
-#define GUARD_REDIS_PLACE_H
+#pragma once
 
 #include "../base/host.h"
 #include "../guard.h"
@@ -181,5 +180,3 @@ void redis_place_wake(struct redis_place *place);
 void redis_place_set(struct redis_place *place, const struct redis_endpoint *endpoint);
 /* The same, and those that rest need not any longer. */
 void redis_place_move(struct redis_place *place, const struct redis_endpoint *endpoint);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * Pure; the owner's thread.
  */
-#ifndef GUARD_REDIS_READER_H
-#define GUARD_REDIS_READER_H
+#pragma once
 
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
@@ -52,5 +51,3 @@ const char *redis_reader_error(const struct redis_reader *reader);
 bool redis_reply_is(const struct redisReply *reply, const char *text);
 /* What stands behind that word in name, value, name, value; NULL: nothing. */
 const struct redisReply *redis_reply_field(const struct redisReply *reply, const char *name);
-
-#endif

@@ -29,8 +29,7 @@
  * and routes (a Cluster); url, place (where the masters are, and whose word counts); redis.c (this header);
  * subscription stands on top of all.
  */
-#ifndef GUARD_REDIS_H
-#define GUARD_REDIS_H
+#pragma once
 
 #include "../base/host.h"
 #include "../guard.h"
@@ -169,5 +168,3 @@ bool redis_run(struct redis *redis, enum redis_call_kind kind, unsigned script, 
 
 /* Drops the connection now and connects again: a subscriber whose canary has died. */
 void redis_reset(struct redis *redis, const char *why);
-
-#endif

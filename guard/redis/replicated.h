@@ -18,8 +18,7 @@
  *
  * Threads  that of its loop.
  */
-#ifndef GUARD_REDIS_REPLICATED_H
-#define GUARD_REDIS_REPLICATED_H
+#pragma once
 
 #include "connection.h"
 
@@ -33,5 +32,3 @@ void replicated_close(struct redis_replicated *replicated, void (*closed)(void *
 
 /* As connection_call(), of a script that replies with a number. */
 bool replicated_run(struct redis_replicated *replicated, const struct redis_call *call);
-
-#endif

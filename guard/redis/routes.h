@@ -24,8 +24,7 @@
  *
  * Threads, Callbacks   as redis/redis.h has it.
  */
-#ifndef GUARD_REDIS_ROUTES_H
-#define GUARD_REDIS_ROUTES_H
+#pragma once
 
 #include "cluster.h"
 #include "connection.h"
@@ -61,5 +60,3 @@ uint64_t routes_batch(const struct redis_routes *routes);
 /* REDIS_REPLICATED goes over a second connection to its master, as redis/replicated.h has it. A lookup's PTTL and
  * value are one node's. False: no memory, too much pending, or the master is not up; then nothing is ever called. */
 bool routes_send(struct redis_routes *routes, const struct redis_call *call);
-
-#endif

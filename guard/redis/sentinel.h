@@ -19,8 +19,7 @@
  * Threads    that of its loop.
  * Secrets    Sentinels have a login of their own; neither is ever sent to the other's servers.
  */
-#ifndef GUARD_REDIS_SENTINEL_H
-#define GUARD_REDIS_SENTINEL_H
+#pragma once
 
 #include "../base/host.h"
 #include "place.h"
@@ -34,5 +33,3 @@ struct redis_watcher *redis_watcher_open(struct guard_host *host, const struct r
                                          struct redis_tls *tls, struct redis_place *place);
 /* Calls `closed` once, soon. */
 void redis_watcher_close(struct redis_watcher *watcher, void (*closed)(void *context), void *context);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Threads  any; the news under a mutex of its own.
  */
-#ifndef GUARD_REDIS_SERVER_H
-#define GUARD_REDIS_SERVER_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -38,5 +37,3 @@ void redis_news_init(struct redis_news *news);
 void redis_news_clear(struct redis_news *news);
 /* True: it is to be said now, for it is known and another than the last time. NULL: nobody says it. */
 bool redis_news_take(struct redis_news *news, const char *text);
-
-#endif

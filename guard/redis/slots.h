@@ -18,8 +18,7 @@
  * Threads  redis_slots_owner() any. All else, and the fields of a node, under the owner's mutex.
  * Pure; no I/O, no clock.
  */
-#ifndef GUARD_REDIS_SLOTS_H
-#define GUARD_REDIS_SLOTS_H
+#pragma once
 
 #include "view.h"
 #include <stdatomic.h>
@@ -70,5 +69,3 @@ void redis_slots_hold(struct redis_slots *slots, unsigned node);
 void redis_slots_release(struct redis_slots *slots, unsigned node);
 /* One that holds it does not reach it, or does again. */
 void redis_slots_lost(struct redis_slots *slots, unsigned node, bool is_lost);
-
-#endif

@@ -16,8 +16,7 @@
  * Lifetime  The socket is gone when redis_socket_reset() returns, and no hook is called any more.
  * Threads   The loop's.
  */
-#ifndef GUARD_REDIS_SOCKET_H
-#define GUARD_REDIS_SOCKET_H
+#pragma once
 
 #include "../base/host.h"
 #include "tls.h"
@@ -71,5 +70,3 @@ void redis_socket_explain(const struct redis_socket *socket, const char *what, i
                           char why[REDIS_WHY_SIZE]);
 /* What an operator should know although it works; "": nothing. */
 const char *redis_socket_remark(const struct redis_socket *socket);
-
-#endif

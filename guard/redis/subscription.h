@@ -17,8 +17,7 @@
  *
  * Threads   that of its loop; the canary's part is pure.
  */
-#ifndef GUARD_SUBSCRIPTION_H
-#define GUARD_SUBSCRIPTION_H
+#pragma once
 
 #include "../base/clock.h"
 #include "redis.h"
@@ -64,5 +63,3 @@ struct subscription *subscription_open(struct guard_host *host, const char *chan
 void subscription_close(struct subscription *subscription, void (*closed)(void *context), void *context);
 /* UP: subscribed, and allowed to publish. */
 enum guard_redis_state subscription_state(const struct subscription *subscription);
-
-#endif

@@ -14,8 +14,7 @@
  *           the thread. What its host has left there is not taken for ours, and stays, but for a handshake: in that
  *           OpenSSL empties the queue itself.
  */
-#ifndef GUARD_REDIS_TLS_H
-#define GUARD_REDIS_TLS_H
+#pragma once
 
 #include "tls_context.h"
 #include <stdbool.h>
@@ -46,5 +45,3 @@ bool redis_tls_has_more(const struct redis_tls_session *session);
 const char *redis_tls_why(const struct redis_tls_session *session);
 /* What its operator should know although it works; "": nothing. */
 const char *redis_tls_remark(const struct redis_tls_session *session);
-
-#endif

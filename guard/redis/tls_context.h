@@ -14,8 +14,7 @@
  * Errors    One line, without a path: that is a part of the URL. Built without OpenSSL, redis_tls_open() refuses and
  *           everything else works.
  */
-#ifndef GUARD_REDIS_TLS_CONTEXT_H
-#define GUARD_REDIS_TLS_CONTEXT_H
+#pragma once
 
 #include "../guard.h"
 #include "types.h"
@@ -72,5 +71,3 @@ void redis_tls_errors_begin(void);
 unsigned long redis_tls_errors_end(void);
 /* Why a session has failed. certificate_asked: the server has asked for one and there is none. */
 void redis_tls_explain_failure(unsigned long error, bool certificate_asked, char why[REDIS_WHY_SIZE]);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Pure, any thread.
  */
-#ifndef GUARD_REDIS_TYPES_H
-#define GUARD_REDIS_TYPES_H
+#pragma once
 
 #include "../guard.h"
 #include <hiredis/hiredis.h>
@@ -143,5 +142,3 @@ void redis_explain(const struct redisReply *reply, const char *what, bool secret
 void redis_explain_problem(const char *what, const char *problem, char why[REDIS_WHY_SIZE]);
 /* The same for a number of errno's. */
 void redis_explain_errno(const char *what, int error, char why[REDIS_WHY_SIZE]);
-
-#endif

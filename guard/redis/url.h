@@ -15,8 +15,7 @@
  *            host or a port belongs. The struct is free of them only after redis_url_clear().
  * Threads    Pure, any thread.
  */
-#ifndef GUARD_REDIS_URL_H
-#define GUARD_REDIS_URL_H
+#pragma once
 
 #include "../guard.h"
 #include "tls_context.h"
@@ -75,5 +74,3 @@ void redis_endpoint_label(const struct redis_endpoint *endpoint, char out[REDIS_
 bool redis_endpoint_equal(const struct redis_endpoint *a, const struct redis_endpoint *b);
 /* What logs call the servers of the URL: its first host, and how many more. */
 void redis_url_label(const struct redis_url *url, char out[REDIS_LABEL_SIZE]);
-
-#endif

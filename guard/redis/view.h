@@ -10,8 +10,7 @@
  *
  * Pure; any thread. What it reads may be any nonsense.
  */
-#ifndef GUARD_REDIS_VIEW_H
-#define GUARD_REDIS_VIEW_H
+#pragma once
 
 #include "types.h"
 #include "url.h"
@@ -61,5 +60,3 @@ struct redis_redirect {
 };
 /* "MOVED 3999 127.0.0.1:6381", "ASK ...", from a server that was reached as `asked`. False: it is none. */
 bool redis_redirect_read(const char *text, size_t bytes, const char *asked, struct redis_redirect *out);
-
-#endif

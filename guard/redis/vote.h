@@ -19,8 +19,7 @@
  *
  * Pure; the owner's thread. The instants are the owner's.
  */
-#ifndef GUARD_REDIS_VOTE_H
-#define GUARD_REDIS_VOTE_H
+#pragma once
 
 #include "url.h"
 
@@ -88,5 +87,3 @@ void redis_vote_count(const struct redis_vote *vote, uint64_t now_ms, struct red
 
 /* Why it is not confirmed, in one line. */
 void redis_vote_explain(const struct redis_vote_result *result, char out[REDIS_VOTE_TEXT_SIZE]);
-
-#endif

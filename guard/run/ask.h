@@ -12,8 +12,7 @@
  *
  * Threads  that of the request's loop; without one, any.
  */
-#ifndef GUARD_ASK_H
-#define GUARD_ASK_H
+#pragma once
 
 #include "load.h"
 
@@ -47,5 +46,3 @@ enum guard_status ask(struct guard *guard, const struct guard_request *request,
 /* A hit of the near cache, whose value is the caller's. The key was checked. */
 bool ask_near(struct guard *guard, const struct guard_kind *kind, const char *key, size_t key_bytes,
               struct guard_result *result);
-
-#endif

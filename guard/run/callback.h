@@ -5,8 +5,7 @@
  *
  * Threads   that of the loop. many_forget() under the guard's mutex if that is the guard's own.
  */
-#ifndef GUARD_CALLBACK_H
-#define GUARD_CALLBACK_H
+#pragma once
 
 #include "kind.h"
 #include "state.h"
@@ -75,5 +74,3 @@ void many_answered_here(struct get *get);
 void many_cancelled_here(struct get *get);
 /* This one is about to be called back. */
 void many_forget(struct get *get);
-
-#endif

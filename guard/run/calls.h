@@ -4,8 +4,7 @@
  *
  * Threads  the guard's.
  */
-#ifndef GUARD_CALLS_H
-#define GUARD_CALLS_H
+#pragma once
 
 #include "../wire/wake.h"
 #include "state.h"
@@ -26,5 +25,3 @@ typedef void calls_checked(struct guard *guard, const char *subject, size_t subj
  */
 bool calls_check_push(struct guard *guard, const struct message *message, const struct core_pushed *pushed,
                       struct value *value, calls_checked *checked);
-
-#endif

@@ -23,8 +23,7 @@
  *
  * Threads  the guard's, but for the public functions.
  */
-#ifndef GUARD_CLEAR_H
-#define GUARD_CLEAR_H
+#pragma once
 
 #include "state.h"
 
@@ -42,5 +41,3 @@ void clear_reigned(struct guard *guard);
 void clear_heard(struct guard *guard);
 /* Answers all with CLOSING; Redis's replies may still come. */
 void clear_close(struct guard *guard);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * Threads  The guard's own; the public functions on any.
  */
-#ifndef GUARD_CONNECTED_H
-#define GUARD_CONNECTED_H
+#pragma once
 
 #include "state.h"
 
@@ -36,5 +35,3 @@ bool cache_open(struct guard *guard);
 void cache_ask(struct guard *guard);
 /* The connection to this shard is gone, or it has another master, and with that what is known from there. */
 void cache_forget(struct guard *guard, unsigned shard);
-
-#endif

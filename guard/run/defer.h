@@ -9,8 +9,7 @@
  *
  * One that is cancelled, whose loop goes, or that does not begin within lease_ms, is given back: others may load.
  */
-#ifndef GUARD_DEFER_H
-#define GUARD_DEFER_H
+#pragma once
 
 #include "load.h"
 
@@ -29,5 +28,3 @@ void defer_forget_loop(struct loop *loop);
 
 /* Of a request that a deferred load makes. False: it is not deferred, finished, or no load of this guard's. */
 bool defer_parent(const struct guard *guard, const struct guard_load *within, struct parent_load *out);
-
-#endif

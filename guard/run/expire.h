@@ -14,8 +14,7 @@
  *
  * Threads  that of the connection.
  */
-#ifndef GUARD_EXPIRE_H
-#define GUARD_EXPIRE_H
+#pragma once
 
 #include "state.h"
 
@@ -33,5 +32,3 @@ typedef void expire_done(void *context, bool expired);
 
 /* False: nothing could be sent, and `done` is not called. */
 bool expire_begin(struct loop *loop, const struct expire_found *found, expire_done *done, void *context);
-
-#endif

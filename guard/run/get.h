@@ -10,8 +10,7 @@
  * It belongs to the thread of its stage; the hand-over is under a mutex. Small, because there is one for
  * every waiting request.
  */
-#ifndef GUARD_GET_H
-#define GUARD_GET_H
+#pragma once
 
 #include "../core/core.h"
 #include <stdlib.h>
@@ -102,5 +101,3 @@ static inline struct core_key get_key(const struct get *get)
     return (struct core_key){get->text, get->plain_bytes, get->text + get->plain_bytes + 1,
                              get->encoded_bytes};
 }
-
-#endif

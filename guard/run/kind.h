@@ -9,8 +9,7 @@
  *
  * Locking   the guard's mutex for changes. Reading takes none.
  */
-#ifndef GUARD_KIND_H
-#define GUARD_KIND_H
+#pragma once
 
 #include "../base/check.h"
 #include <stdatomic.h>
@@ -46,5 +45,3 @@ static inline const struct guard_kind *policy_kind(const struct guard_policy *po
 
 /* NULL: nothing to free. */
 void kind_free(struct guard_kind *kind);
-
-#endif

@@ -29,8 +29,7 @@
  *           code runs under it. It is taken after that of the workers, and before that of a thread that waits.
  * Lifetime  The desk outlives the guard: it goes with its last handle.
  */
-#ifndef GUARD_LOAD_H
-#define GUARD_LOAD_H
+#pragma once
 
 #include "../core/core.h"
 #include "../wire/envelope.h"
@@ -220,5 +219,3 @@ void load_leave_loop(struct running_load *load);
 void load_keep_bell(struct running_load *load);
 /* Calls cancelled(), once, without the mutex meanwhile. A verdict on another thread waits for it. */
 void load_call_back(struct running_load *load);
-
-#endif

@@ -24,8 +24,7 @@
  *
  * Threads  that of the loop.
  */
-#ifndef GUARD_LOOKUP_H
-#define GUARD_LOOKUP_H
+#pragma once
 
 #include "state.h"
 
@@ -46,5 +45,3 @@ static inline void lookup_hears_master(struct guard *guard)
     if (atomic_load_explicit(&guard->masterless, memory_order_relaxed))
         atomic_store(&guard->masterless, false);
 }
-
-#endif

@@ -7,8 +7,7 @@
  * Threads   everything on the thread of the loop, except loop_return() and loop_return_change().
  * Locking   the loop's mutex guards only the lists that these fill.
  */
-#ifndef GUARD_LOOP_H
-#define GUARD_LOOP_H
+#pragma once
 
 #include "state.h"
 
@@ -40,5 +39,3 @@ void loop_return(struct loop *loop, struct get *list);
 void loop_return_change(struct change *change);
 /* Calls `done`, and frees it; on the thread where it is to be told. */
 void loop_tell_change(struct change *change);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Threads  any, unless it says otherwise.
  */
-#ifndef GUARD_MAILBOX_H
-#define GUARD_MAILBOX_H
+#pragma once
 
 #include "state.h"
 #include "workers.h"
@@ -35,5 +34,3 @@ void mailbox_refuse(void *context, const char *function, const char *wrong);
 /* The caller holds the guard's mutex. */
 void mailbox_post_cancel(struct guard *guard, struct get *get);
 void mailbox_forget_cancel(struct guard *guard, struct get *get);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * Locking   the guard's mutex for what is published and the list of loops.
  */
-#ifndef GUARD_NUMBERS_H
-#define GUARD_NUMBERS_H
+#pragma once
 
 #include "state.h"
 
@@ -37,5 +36,3 @@ void events_note(void *context, const struct guard_event *event, unsigned kind);
 void events_note_shadow(void *context, const struct guard_event *event, unsigned kind);
 /* Calls the hook; closing: what has not been told is forgotten. */
 void events_tell_all(struct guard *guard, bool closing);
-
-#endif

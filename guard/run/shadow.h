@@ -14,8 +14,7 @@
  *
  * Threads   the guard's.
  */
-#ifndef GUARD_SHADOW_H
-#define GUARD_SHADOW_H
+#pragma once
 
 #include "get.h"
 
@@ -45,5 +44,3 @@ bool shadow_step(struct shadow *shadow, uint64_t now_us);
 void shadow_answers(struct shadow *shadow);
 /* shadow_saved and its companions, and what the shadow did in Redis. */
 void shadow_stats(const struct guard_stats *fleet, struct guard_stats *stats);
-
-#endif

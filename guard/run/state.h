@@ -24,8 +24,7 @@
  * Lifetime  a guard is made by guard_open() and freed by guard_close() after its thread has ended; a loop lives from
  *           loop_open() until nothing of it is left on its host, and its name as long as the guard.
  */
-#ifndef GUARD_STATE_H
-#define GUARD_STATE_H
+#pragma once
 
 #include "../base/chance.h"
 #include "../base/digest.h"
@@ -264,5 +263,3 @@ static inline void counter_add(_Atomic uint64_t *counter, uint64_t by)
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by,
                           memory_order_relaxed);
 }
-
-#endif

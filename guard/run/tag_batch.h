@@ -8,8 +8,7 @@
  *
  * Threads  that of the loop.
  */
-#ifndef GUARD_TAG_BATCH_H
-#define GUARD_TAG_BATCH_H
+#pragma once
 
 #include "state.h"
 
@@ -29,5 +28,3 @@ struct tag_asker {
 bool tag_batch_join(struct loop *loop, struct tag_asker *asker, const char *tags, size_t bytes);
 /* Sends what has joined. */
 void tag_batch_send(struct loop *loop);
-
-#endif

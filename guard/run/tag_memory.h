@@ -6,8 +6,7 @@
  * A table of fixed size, eight places for the keys whose hashes meet, taken over in turn. 512 KiB, of which the system gives
  * what is used, and texts of 4 MiB at the worst. One loop's own, no locking.
  */
-#ifndef GUARD_TAG_MEMORY_H
-#define GUARD_TAG_MEMORY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ void tag_memory_put(struct tag_memory *memory, uint64_t key_hash, const char *ta
 void tag_memory_remember(struct tag_memory **memory, uint64_t key_hash, const char *tags, size_t bytes);
 /* Returns how many bytes there are, 0 for nothing known; valid until the next put. */
 size_t tag_memory_get(struct tag_memory *memory, uint64_t key_hash, const char **tags);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * Threads  the guard's.
  */
-#ifndef GUARD_THREAD_H
-#define GUARD_THREAD_H
+#pragma once
 
 #include "state.h"
 
@@ -43,5 +42,3 @@ void thread_close_everything(struct guard *guard);
 enum guard_status life_start(struct guard *guard, const struct redis_url *url, struct guard_error *error);
 /* Drains, ends the thread and waits for it. False: a loader did not end and must keep the memory. */
 bool life_stop(struct guard *guard, uint32_t drain_ms);
-
-#endif

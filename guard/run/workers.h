@@ -16,8 +16,7 @@
  * Hooks     thread_begins before a thread's first load, thread_ends after its last one, before the thread's place can be
  *           used again.
  */
-#ifndef GUARD_WORKERS_H
-#define GUARD_WORKERS_H
+#pragma once
 
 #include "load.h"
 
@@ -38,5 +37,3 @@ void workers_commit(struct workers *workers);
 /* Ends the threads and waits for them. False: a loader still runs, or one does elsewhere, on a thread of the host's (not
  * `idle`), and may come here by guard_load_get(); then its thread and this memory are left alone. Leaves NULL if true. */
 bool workers_close(struct workers **workers, bool idle);
-
-#endif

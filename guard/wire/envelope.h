@@ -23,8 +23,7 @@
  *
  * Pure: no I/O, no clock, no allocation but by envelope_value(). Any thread.
  */
-#ifndef GUARD_ENVELOPE_H
-#define GUARD_ENVELOPE_H
+#pragma once
 
 #include "../base/key.h"
 #include "../base/tags.h"
@@ -94,5 +93,3 @@ struct value *envelope_value(const struct envelope *envelope);
 
 /* What a remaining TTL as PTTL reports it (-1: none) makes of the value. */
 enum envelope_age envelope_judge(const struct envelope *envelope, int64_t pttl_ms, uint64_t max_value_ms);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Threads  that of the connection. No I/O of its own.
  */
-#ifndef GUARD_EPOCHS_H
-#define GUARD_EPOCHS_H
+#pragma once
 
 #include "../base/key.h"
 #include "../base/tags.h"
@@ -48,5 +47,3 @@ void epochs_begin(struct epochs *epochs);
 int epochs_add(struct epochs *epochs, const char *name_space, const struct tag *tag);
 /* At least one was added. False: it could not be sent, and is not answered. */
 bool epochs_send(struct epochs *epochs, struct redis *redis, bool in_cluster);
-
-#endif

@@ -10,8 +10,7 @@
  * Read in this order: scripts/acquire.lua and fill.lua (how Redis decides), protocol.c, epochs (tags), sweep (deletions
  * without a script), envelope (an entry), wake (what processes tell each other).
  */
-#ifndef GUARD_PROTOCOL_H
-#define GUARD_PROTOCOL_H
+#pragma once
 
 #include "../core/core.h"
 #include "../redis/redis.h"
@@ -112,5 +111,3 @@ enum script {
 
 /* NUL-terminated sources with their comments taken out: what a connection is given, and its scripts' numbers. */
 extern const struct redis_script protocol_scripts[SCRIPT_COUNT];
-
-#endif

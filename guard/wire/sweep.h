@@ -9,8 +9,7 @@
  *
  * Threads  that of the connection. No I/O of its own.
  */
-#ifndef GUARD_SWEEP_H
-#define GUARD_SWEEP_H
+#pragma once
 
 #include "../base/key.h"
 #include "../core/core.h"
@@ -58,5 +57,3 @@ bool sweep_step(struct sweep *sweep);
  * sent, and is not answered. */
 bool deletion_send(struct redis *redis, const char *name_space, const char *channel,
                    const struct core_key *key, redis_replied *replied, void *context);
-
-#endif

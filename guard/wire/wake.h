@@ -13,8 +13,7 @@
  *
  * They go over one subscription, see redis/subscription.h. Pure.
  */
-#ifndef GUARD_WAKE_H
-#define GUARD_WAKE_H
+#pragma once
 
 #include "../core/core.h"
 
@@ -54,5 +53,3 @@ bool message_read_entry(const struct message *message, const struct core_key *ke
 
 /* Whether this is the tag of a lease. */
 bool message_is_lease_tag(const char *text, size_t bytes);
-
-#endif

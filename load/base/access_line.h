@@ -9,8 +9,7 @@
  *
  * Pure; bytes of any kind are taken.
  */
-#ifndef LOAD_BASE_ACCESS_LINE_H
-#define LOAD_BASE_ACCESS_LINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ struct access_line {
 
 /* False: it is neither, or has no time, method or path. */
 bool access_line_read(const char *text, struct access_line *out);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Instants are microseconds of CLOCK_MONOTONIC, unless their name says "wall". Threads: any.
  */
-#ifndef LOAD_BASE_CLOCK_H
-#define LOAD_BASE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ uint64_t clock_cpu_us(void);
 
 /* Signals do not end it. */
 void clock_pause_ms(uint32_t pause_ms);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * The state is one number, the caller's; any value is a good seed.
  */
-#ifndef LOAD_BASE_DICE_H
-#define LOAD_BASE_DICE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,5 +31,3 @@ struct dice_zipf {
 /* rank_count at least 1, exponent above 0. */
 void dice_zipf_init(struct dice_zipf *zipf, uint32_t rank_count, double exponent);
 uint32_t dice_zipf_draw(const struct dice_zipf *zipf, uint64_t *state);
-
-#endif

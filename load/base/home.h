@@ -8,8 +8,7 @@
  *
  * Threads: any; decided at the first call.
  */
-#ifndef LOAD_BASE_HOME_H
-#define LOAD_BASE_HOME_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -26,5 +25,3 @@ const char *home_output(const char *file, char path[static HOME_PATH_BYTES]);
 
 /* False: none of them has the project's files; says so on stderr, and what to do. */
 bool home_is_found(void);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Threads: any. Hosts are numeric or "unix:/path", see net.h.
  */
-#ifndef LOAD_BASE_HTTP_H
-#define LOAD_BASE_HTTP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ struct http_raw {
 void http_raw_ask(const char *host, uint16_t port, const char *bytes, size_t count, uint32_t deadline_ms,
                   struct http_raw *out);
 void http_raw_clear(struct http_raw *raw);
-
-#endif

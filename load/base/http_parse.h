@@ -11,8 +11,7 @@
  * No I/O: bytes go in through http_parse_feed(), body bytes come out through the callback. One parser reads
  * one response after another; http_parse_next() begins the next one and keeps the memory.
  */
-#ifndef LOAD_BASE_HTTP_PARSE_H
-#define LOAD_BASE_HTTP_PARSE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ const char *http_parse_header(const char *head, const char *name, size_t *count)
 
 /* The value as a text, cut to fit; "" if there is no such header, or no head (NULL). Returns `value`. */
 const char *http_parse_value(const char *head, const char *name, char *value, size_t value_bytes);
-
-#endif

@@ -8,12 +8,9 @@
  *
  * Threads: any.
  */
-#ifndef LOAD_BASE_INTERRUPT_H
-#define LOAD_BASE_INTERRUPT_H
+#pragma once
 
 #include <stdbool.h>
 
 void interrupt_catch(void);
 bool interrupt_seen(void);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Addresses are numeric: "127.0.0.1", "::1" or "unix:/path".
  */
-#ifndef LOAD_BASE_NET_H
-#define LOAD_BASE_NET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ void net_shut(int *fd);
 
 /* Raises the limit of open files as far as allowed; false if that is less than `needed`. */
 bool net_raise_file_limit(size_t needed);
-
-#endif

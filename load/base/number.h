@@ -12,8 +12,7 @@
  *
  * Pure. Errors: false; *out is set only on success.
  */
-#ifndef LOAD_BASE_NUMBER_H
-#define LOAD_BASE_NUMBER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ bool number_read_percent(const char *word, double *out);
 bool number_read_us(const char *word, double *out);
 /* Not below a millisecond, unless it is 0. */
 bool number_read_ms(const char *word, uint32_t *out);
-
-#endif

@@ -15,8 +15,7 @@
  * started the child ends.
  * Errors: a function that fails says why on stderr.
  */
-#ifndef LOAD_BASE_PROC_H
-#define LOAD_BASE_PROC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -108,5 +107,3 @@ void proc_show_tail(const char *path);
  * signal's own way of ending is kept.
  */
 void proc_clean_on_signals(void);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * Threads: one.
  */
-#ifndef LOAD_BASE_PROGRESS_H
-#define LOAD_BASE_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -37,5 +36,3 @@ void progress_run_end(const char *text);
 void progress_note(const char *text);
 /* Whatever does not stay is gone: the report comes next. */
 void progress_clear(void);
-
-#endif

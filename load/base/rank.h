@@ -4,8 +4,7 @@
  *
  * Pure, any thread.
  */
-#ifndef LOAD_BASE_RANK_H
-#define LOAD_BASE_RANK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ uint64_t rank_percentile_least(double percent);
 enum { RANK_BUCKETS = 896 };
 uint32_t rank_bucket(uint32_t us);
 double rank_bucket_us(uint32_t bucket); /* its middle */
-
-#endif

@@ -11,8 +11,7 @@
  * Threads: any, a session one at a time. Errors: the outcome, and the server's or libpq's reason as one line; it holds
  * no password.
  */
-#ifndef LOAD_BASE_SQL_H
-#define LOAD_BASE_SQL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ enum sql_outcome sql_session_ask(struct sql_session *session, const char *statem
                                  struct sql_answer *out);
 
 void sql_session_clear(struct sql_session *session);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * All zeros is an empty one, without memory. Out of memory ends the program: it is a tester. Threads: one at a time.
  */
-#ifndef LOAD_BASE_TEXT_H
-#define LOAD_BASE_TEXT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -24,5 +23,3 @@ void text_clear(struct text *text);
 /* Makes room for one more item of `each` bytes in a list from malloc(); *room items fit by now. The list, elsewhere perhaps;
  * NULL: no memory, and the list is as it was. */
 void *list_grow(void *list, size_t count, size_t *room, size_t each);
-
-#endif

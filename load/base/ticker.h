@@ -9,8 +9,7 @@
  *
  * Threads: all functions from one thread; ticks come from the ticker's own.
  */
-#ifndef LOAD_BASE_TICKER_H
-#define LOAD_BASE_TICKER_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -35,5 +34,3 @@ void ticker_end(struct ticker *ticker);
 
 /* Ends it and waits for the last tick. */
 void ticker_join(struct ticker *ticker);
-
-#endif

@@ -18,8 +18,7 @@
  *
  * Threads: all from one, see proc.h.
  */
-#ifndef LOAD_BENCH_BENCH_H
-#define LOAD_BENCH_BENCH_H
+#pragma once
 
 #include "load/herd/burst.h"
 #include "load/report/table.h"
@@ -115,5 +114,3 @@ bool measure_loads(struct bench *bench);
 bool measure_waiters(struct bench *bench);
 bool measure_growth(struct bench *bench);
 bool measure_gate(struct bench *bench);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Threads: one. Errors: false, and the reason on stderr.
  */
-#ifndef LOAD_BENCH_HOST_H
-#define LOAD_BENCH_HOST_H
+#pragma once
 
 #include "guard/adapters/epoll.h"
 
@@ -43,5 +42,3 @@ void host_turn(struct host *host);
 /* Asks for so many keys from the first one on, `open` at a time; returns when all are answered. What was counted before is
  * forgotten. False: one could not be asked for, or was answered without a value. */
 bool host_ask_all(struct host *host, uint32_t first, uint32_t count, uint32_t open);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * Threads: any. It may block for some seconds: what a client of the service would wait for.
  */
-#ifndef LOAD_GROUND_BUTTONS_H
-#define LOAD_GROUND_BUTTONS_H
+#pragma once
 
 #include "load/ground/state.h"
 
@@ -53,5 +52,3 @@ struct gate_request {
 /* 0, or the status to refuse it with, and why: a text that stays. */
 unsigned gate_judge(enum gate_wish wish, const struct gate_request *request, uint16_t port, const char *token,
                     const char **why);
-
-#endif

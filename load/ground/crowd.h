@@ -6,8 +6,7 @@
  * Threads: jobs_open() and jobs_close() from one, the others from any. Errors: false,
  * told as trouble.
  */
-#ifndef LOAD_GROUND_CROWD_H
-#define LOAD_GROUND_CROWD_H
+#pragma once
 
 #include "load/ground/site.h"
 
@@ -85,5 +84,3 @@ bool jobs_busy(struct jobs *jobs);
 
 /* As state.h has it: {"job":{...} or null,"steps":{...}}. Yours. */
 json_t *jobs_json(struct jobs *jobs);
-
-#endif

@@ -7,12 +7,9 @@
  *
  * Threads: from that of proc.h.
  */
-#ifndef LOAD_GROUND_SERVE_H
-#define LOAD_GROUND_SERVE_H
+#pragma once
 
 #include <stdint.h>
 
 /* `port` of the page; 0: a free one. Returns only when something could not be started or did not come back: exit status 3. */
 int serve(uint32_t product_count, uint32_t port);
-
-#endif

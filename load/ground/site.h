@@ -14,8 +14,7 @@
  * Threads: site_open(), site_turn() and site_close() from one, that of proc.h; all else, and the story, from any. Errors:
  * false, the reason on stderr or in `why`.
  */
-#ifndef LOAD_GROUND_SITE_H
-#define LOAD_GROUND_SITE_H
+#pragma once
 
 #include "load/herd/burst.h"
 #include "load/herd/herd.h"
@@ -225,5 +224,3 @@ uint64_t site_queries_for(struct site *site, uint64_t from, uint32_t first, uint
 /* The product that everything is about: "/products/7", "product:7". */
 #define SITE_PATH "/products/7"
 #define SITE_KEY "product:7"
-
-#endif

@@ -23,8 +23,7 @@
  *
  * Threads: state_open() and state_close() from one, state_wait() from any.
  */
-#ifndef LOAD_GROUND_STATE_H
-#define LOAD_GROUND_STATE_H
+#pragma once
 
 #include "load/base/text.h"
 #include "load/base/ticker.h"
@@ -80,5 +79,3 @@ bool state_read(struct state *state, bool begins);
 
 /* The next line after *number, which becomes its own; waits for it at most limit_ms. Added to `out`. False: none came. */
 bool state_wait(struct state *state, uint64_t *number, uint32_t limit_ms, struct text *out);
-
-#endif

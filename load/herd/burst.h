@@ -15,8 +15,7 @@
  * Time: microseconds of CLOCK_MONOTONIC, taken when the bytes were written or read.
  * Errors: a function that fails says why on stderr; what happens to a single request stands in its answer.
  */
-#ifndef LOAD_HERD_BURST_H
-#define LOAD_HERD_BURST_H
+#pragma once
 
 #include "load/herd/record.h"
 #include "load/herd/work.h"
@@ -103,5 +102,3 @@ const char *burst_header(const struct burst_answer *answer, const char *name, ch
 
 /* Hangs up everywhere. Leaves NULL. */
 void burst_close(struct burst **burst);
-
-#endif

@@ -7,8 +7,7 @@
  * client got. Of what it says the first of these counts: "collapsed"; a stale answer ("fwd=stale", or a hit with a
  * negative ttl); "hit"; another "fwd=".
  */
-#ifndef LOAD_HERD_CACHE_STATUS_H
-#define LOAD_HERD_CACHE_STATUS_H
+#pragma once
 
 #include "load/herd/record.h"
 
@@ -19,5 +18,3 @@ enum record_cache cache_status_read(const char *head);
 
 /* One header's value; not terminated. */
 enum record_cache cache_status_of(const char *value, size_t count);
-
-#endif

@@ -29,8 +29,7 @@
  * Threads: one. Memory: all of it is allocated before the first request, but for the heads of responses, once per
  * link. Errors: what makes work impossible ends the process with a reason in its post; anything else is a record.
  */
-#ifndef LOAD_HERD_GENERATOR_H
-#define LOAD_HERD_GENERATOR_H
+#pragma once
 
 #include "load/base/http_parse.h"
 #include "load/herd/herd_shared.h"
@@ -253,5 +252,3 @@ void round_ask(struct generator *generator, uint64_t begin_us);
 
 /* generator_rate.c: takes the first slot off a queue that is not empty. */
 uint32_t slot_queue_take(struct generator *generator, struct slot_queue *queue);
-
-#endif

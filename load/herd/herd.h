@@ -18,8 +18,7 @@
  * process for its parent's death. herd_abort() also from a signal handler.
  * Errors: false, and the reason in `why`. What happens to a single request stands in its record.
  */
-#ifndef LOAD_HERD_HERD_H
-#define LOAD_HERD_HERD_H
+#pragma once
 
 #include "load/herd/record.h"
 #include "load/herd/strain.h"
@@ -114,5 +113,3 @@ void backlog_look(const struct work *work, struct backlog *out);
 /* "": no queue of a target is known to have overflowed since. */
 void backlog_judge(const struct backlog *before, const struct work *work, const struct records *records,
                    char text[static BACKLOG_TEXT_BYTES]);
-
-#endif

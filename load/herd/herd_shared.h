@@ -11,8 +11,7 @@
  * Everything is written by one process, except begin_us; counters may be read at any time. The bell is an eventfd
  * that all epolls know: whoever changes something that others wait for writes to it.
  */
-#ifndef LOAD_HERD_HERD_SHARED_H
-#define LOAD_HERD_HERD_SHARED_H
+#pragma once
 
 #include "load/herd/record.h"
 #include "load/herd/work.h"
@@ -69,5 +68,3 @@ uint64_t herd_round_due_us(const struct herd_shared *shared, const struct work *
 void herd_next_round(struct herd_shared *shared, const struct work *work, uint64_t done_us, int bell);
 
 void herd_ring(int bell);
-
-#endif

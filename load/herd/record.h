@@ -6,8 +6,7 @@
  * was meant to leave, whether it could or not: a server that stalls, and a generator that lags, are charged for
  * everybody who would have come meanwhile (no coordinated omission).
  */
-#ifndef LOAD_HERD_RECORD_H
-#define LOAD_HERD_RECORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -97,5 +96,3 @@ void record_sample_add(struct record_sample *sample, const char *bytes, size_t c
 bool records_merge(const struct records *parts, size_t part_count, struct records *out);
 
 void records_clear(struct records *records);
-
-#endif

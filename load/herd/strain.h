@@ -5,8 +5,7 @@
  * What is said is what was measured. That a generator was late does not tell who took the core: on a machine that
  * also runs the service, or other programs, `starved` says how much of it was waiting for one.
  */
-#ifndef LOAD_HERD_STRAIN_H
-#define LOAD_HERD_STRAIN_H
+#pragma once
 
 #include "load/herd/record.h"
 #include "load/herd/work.h"
@@ -41,5 +40,3 @@ void strain_judge(const struct work *work, uint64_t request_count, uint64_t medi
 
 /* The smallest number that `percent` of count numbers do not exceed (nearest rank), less 1; zeros do not count. */
 uint32_t strain_rank(const uint32_t *const *lists, const uint32_t *counts, size_t list_count, double percent);
-
-#endif

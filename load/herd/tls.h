@@ -10,8 +10,7 @@
  *
  * Threads: one at a time. Errors: false, and the reason in `why`.
  */
-#ifndef LOAD_HERD_TLS_H
-#define LOAD_HERD_TLS_H
+#pragma once
 
 #include "load/herd/work.h"
 
@@ -42,5 +41,3 @@ bool tls_has_more(const struct ssl_st *connection);
 
 /* Asks each target that speaks TLS; one that takes no connection is not judged. Blocks for some seconds at most. */
 bool tls_check(const struct work *work, char why[static WORK_WHY_BYTES]);
-
-#endif

@@ -19,8 +19,7 @@
  *
  * No I/O but for the names of hosts, which work_target_parse() looks up. Errors: false, and one line of text.
  */
-#ifndef LOAD_HERD_WORK_H
-#define LOAD_HERD_WORK_H
+#pragma once
 
 #include "load/base/dice.h"
 #include "load/base/net.h"
@@ -194,5 +193,3 @@ bool work_row(const struct work_url *url, uint32_t key, uint32_t *row);
 
 /* The path with its key, NUL-terminated; its length. It fits: work_check() saw to that. */
 size_t work_path(const struct work_url *url, uint32_t key, char path[static WORK_PATH_BYTES]);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Pure: no I/O, any thread.
  */
-#ifndef LOAD_LAB_CELL_H
-#define LOAD_LAB_CELL_H
+#pragma once
 
 #include "load/lab/scheme.h"
 
@@ -92,5 +91,3 @@ void cell_judge(struct cell *cell, const struct cell_demand *demand);
 /* True if ours may show this cell. Otherwise what is wrong goes into `why`. */
 bool cell_keeps_promise(const struct cell *cell, const struct cell_demand *demand, char *why,
                         size_t why_bytes);
-
-#endif

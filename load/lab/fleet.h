@@ -11,8 +11,7 @@
  * Threads: one, see proc.h. Errors: false, and the reason on stderr. A worker that ends unasked spoils the
  * trial: is_broken is set, its last words are shown, and every wait returns false at once.
  */
-#ifndef LOAD_LAB_FLEET_H
-#define LOAD_LAB_FLEET_H
+#pragma once
 
 #include "load/base/proc.h"
 #include "load/lab/note.h"
@@ -103,5 +102,3 @@ struct fleet_peak fleet_peak(const struct fleet *fleet, uint32_t limit);
 
 /* Which worker has, or had, this local port in its connection to Redis; FLEET_ANYBODY: none. */
 uint32_t fleet_worker_at(const struct fleet *fleet, uint16_t port);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Threads: one. Errors: false, and the reason on stderr.
  */
-#ifndef LOAD_LAB_MATRIX_H
-#define LOAD_LAB_MATRIX_H
+#pragma once
 
 #include "load/lab/cell.h"
 #include "load/lab/trial.h"
@@ -38,5 +37,3 @@ void matrix_print(const struct matrix *matrix);
 
 /* Says on stdout what ours has kept or not. True: everything, and every cell could be run. */
 bool matrix_judge(const struct matrix *matrix);
-
-#endif

@@ -16,8 +16,7 @@
  *
  * Threads: one. Errors: false, and the reason on stderr.
  */
-#ifndef LOAD_LAB_MONITOR_H
-#define LOAD_LAB_MONITOR_H
+#pragma once
 
 #include "load/lab/fleet.h"
 #include "load/lab/scheme.h"
@@ -77,5 +76,3 @@ uint64_t monitor_filled_us(const struct monitor *monitor);
  */
 uint32_t monitor_wrong_deletions(const struct monitor *monitor, const struct fleet *fleet,
                                  uint64_t void_from_us, uint64_t void_until_us);
-
-#endif

@@ -16,8 +16,7 @@
  *
  * Errors: false, nothing printed: the other end is gone.
  */
-#ifndef LOAD_LAB_NOTE_H
-#define LOAD_LAB_NOTE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,5 +63,3 @@ bool note_send(int fd, enum note_kind kind, int32_t value);
 bool note_receive(int fd, struct note *out);
 bool order_send(int fd, const struct order *order);
 bool order_receive(int fd, struct order *out);
-
-#endif

@@ -13,8 +13,7 @@
  *
  * Threads: a worker's main thread; the watchdog is in here.
  */
-#ifndef LOAD_LAB_REDISSON_H
-#define LOAD_LAB_REDISSON_H
+#pragma once
 
 #include "load/lab/scheme.h"
 
@@ -74,5 +73,3 @@ bool redisson_crowd(struct lab_client *client, uint32_t count);
 extern const char redisson_renew_script[];
 struct redisReply *redisson_renew(const struct lab_client *client, struct redisContext *redis);
 extern const struct redisson redisson_lock_kind;
-
-#endif

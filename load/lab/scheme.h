@@ -38,8 +38,7 @@
  *            cannot go on (no Redis for RECONNECT_LIMIT_MS, no PostgreSQL, a reply that makes no sense) says
  *            why on stderr and ends; the controller then reports its cell as not run.
  */
-#ifndef LOAD_LAB_SCHEME_H
-#define LOAD_LAB_SCHEME_H
+#pragma once
 
 #include "load/lab/source.h"
 
@@ -211,5 +210,3 @@ bool lab_ok(struct lab_client *client, const char *format, ...);
 
 /* A further connection to the same Redis; NULL: refused. */
 struct redisContext *lab_redis_open(const struct lab_client *client);
-
-#endif

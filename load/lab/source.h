@@ -19,8 +19,7 @@
  * Threads: a connection belongs to one thread at a time. Errors: false or LAB_FAILED, and the reason on
  * stderr.
  */
-#ifndef LOAD_LAB_SOURCE_H
-#define LOAD_LAB_SOURCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,5 +68,3 @@ bool source_wait_held(struct pg_conn *connection, uint32_t wanted, uint32_t limi
 
 /* What a load of this key has in its text. Returns `marker`. */
 const char *source_marker(const char *key, char marker[static SOURCE_MARKER_BYTES]);
-
-#endif

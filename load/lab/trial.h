@@ -9,8 +9,7 @@
  *
  * Threads: one, see proc.h. Errors: the cell's state is CELL_NOT_RUN, and the reason is on stderr.
  */
-#ifndef LOAD_LAB_TRIAL_H
-#define LOAD_LAB_TRIAL_H
+#pragma once
 
 #include "load/lab/cell.h"
 #include "load/lab/fleet.h"
@@ -161,5 +160,3 @@ void trial_measure_polling(struct trial *trial);
 
 /* Lets all held queries go and reads answers until no living worker waits any more. */
 bool trial_settle(struct trial *trial);
-
-#endif

@@ -6,12 +6,9 @@
  *
  * Serves one request after the other, as ordered over the socket, and ends when it is closed.
  */
-#ifndef LOAD_LAB_WORKER_H
-#define LOAD_LAB_WORKER_H
+#pragma once
 
 enum { WORKER_ARGUMENTS = 10 }; /* argv[0] and "worker" included */
 
 /* argv as above; returns the exit status. */
 int worker_main(char **argv);
-
-#endif

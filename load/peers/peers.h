@@ -19,8 +19,7 @@
  *
  * Threads: all from one, see proc.h. Errors: false, and the reason on stderr or in peer->why_not.
  */
-#ifndef LOAD_PEERS_PEERS_H
-#define LOAD_PEERS_PEERS_H
+#pragma once
 
 #include "load/herd/burst.h"
 #include "load/herd/record.h"
@@ -207,5 +206,3 @@ struct outcome {
 };
 
 void outcome_print(const struct outcome *outcome);
-
-#endif

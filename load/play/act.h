@@ -8,8 +8,7 @@
  *
  * Threads: one, that of proc.h. Errors: one line in `why`.
  */
-#ifndef LOAD_PLAY_ACT_H
-#define LOAD_PLAY_ACT_H
+#pragma once
 
 #include "load/play/servers.h"
 
@@ -40,5 +39,3 @@ enum act_outcome act_do(struct act *act, const struct scenario_action *action, s
  * still running. */
 bool act_poll(struct act *act, size_t *tag, size_t *running, char why[static SCENARIO_WHY_BYTES]);
 void act_end(struct act *act);
-
-#endif

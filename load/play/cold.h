@@ -7,8 +7,7 @@
  *
  * Time: at most COLD_WAIT_LIMIT_MS of a round. Threads: one. Errors: FAILED, and the reason in `why`.
  */
-#ifndef LOAD_PLAY_COLD_H
-#define LOAD_PLAY_COLD_H
+#pragma once
 
 #include "load/herd/herd_shared.h"
 #include "load/play/servers.h"
@@ -35,5 +34,3 @@ enum cold_state cold_look(struct cold *cold, uint64_t soonest_us, uint64_t *inst
 /* Values may have been dropped then. False: no memory. */
 bool cold_note_drop(struct cold *cold, uint64_t at_us);
 void cold_clear(struct cold *cold);
-
-#endif

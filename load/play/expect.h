@@ -15,8 +15,7 @@
  *
  * Pure. Errors: false, and one line of text.
  */
-#ifndef LOAD_PLAY_EXPECT_H
-#define LOAD_PLAY_EXPECT_H
+#pragma once
 
 #include "load/play/words.h"
 #include "load/report/result.h"
@@ -97,5 +96,3 @@ struct expect_source {
 
 /* False: no memory. */
 bool expect_judge(const struct expect *expect, const struct expect_source *source, struct result_check *out);
-
-#endif

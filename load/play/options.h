@@ -14,8 +14,7 @@
  *
  * Errors: false, and every mistake as a line on stderr.
  */
-#ifndef LOAD_PLAY_OPTIONS_H
-#define LOAD_PLAY_OPTIONS_H
+#pragma once
 
 #include "load/play/scenario.h"
 #include "load/report/format.h"
@@ -59,5 +58,3 @@ struct options {
 /* Changes the order of argv. *out needs options_clear() in any case. */
 bool options_read(int argc, char **argv, struct options *out);
 void options_clear(struct options *options);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * Errors: false, and one line of text.
  */
-#ifndef LOAD_PLAY_REPLAY_H
-#define LOAD_PLAY_REPLAY_H
+#pragma once
 
 #include "load/base/access_line.h"
 #include "load/herd/work.h"
@@ -30,5 +29,3 @@ const char *replay_name(const char *path);
 bool replay_read(const struct replay *replay, struct work_script **out, char note[static WORK_WHY_BYTES],
                  char why[static WORK_WHY_BYTES]);
 void replay_free(struct work_script **script); /* accepts NULL */
-
-#endif

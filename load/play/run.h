@@ -7,8 +7,7 @@
  *
  * Threads: one, that of proc.h.
  */
-#ifndef LOAD_PLAY_RUN_H
-#define LOAD_PLAY_RUN_H
+#pragma once
 
 #include "load/play/scenario.h"
 #include "load/play/servers.h"
@@ -56,5 +55,3 @@ bool scenario_write_report(const struct report *report, const struct scenario_ou
 
 /* Prints the report on stdout, everything else on stderr, as progress_style() has it. */
 enum scenario_end scenario_run(const struct scenario *scenario, const struct scenario_outputs *outputs);
-
-#endif

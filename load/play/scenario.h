@@ -17,8 +17,7 @@
  * Threads: one, that of proc.h. Errors: scenario_read() checks everything that can be checked without starting
  * anything and reports all mistakes, not only the first.
  */
-#ifndef LOAD_PLAY_SCENARIO_H
-#define LOAD_PLAY_SCENARIO_H
+#pragma once
 
 #include "load/herd/work.h"
 #include "load/play/expect.h"
@@ -222,5 +221,3 @@ bool scenario_set_setting(struct scenario *scenario, const char *name, const cha
 /* The same of a number, with what varies in this variant; `fallback` where it is not set. */
 uint32_t scenario_number(const struct scenario *scenario, const char *variant, const char *name,
                          uint32_t fallback);
-
-#endif

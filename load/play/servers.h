@@ -15,8 +15,7 @@
  * Threads: one, that of proc.h; servers_post() and servers_database(): any. Errors: false, the reason on stderr
  * unless there is a `why`.
  */
-#ifndef LOAD_PLAY_SERVERS_H
-#define LOAD_PLAY_SERVERS_H
+#pragma once
 
 #include "load/play/scenario.h"
 #include "load/stack/stack.h"
@@ -70,5 +69,3 @@ bool servers_ask(const struct servers *servers, const char *method, const char *
  */
 bool servers_post(const struct servers *servers, const char *url, uint32_t limit_ms,
                   char why[static SCENARIO_WHY_BYTES]);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* settings.h - what a run was set to, in words: runs are compared if these are the same. Pure. */
-#ifndef LOAD_PLAY_SETTINGS_H
-#define LOAD_PLAY_SETTINGS_H
+#pragma once
 
 #include "load/play/scenario.h"
 
@@ -11,5 +10,3 @@ void settings_describe(const struct work *work, char text[static RESULT_TEXT_BYT
 /* `work`: the scenario's, with its targets. What varies is not among them. How many there are. */
 size_t settings_list(const struct scenario *scenario, const struct work *work,
                      struct result_setting out[static RESULT_SETTINGS_MAX]);
-
-#endif

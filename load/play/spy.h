@@ -10,10 +10,7 @@
  *
  * Threads: one. Errors: an exit status, and the reason on stderr.
  */
-#ifndef LOAD_PLAY_SPY_H
-#define LOAD_PLAY_SPY_H
+#pragma once
 
 /* "postgres", "mysql" or "http"; "LISTEN=ORIGIN", each HOST:PORT. Until Ctrl-C; the exit status. */
 int spy_run(const char *protocol, const char *route, const char *log_path);
-
-#endif

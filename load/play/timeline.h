@@ -16,8 +16,7 @@
  *
  * Threads: one, that of proc.h.
  */
-#ifndef LOAD_PLAY_TIMELINE_H
-#define LOAD_PLAY_TIMELINE_H
+#pragma once
 
 #include "load/play/act.h"
 #include "load/play/servers.h"
@@ -87,5 +86,3 @@ struct writer *writer_begin(const struct servers *servers, const struct scenario
 /* At most 10 s after it was told to. *writes is the caller's: free(). `failed`: how many changes were not over. */
 void writer_end(struct writer **writer, struct result_write **writes, size_t *write_count, size_t *failed,
                 char why[static SCENARIO_WHY_BYTES]);
-
-#endif

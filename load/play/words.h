@@ -8,8 +8,7 @@
  * The reader of a line walks over its words: words_next() takes one, words_skip() takes one only if it is the
  * expected one. The struct may be copied. Pure; errors: false.
  */
-#ifndef LOAD_PLAY_WORDS_H
-#define LOAD_PLAY_WORDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ bool words_refuse(char why[static WORDS_WHY_BYTES], const char *reason, const ch
 /* The same of a word that is in no row; names them all. `row`: the index-th, NULL: there are no more. */
 bool words_refuse_unknown(char why[static WORDS_WHY_BYTES], const char *what, const char *word,
                           const struct words_help *(*row)(size_t index));
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Errors: false, and path and reason in `why`; a file is there as a whole or not at all.
  */
-#ifndef LOAD_REPORT_FORMAT_H
-#define LOAD_REPORT_FORMAT_H
+#pragma once
 
 #include "load/report/result.h"
 
@@ -82,5 +81,3 @@ bool page_write(const struct report *report, const char *path, char why[static R
 /* False: no memory. What cannot be written shows in `out`. */
 bool junit_print(const struct report *report, FILE *out);
 bool summary_print(const struct report *report, FILE *out);
-
-#endif

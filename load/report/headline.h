@@ -6,8 +6,7 @@
  *
  * Pure. Texts are clean: foreign ones went through text_clean().
  */
-#ifndef LOAD_REPORT_HEADLINE_H
-#define LOAD_REPORT_HEADLINE_H
+#pragma once
 
 #include "load/report/result.h"
 
@@ -24,5 +23,3 @@ void headline_make(const struct report *report, struct headline *out);
 /* What a result says of its counting, or of its generator, is among the caveats; otherwise it can stand further down. */
 bool headline_doubts_loads(const struct result *result);
 bool headline_doubts_times(const struct result *result);
-
-#endif

@@ -21,8 +21,7 @@
  * Texts may be foreign (a service's keys, a user's words): result_make(), result_mark() and report_read()
  * keep valid UTF-8 without control characters; tables and pages clean and escape what they print once more.
  */
-#ifndef LOAD_REPORT_RESULT_H
-#define LOAD_REPORT_RESULT_H
+#pragma once
 
 #include "load/base/rank.h"
 #include "load/herd/herd.h"
@@ -332,5 +331,3 @@ struct noise_interval {
 /* Of a percentile in parts of 10 000. False: too few blocks in one of them, or no answers. */
 bool noise_of_percentile(const struct result *now, const struct result *earlier, uint32_t per_10000,
                          struct noise_interval *out);
-
-#endif

@@ -11,8 +11,7 @@
  * JSON has its members in the order of the tables, a sheet its rows in the order of their places. A member that is
  * added to a struct of result.h needs its line in result_fields.c: the sizes asserted there remind of it.
  */
-#ifndef LOAD_REPORT_RESULT_FIELDS_H
-#define LOAD_REPORT_RESULT_FIELDS_H
+#pragma once
 
 #include "load/report/result.h"
 
@@ -118,5 +117,3 @@ struct json_t *report_to_json(const struct report *report);
 
 /* Takes the value; *list is NULL from the first one on that could not be added. */
 void json_append(struct json_t **list, struct json_t *value);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Pure. Errors: false, no memory; result_clear() has the rest.
  */
-#ifndef LOAD_REPORT_RESULT_MAKE_H
-#define LOAD_REPORT_RESULT_MAKE_H
+#pragma once
 
 #include "load/report/result.h"
 
@@ -22,5 +21,3 @@ bool ttl_seen(const struct result_source *source, const struct witness_load *con
               bool *is_bound);
 /* How long a service is not itself after a fault, under the same load. */
 bool recovery_make(const struct result_source *source, struct result *out);
-
-#endif

@@ -6,8 +6,7 @@
  * A row that no result has a value for is not there. In a row that is there, a result without a value has "-": it was
  * not measured, or a percentile that so few answers cannot support.
  */
-#ifndef LOAD_REPORT_RESULT_SHEET_H
-#define LOAD_REPORT_RESULT_SHEET_H
+#pragma once
 
 #include "load/report/result_fields.h"
 
@@ -31,5 +30,3 @@ enum { SHEET_WORST_BYTES = RESULT_WORST_MAX * (WITNESS_KEY_BYTES + 64) };
 
 /* "12 of key 7 at 3.20 s, ...": the expiries with the most loads; "": none had two. Returns `text`. */
 const char *sheet_worst(const struct result *result, char text[static SHEET_WORST_BYTES]);
-
-#endif

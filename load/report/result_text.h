@@ -7,8 +7,7 @@
  *
  * Pure. Everything is cut to fit, never within a character.
  */
-#ifndef LOAD_REPORT_RESULT_TEXT_H
-#define LOAD_REPORT_RESULT_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ const char *text_mb(char out[static TEXT_NUMBER_BYTES], double bytes);
 const char *text_decimal(char out[static TEXT_NUMBER_BYTES], double number, int decimals);
 /* Loads per expiry: two decimals, and more where they would show 1 of what is not 1. */
 const char *text_each(char out[static TEXT_NUMBER_BYTES], double each);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Columns are those of a terminal: a wide character takes two.
  */
-#ifndef LOAD_REPORT_TABLE_H
-#define LOAD_REPORT_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ double samples_largest(const struct samples *samples);
 
 /* With so many decimals: what is judged is what is printed. */
 double samples_rounded(double number, unsigned decimals);
-
-#endif

@@ -16,8 +16,7 @@
  *
  * Threads: all functions from one thread, except proxy_hits() and proxy_wait_marked(): any.
  */
-#ifndef LOAD_STACK_PROXY_H
-#define LOAD_STACK_PROXY_H
+#pragma once
 
 #include "load/stack/proxy_ear.h"
 #include "load/stack/proxy_fault.h"
@@ -69,5 +68,3 @@ uint64_t proxy_hits(const struct proxy *proxy, enum proxy_fault fault);
 
 /* Leaves NULL. Accepts NULL in *proxy. */
 void proxy_close(struct proxy **proxy);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* proxy_ear.h - who hears what passes through the proxy; see proxy.h. */
-#ifndef LOAD_STACK_PROXY_EAR_H
-#define LOAD_STACK_PROXY_EAR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ struct proxy_ear {
     void (*close)(void *connection, uint64_t now_us);
     void *context; /* lent until proxy_close() */
 };
-
-#endif

@@ -16,8 +16,7 @@
  *     LATE             requests are taken and kept, also when their client has gone; amount_ms after that, or
  *                      when the fault ends, they reach the server: a command runs that nobody waits for
  */
-#ifndef LOAD_STACK_PROXY_FAULT_H
-#define LOAD_STACK_PROXY_FAULT_H
+#pragma once
 
 enum proxy_fault {
     PROXY_NONE = 0,
@@ -33,5 +32,3 @@ enum proxy_fault {
     PROXY_LATE,
     PROXY_FAULTS
 };
-
-#endif

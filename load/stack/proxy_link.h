@@ -11,8 +11,7 @@
  *
  * Threads: every function is called with the proxy's mutex held.
  */
-#ifndef LOAD_STACK_PROXY_LINK_H
-#define LOAD_STACK_PROXY_LINK_H
+#pragma once
 
 #include "load/base/net.h"
 #include "load/stack/proxy_ear.h"
@@ -92,5 +91,3 @@ void proxy_link_turn(struct proxy_link *link, enum proxy_fault before, uint64_t 
 
 /* Resets both sides. */
 void proxy_link_end(struct proxy_link *link);
-
-#endif

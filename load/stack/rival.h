@@ -5,8 +5,7 @@
  *
  * Threads: as proc.h has it. Errors: false, and the reason with the end of the log on stderr.
  */
-#ifndef LOAD_STACK_RIVAL_H
-#define LOAD_STACK_RIVAL_H
+#pragma once
 
 #include "load/base/proc.h"
 
@@ -98,5 +97,3 @@ struct varnish_options {
 
 /* Returns when it answers; rival_stop() stops it. */
 bool varnish_start(struct rival *varnish, const struct varnish_options *options);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Threads: as proc.h has it. Errors: false, and the reason on stderr.
  */
-#ifndef LOAD_STACK_SERVICE_H
-#define LOAD_STACK_SERVICE_H
+#pragma once
 
 #include "load/stack/stack.h"
 
@@ -23,5 +22,3 @@ enum { MACHINE_BYTES = 256 };
 /* "2 cores, Linux 6.1.0 x86_64; Redis 7.0.15, PostgreSQL 15.18": cores, kernel and the versions that both servers
  * tell, of those that are given; "?" for one that does not answer. */
 void machine_describe(struct stack_redis *redis, const char *database_url, char text[static MACHINE_BYTES]);
-
-#endif

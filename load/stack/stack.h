@@ -15,8 +15,7 @@
  * Threads: as proc.h has it: all from one thread. Errors: false or NULL, and the reason with the end of the
  * server's log on stderr.
  */
-#ifndef LOAD_STACK_STACK_H
-#define LOAD_STACK_STACK_H
+#pragma once
 
 #include "load/base/proc.h"
 #include "load/stack/rival.h"
@@ -255,5 +254,3 @@ double stack_catalogd_metric(const struct stack_catalogd *catalogd, const char *
 
 /* How many lines of the server's log contain the text. */
 uint32_t stack_log_count(const char *log_path, uint64_t mark, const char *text);
-
-#endif

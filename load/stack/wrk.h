@@ -5,8 +5,7 @@
  *
  * Threads: as proc.h has it. Errors: false, and the reason on stderr.
  */
-#ifndef LOAD_STACK_WRK_H
-#define LOAD_STACK_WRK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ struct wrk_result {
 
 /* False also if a single answer was not 2xx or a connection failed: then nothing was measured. */
 bool wrk_run(const struct wrk_options *options, struct wrk_result *out);
-
-#endif

@@ -18,8 +18,7 @@
  * Pure: time is an argument. Memory is bounded by WIRE_TEXT_MAX a statement and WIRE_OPEN_MAX of them. Threads: one
  * at a time.
  */
-#ifndef LOAD_WITNESS_WIRE_H
-#define LOAD_WITNESS_WIRE_H
+#pragma once
 
 #include "load/base/http_parse.h"
 #include "load/base/text.h"
@@ -112,5 +111,3 @@ void wire_mysql_client(struct wire *wire, const char *bytes, size_t count, uint6
 void wire_mysql_server(struct wire *wire, const char *bytes, size_t count, uint64_t now_us);
 void wire_http_client(struct wire *wire, const char *bytes, size_t count, uint64_t now_us);
 void wire_http_server(struct wire *wire, const char *bytes, size_t count, uint64_t now_us);
-
-#endif

@@ -24,8 +24,7 @@
  * Errors: false, and the reason in `why`. A server that is away during the run, killed or stopped, is no error, and
  * holds nobody up: `caveat` says what is missing.
  */
-#ifndef LOAD_WITNESS_WITNESS_H
-#define LOAD_WITNESS_WITNESS_H
+#pragma once
 
 #include "load/witness/witness_view.h"
 
@@ -52,5 +51,3 @@ uint64_t witness_loads_now(struct witness *witness);
 /* Of those behind the first `from` of them: those whose key begins with a number from `first` to `last`, or with
  * an array of which that is the first. */
 uint64_t witness_loads_of(struct witness *witness, uint64_t from, uint64_t first, uint64_t last);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Threads: one, and its own between begin and finish. Errors: false, and the reason in `why`.
  */
-#ifndef LOAD_WITNESS_WITNESS_FOLLOW_H
-#define LOAD_WITNESS_WITNESS_FOLLOW_H
+#pragma once
 
 #include "load/witness/witness_postgres.h"
 #include "load/witness/witness_view.h"
@@ -75,5 +74,3 @@ uint32_t tail_cut_count(const struct tail *tail);
 
 /* Leaves NULL. Accepts NULL in *tail. */
 void tail_close(struct tail **tail);
-
-#endif

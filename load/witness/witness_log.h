@@ -29,8 +29,7 @@
  *
  * No I/O, no clock. Threads: one at a time.
  */
-#ifndef LOAD_WITNESS_WITNESS_LOG_H
-#define LOAD_WITNESS_WITNESS_LOG_H
+#pragma once
 
 #include "load/base/text.h"
 #include "load/witness/witness_view.h"
@@ -239,5 +238,3 @@ bool witness_log_is_readable(const struct witness_log *log, const char *path,
 void witness_log_clear(struct witness_log *log);
 
 void witness_running_begin(struct witness_running *running, uint64_t process);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Threads: one. Errors: false, and the reason in `why`.
  */
-#ifndef LOAD_WITNESS_WITNESS_POSTGRES_H
-#define LOAD_WITNESS_WITNESS_POSTGRES_H
+#pragma once
 
 #include "load/witness/witness_view.h"
 
@@ -52,5 +51,3 @@ bool witness_postgres_find_log(struct witness_postgres *postgres, char path[stat
 
 /* Leaves NULL. Accepts NULL in *postgres. */
 void witness_postgres_close(struct witness_postgres **postgres);
-
-#endif

@@ -13,8 +13,7 @@
  *
  * Threads: one, and its own between begin and finish. Errors: false, and the reason in `why`; no password in it.
  */
-#ifndef LOAD_WITNESS_WITNESS_REDIS_H
-#define LOAD_WITNESS_WITNESS_REDIS_H
+#pragma once
 
 #include "load/witness/witness_view.h"
 
@@ -70,5 +69,3 @@ void witness_redis_finish(struct witness_redis *redis, struct witness_view *view
 
 /* Leaves NULL. Accepts NULL in *redis. */
 void witness_redis_close(struct witness_redis **redis);
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * witness_view.h - what a witness is asked, and what it has seen when a run is over; see witness.h.
  */
-#ifndef LOAD_WITNESS_WITNESS_VIEW_H
-#define LOAD_WITNESS_WITNESS_VIEW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -90,5 +89,3 @@ struct witness_view {
 void witness_note(struct witness_view *view, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void witness_view_clear(struct witness_view *view);
-
-#endif

@@ -11,8 +11,7 @@
  *
  * Threads: one run at a time, on the thread that first used proc.h.
  */
-#ifndef TESTS_CHAOS_CHAOS_H
-#define TESTS_CHAOS_CHAOS_H
+#pragma once
 
 #include "tests/chaos/fault.h"
 
@@ -41,5 +40,3 @@ bool chaos_run(const struct chaos_options *options);
 
 /* Judges a history that was kept; prints the verdict. */
 bool chaos_check(const char *path, FILE *out);
-
-#endif

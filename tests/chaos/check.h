@@ -33,8 +33,7 @@
  *
  * Pure; one thread.
  */
-#ifndef TESTS_CHAOS_CHECK_H
-#define TESTS_CHAOS_CHECK_H
+#pragma once
 
 #include "tests/chaos/history.h"
 
@@ -80,5 +79,3 @@ bool check_history(struct history *history, const struct check_rules *rules, str
 
 /* The highest version of this key that was confirmed; 0: none. For a history that goes on in another one. */
 uint64_t check_confirmed(const struct history *history, uint32_t key);
-
-#endif

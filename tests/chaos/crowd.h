@@ -8,8 +8,7 @@
  *
  * Threads: open and close from one. The scene and the history are lent until crowd_close() has returned.
  */
-#ifndef TESTS_CHAOS_CROWD_H
-#define TESTS_CHAOS_CROWD_H
+#pragma once
 
 #include "tests/chaos/history.h"
 #include "tests/chaos/scene.h"
@@ -32,5 +31,3 @@ bool crowd_open(const struct crowd_options *options, struct crowd **out);
 void crowd_quiet_writers(struct crowd *crowd, bool quiet);
 /* Lets everybody finish the turn they are in. Leaves NULL. Accepts NULL in *crowd. */
 void crowd_close(struct crowd **crowd);
-
-#endif

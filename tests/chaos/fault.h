@@ -4,8 +4,7 @@
  *
  * Pure data; the nemesis makes faults, the history keeps them, the checker weighs them.
  */
-#ifndef TESTS_CHAOS_FAULT_H
-#define TESTS_CHAOS_FAULT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -115,5 +114,3 @@ bool fault_may_lose(const struct fault *fault, uint64_t *from_us, uint64_t *to_u
 /* The fault keeps requests to this process from being answered in time, or at all. */
 bool fault_kills(const struct fault *fault, uint8_t process);
 bool fault_pauses(const struct fault *fault, uint8_t process);
-
-#endif

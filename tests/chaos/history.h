@@ -8,8 +8,7 @@
  *
  * Threads: history_add_*() any; the rest when nobody adds. Out of memory ends the program: it is a tester.
  */
-#ifndef TESTS_CHAOS_HISTORY_H
-#define TESTS_CHAOS_HISTORY_H
+#pragma once
 
 #include "tests/chaos/fault.h"
 
@@ -95,5 +94,3 @@ void history_add_stall(struct history *history, const struct history_stall *stal
 /* One line an event, six lists; history_read() reads what history_write() wrote. False: errno. */
 bool history_write(const struct history *history, const char *path);
 bool history_read(struct history *history, const char *path);
-
-#endif

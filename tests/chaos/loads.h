@@ -6,8 +6,7 @@
  * before the client can know. Times are cut to the millisecond, begin and end alike, so two loads that did not
  * run at a time are never seen to.
  */
-#ifndef TESTS_CHAOS_LOADS_H
-#define TESTS_CHAOS_LOADS_H
+#pragma once
 
 #include "tests/chaos/history.h"
 
@@ -17,5 +16,3 @@
  */
 bool loads_read(struct history *history, const char *log_path, uint64_t mark, uint64_t epoch_us,
                 uint64_t now_us);
-
-#endif

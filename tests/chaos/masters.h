@@ -14,8 +14,7 @@
  * Threads: the scene's.
  * Errors: false, and the reason on stderr.
  */
-#ifndef TESTS_CHAOS_MASTERS_H
-#define TESTS_CHAOS_MASTERS_H
+#pragma once
 
 #include "tests/chaos/fault.h"
 #include "tests/chaos/scene.h"
@@ -36,5 +35,3 @@ bool masters_strike(struct masters *masters, struct scene *scene, enum fault_kin
 bool masters_wait_switch(struct masters *masters);
 /* Waits for the switch, too. */
 bool masters_mend(struct masters *masters);
-
-#endif

@@ -11,8 +11,7 @@
  *
  * Threads: all from one, the scene's.
  */
-#ifndef TESTS_CHAOS_NEMESIS_H
-#define TESTS_CHAOS_NEMESIS_H
+#pragma once
 
 #include "tests/chaos/history.h"
 #include "tests/chaos/scene.h"
@@ -46,5 +45,3 @@ typedef bool nemesis_idle(void *context);
 /* Runs the plan to its span. False: something could not be mended, or `idle` said so; the reason is on stderr. */
 bool nemesis_run(struct nemesis_plan *plan, uint32_t span_ms, struct scene *scene, struct history *history,
                  nemesis_idle *idle, void *context);
-
-#endif

@@ -21,8 +21,7 @@
  * Threads: all from one, see proc.h; port[] and ops_port[] are read by any.
  * Errors: false, and the reason on stderr.
  */
-#ifndef TESTS_CHAOS_SCENE_H
-#define TESTS_CHAOS_SCENE_H
+#pragma once
 
 #include "load/base/proc.h"
 #include "load/stack/proxy.h"
@@ -137,5 +136,3 @@ bool scene_wait_healthy(struct scene *scene, uint32_t limit_ms);
 
 /* Waits until nobody waits and nothing is loaded in any process. */
 bool scene_wait_quiet(struct scene *scene, uint32_t limit_ms);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * Threads: one, the scene's.
  */
-#ifndef TESTS_CHAOS_SOAK_H
-#define TESTS_CHAOS_SOAK_H
+#pragma once
 
 #include "tests/chaos/scene.h"
 
@@ -27,5 +26,3 @@ void soak_sample(struct soak *soak, struct scene *scene);
 bool soak_judge(const struct soak *soak, FILE *out);
 /* Leaves NULL. Accepts NULL in *soak. */
 void soak_close(struct soak **soak);
-
-#endif

@@ -10,8 +10,7 @@
  * The processors of a virtual machine stand still one by one: a watch that may run anywhere sees nothing while another
  * one is away for seconds. So each has a watch of its own.
  */
-#ifndef TESTS_CHAOS_STALL_H
-#define TESTS_CHAOS_STALL_H
+#pragma once
 
 #include "tests/chaos/history.h"
 
@@ -24,5 +23,3 @@ void stall_end(struct stall **slot);
 
 /* What each watch does: the processor that went at *last_us goes at now_us. Was that too long, it stood still. */
 void stall_look(struct history *history, uint64_t *last_us, uint64_t now_us);
-
-#endif

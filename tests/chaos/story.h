@@ -12,8 +12,7 @@
  * Threads: the scene's.
  * Errors: false, and the reason on stderr.
  */
-#ifndef TESTS_CHAOS_STORY_H
-#define TESTS_CHAOS_STORY_H
+#pragma once
 
 #include "tests/chaos/check.h"
 #include "tests/chaos/crowd.h"
@@ -58,5 +57,3 @@ bool story_end(struct story *story);
 /* A whole one: the fault befalls so often, and each time so long is watched. False also if no write was confirmed. */
 bool story_tell(struct scene *scene, const char *name, enum fault_kind kind, unsigned slot, unsigned count,
                 uint32_t watch_ms);
-
-#endif

@@ -13,8 +13,7 @@
  *
  * Threads: all that run between begin and end count, in the order in which they come.
  */
-#ifndef TESTS_FAILING_H
-#define TESTS_FAILING_H
+#pragma once
 
 #include "tests/support/test.h"
 
@@ -381,5 +380,3 @@ static inline void sweep_some(enum failing what, attempt *attempt_one)
     assert_true(failed > 0);
     attempt_one(true);
 }
-
-#endif

@@ -9,8 +9,7 @@
  * A target takes any bytes, keeps nothing from one call to the next, and aborts when a promise is broken. All
  * are deterministic: the same bytes do the same.
  */
-#ifndef TESTS_FUZZ_H
-#define TESTS_FUZZ_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ uint32_t fuzz_u32(struct fuzz_input *input);
 
 /* NUL-terminated, in a block of just this size, so that a byte too far is seen; free() is yours. */
 char *fuzz_text(const uint8_t *data, size_t bytes);
-
-#endif

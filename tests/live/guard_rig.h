@@ -6,8 +6,7 @@
  * loads and holds them at its gate until the test opens it, so that a test waits for what it needs instead of sleeping.
  * fleet_close() ends every test, so asks are static: each accepted get must have been answered once and counted once.
  */
-#ifndef GUARD_RIG_H
-#define GUARD_RIG_H
+#pragma once
 
 #include "guard/guard.h"
 #include "guard/run/ask.h"
@@ -680,5 +679,3 @@ static inline unsigned rig_blocking_refused(size_t i)
     refused += guard_connected_wait(guard) == GUARD_INVALID;
     return refused;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* herd_rig.h - what the tests of the herd share: the server, and a run from start to end. */
-#ifndef TESTS_LIVE_HERD_RIG_H
-#define TESTS_LIVE_HERD_RIG_H
+#pragma once
 
 #include "load/base/clock.h"
 #include "load/base/http.h"
@@ -162,5 +161,3 @@ static bool clear_run(void)
     run_clear();
     return true;
 }
-
-#endif

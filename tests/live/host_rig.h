@@ -4,8 +4,7 @@
  *
  * A test gives a host work with host_do(), which returns when the work is done.
  */
-#ifndef HOST_RIG_H
-#define HOST_RIG_H
+#pragma once
 
 #include "guard_rig.h"
 #include "loops_rig.h"
@@ -198,5 +197,3 @@ static inline void host_wait_up(struct host *host, const char *key, const char *
     WAIT_UNTIL(stats_of(guard).redis_connects >= connects && stats_of(guard).redis_connects >= 3);
     loop_expect(host, key, row);
 }
-
-#endif

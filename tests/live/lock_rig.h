@@ -16,8 +16,7 @@
  *     assert_int_equal(claim_do(&claim, LOCK_GIVE), LOCK_DONE);
  *     rig_finish();
  */
-#ifndef LOCK_RIG_H
-#define LOCK_RIG_H
+#pragma once
 
 #include "guard/base/clock.h"
 #include "guard/base/key.h"
@@ -510,5 +509,3 @@ static inline bool side_look(struct rig_side *side, const char *name)
     rig_wait_until(side->has_looked);
     return side->look_why[0] == '\0';
 }
-
-#endif

@@ -10,8 +10,7 @@
  *           gets what the model says is left, and FAR_MS more, which the scripts' PTTL leaves out: a key goes when the
  *           model's time is over and never by itself, however long a step takes.
  */
-#ifndef LOCK_SCRIPT_RIG_H
-#define LOCK_SCRIPT_RIG_H
+#pragma once
 
 #include "guard/locks/lock_wire.h"
 #include "load/base/clock.h"
@@ -570,5 +569,3 @@ static bool lock_rig_down(void)
     rig_finish();
     return server_down();
 }
-
-#endif

@@ -5,8 +5,7 @@
  * Each of the rig's locks stands for a process: they share nothing but Redis. Where a process has to die or stand still it
  * is a real one, this program again in the role of a holder (holder_start()); its main() is locks_rig_main().
  */
-#ifndef LOCKS_RIG_H
-#define LOCKS_RIG_H
+#pragma once
 
 #include "guard/locks.h"
 #include "guard_rig.h"
@@ -306,5 +305,3 @@ static inline int locks_rig_main(int argc, char **argv)
         return hold_until_ended();
     return test_main(argc, argv);
 }
-
-#endif

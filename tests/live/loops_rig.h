@@ -7,8 +7,7 @@
  * A loop has a wake of the test's own, which keeps it going. loop_rig_leave() takes that off: what runs on then is something
  * that the guard has left on it.
  */
-#ifndef LOOPS_RIG_H
-#define LOOPS_RIG_H
+#pragma once
 
 #include "guard/adapters/epoll.h"
 #include "guard/adapters/glib.h"
@@ -413,5 +412,3 @@ static inline int loops_main(int argc, char **argv)
     }
     return failed;
 }
-
-#endif

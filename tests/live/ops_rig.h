@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ops_rig.h - a service in the test's own process, for tests of its operations listener. */
-#ifndef OPS_RIG_H
-#define OPS_RIG_H
+#pragma once
 
 #include "app/ops/ops.h"
 #include "load/base/http.h"
@@ -71,5 +70,3 @@ static inline void service_close(struct service *service)
     assert_int_equal(guard_close(&service->guard, LIMIT_MS), GUARD_OK);
     running_close(&service->running);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * A test begins with an empty server. told() compares all that was published since the last call with what should have
  * been. Errors of Redis and of its connection fail the test, but where a reply is handed out.
  */
-#ifndef SCRIPT_RIG_H
-#define SCRIPT_RIG_H
+#pragma once
 
 #include "guard/wire/protocol.h"
 #include "load/stack/stack.h"
@@ -177,5 +176,3 @@ static inline bool server_empty(void)
     hear(left_over);
     return true;
 }
-
-#endif

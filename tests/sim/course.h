@@ -6,8 +6,7 @@
  * Time     now_us is the world's; only course_next() moves it on.
  * Threads  none. Two courses of one seed are the same, event for event.
  */
-#ifndef SIM_COURSE_H
-#define SIM_COURSE_H
+#pragma once
 
 #include "guard/base/chance.h"
 
@@ -66,5 +65,3 @@ void course_trace(struct course *course, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 void course_fail(struct course *course, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
-
-#endif

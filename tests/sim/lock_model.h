@@ -8,8 +8,7 @@
  *
  * Threads  none: one owner. Memory: none of its own.
  */
-#ifndef LOCK_MODEL_H
-#define LOCK_MODEL_H
+#pragma once
 
 #include "guard/locks/lock_core.h"
 
@@ -70,5 +69,3 @@ void lock_model_raise(struct lock_model *model, const struct lock_action *action
 
 /* The member of that token; NULL: there is none. */
 struct lock_model_member *lock_model_find(struct lock_model_set *set, const char *token);
-
-#endif

@@ -20,8 +20,7 @@
  *          slower; Redis's is stepped.
  * Threads  none.
  */
-#ifndef LOCK_SIM_H
-#define LOCK_SIM_H
+#pragma once
 
 #include "course.h"
 #include "guard/locks/lock_core.h"
@@ -449,5 +448,3 @@ void lock_check_holds(struct lock_sim *sim, const struct lock_process *process);
 /* Nothing is under way any more. */
 void lock_check_rest(struct lock_sim *sim);
 void lock_check_end(struct lock_sim *sim);
-
-#endif

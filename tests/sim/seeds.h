@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* seeds.h - what the test of a simulator asks of it: that no seed finds anything, and that a seed is one run. */
-#ifndef SIM_SEEDS_H
-#define SIM_SEEDS_H
+#pragma once
 
 #include "simulator.h"
 #include "tests/support/test.h"
@@ -48,5 +47,3 @@ static inline void expect_one_run_a_seed(const struct simulator *simulator)
                     course->chance.state == first.chance.state);
     }
 }
-
-#endif

@@ -30,8 +30,7 @@
  * Time     now_us is the world's; every process and Redis have clocks of their own, offset against it.
  * Threads  none. Two runs of one seed are the same run, event for event.
  */
-#ifndef SIM_H
-#define SIM_H
+#pragma once
 
 #include "course.h"
 #include "guard/core/core.h"
@@ -877,5 +876,3 @@ void check_stats(struct sim *sim, const struct process *process);
 /* Nothing is under way any more. */
 void check_rest(struct sim *sim);
 void check_end(struct sim *sim);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* sim_change.h - wishes of operators and of requests about what is there already; see sim_wish.h. */
-#ifndef SIM_CHANGE_H
-#define SIM_CHANGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -76,5 +75,3 @@ bool change_revalidates(const struct load_model *load);
 void change_check_renewal(struct sim *sim, const struct command *renewal);
 void change_check_answer(struct sim *sim, const struct request *request);
 void change_check_load(struct sim *sim, const struct load_model *load);
-
-#endif

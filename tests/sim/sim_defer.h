@@ -3,8 +3,7 @@
  * sim_defer.h - loads whose loader returns before they are finished, loads that are abandoned, and loads for which there is
  * no thread or no memory; see sim_wish.h.
  */
-#ifndef SIM_DEFER_H
-#define SIM_DEFER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -87,5 +86,3 @@ bool defer_has_place(const struct sim *sim, const struct process *process);
 bool defer_has_thread(const struct sim *sim, const struct process *process);
 void defer_check_answer(struct sim *sim, const struct request *request);
 void defer_check_load(struct sim *sim, const struct load_model *load);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* sim_keep.h - wishes of loaders about how their answer is kept; see sim_wish.h. */
-#ifndef SIM_KEEP_H
-#define SIM_KEEP_H
+#pragma once
 
 #include "guard/base/chance.h"
 #include "guard/core/core.h"
@@ -93,5 +92,3 @@ bool keep_check_stale(struct sim *sim, const struct request *request);
 bool keep_waits_for(const struct load_model *load, const struct request *request);
 /* What this load has brought was told, and all that followed is done. */
 void keep_check_parted(struct sim *sim, const struct load_model *load);
-
-#endif

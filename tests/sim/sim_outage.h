@@ -3,8 +3,7 @@
  * sim_outage.h - Redis away, for one process or for all, from a millisecond to minutes, and what is answered meanwhile: in
  * worlds of their own, seeds from SIM_OF_OUTAGES on (sim outages). The others have none, and stay as they are.
  */
-#ifndef SIM_OUTAGE_H
-#define SIM_OUTAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -116,5 +115,3 @@ void outage_load_starts(struct sim *sim, struct load_model *load);
 void outage_check_near(struct sim *sim, const struct process *process, const struct request *request);
 void outage_check_answer(struct sim *sim, struct request *request);
 void outage_check_load(struct sim *sim, const struct load_model *load);
-
-#endif

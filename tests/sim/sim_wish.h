@@ -15,8 +15,7 @@
  * A wish is drawn when its line says so: one that the core cannot grant yet is not, and is not missed. Each has dice of
  * its own: one more wish moves no other's.
  */
-#ifndef SIM_WISH_H
-#define SIM_WISH_H
+#pragma once
 
 #include "sim_change.h"
 #include "sim_defer.h"
@@ -64,5 +63,3 @@ bool wishes_request_begins(struct sim *sim, struct process *process, struct requ
 /* The oracles: of an answer that has been judged as any other, and of a load that may start. */
 void wishes_check_answer(struct sim *sim, const struct request *request);
 void wishes_check_load(struct sim *sim, const struct load_model *load);
-
-#endif

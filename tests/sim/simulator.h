@@ -3,8 +3,7 @@
  * simulator.h - what the program wants to know of a simulator: how a seed is run, what its faults and mutants are called,
  * and what the last run has met.
  */
-#ifndef SIM_SIMULATOR_H
-#define SIM_SIMULATOR_H
+#pragma once
 
 #include "course.h"
 
@@ -44,5 +43,3 @@ static inline bool tally_misses(const struct tally *tally, const uint64_t *count
 {
     return what >= tally->first && what < tally->end && tally->names[what] != NULL && counts[what] == 0;
 }
-
-#endif

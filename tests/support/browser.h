@@ -13,8 +13,7 @@
  * Time: nothing takes longer than BROWSER_LIMIT_MS.
  * Errors: a function that returns bool says why on stderr, and what the page's console complained of.
  */
-#ifndef TESTS_SUPPORT_BROWSER_H
-#define TESTS_SUPPORT_BROWSER_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -67,5 +66,3 @@ const char *browser_faults(struct browser *browser);
 /* What the page's console complained of since the last call, a line each, cut to fit: exceptions, what its policy forbade,
  * console.error(); not answers with an error status. "": nothing. Lent until the next call. */
 const char *browser_complaints(struct browser *browser);
-
-#endif

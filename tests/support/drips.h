@@ -5,8 +5,7 @@
  *
  * Threads: one of its own for all of them, from open to close; the rest on the test's.
  */
-#ifndef TESTS_SUPPORT_DRIPS_H
-#define TESTS_SUPPORT_DRIPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ bool drips_open(const struct drips_options *options, struct drips **out);
 /* How often the server has hung up on one of them. */
 uint64_t drips_hung_up(const struct drips *drips);
 void drips_close(struct drips **drips);
-
-#endif

@@ -5,8 +5,7 @@
  * Threads: any, but only the test's may fail; program_run() as proc.h has it. Errors: what cannot be written, or is
  * not there to be read, fails the test, unless the function says otherwise.
  */
-#ifndef TESTS_SUPPORT_FILES_H
-#define TESTS_SUPPORT_FILES_H
+#pragma once
 
 #include "load/base/proc.h"
 
@@ -33,5 +32,3 @@ int program_run(const struct proc_options *options, uint32_t limit_ms, char *tex
 
 /* How often it is in there. */
 unsigned text_times(const char *text, const char *wanted);
-
-#endif

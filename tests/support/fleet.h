@@ -16,8 +16,7 @@
  *
  * Threads: all from one, see proc.h. Errors: a function that returns bool says why on stderr.
  */
-#ifndef TESTS_SUPPORT_FLEET_H
-#define TESTS_SUPPORT_FLEET_H
+#pragma once
 
 #include "load/base/http.h"
 #include "load/herd/burst.h"
@@ -156,5 +155,3 @@ void fleet_redis_key(char out[static FLEET_KEY_BYTES], uint32_t product, char ro
 long long fleet_redis_number(const char *command, const char *key);
 /* A command that Redis must not refuse, in hiredis's format. */
 #define fleet_redis_does(...) assert_true(stack_redis_do(&fleet.redis, __VA_ARGS__))
-
-#endif

@@ -21,8 +21,7 @@
  *
  * It is gone when the thread that started it is.
  */
-#ifndef TESTS_SUPPORT_HERD_SERVER_H
-#define TESTS_SUPPORT_HERD_SERVER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -62,5 +61,3 @@ struct herd_server {
 bool herd_server_start(struct herd_server *server);
 void herd_server_forget(struct herd_server *server);
 void herd_server_stop(struct herd_server *server);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Pure, any thread.
  */
-#ifndef TESTS_SUPPORT_LEFT_HEAD_H
-#define TESTS_SUPPORT_LEFT_HEAD_H
+#pragma once
 
 #include "app/http/head.h"
 
@@ -13,5 +12,3 @@
  * comes of it, it is not whole or libmicrohttpd refuses it. True: *end is where the head ends, *sound whether it
  * is a head of HTTP/1.1. */
 bool left_head(char *text, size_t bytes, size_t *end, struct head *out, bool *sound);
-
-#endif

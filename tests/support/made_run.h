@@ -2,8 +2,7 @@
 /*
  * made_run.h - runs made by hand, record by record, for the tests of results.
  */
-#ifndef TESTS_SUPPORT_MADE_RUN_H
-#define TESTS_SUPPORT_MADE_RUN_H
+#pragma once
 
 #include "load/report/result.h"
 
@@ -26,5 +25,3 @@ struct made_run {
  * one run at a time: it is lent until the next one begins. */
 struct made_run *made_run_begin(enum work_shape shape, size_t count);
 void made_run_finish(struct made_run *run);
-
-#endif

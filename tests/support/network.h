@@ -14,8 +14,7 @@
  * Threads: network_enter() and network_leave() move the calling thread only; the rest from one.
  * Errors: false, and the reason on stderr.
  */
-#ifndef TESTS_SUPPORT_NETWORK_H
-#define TESTS_SUPPORT_NETWORK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ bool network_leave(const struct network *network);
 /* Pulls the cable of a place, or plugs it in. */
 bool network_cut(const struct network *network, size_t place);
 bool network_mend(const struct network *network, size_t place);
-
-#endif

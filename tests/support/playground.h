@@ -4,8 +4,7 @@
  *
  * There is one at a time. Threads: all from one, see proc.h. Errors: false, said on stderr.
  */
-#ifndef TESTS_SUPPORT_PLAYGROUND_H
-#define TESTS_SUPPORT_PLAYGROUND_H
+#pragma once
 
 #include "load/base/proc.h"
 
@@ -37,5 +36,3 @@ unsigned playground_ask(const char *format, ...) __attribute__((format(printf, 1
 unsigned playground_act(const char *body, const char *said_token, const char *from, const char *type);
 /* The same as its own page sends it. */
 unsigned playground_press(const char *body);
-
-#endif

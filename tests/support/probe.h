@@ -8,8 +8,7 @@
  *
  * Threads: all from one, see proc.h.
  */
-#ifndef TESTS_SUPPORT_PROBE_H
-#define TESTS_SUPPORT_PROBE_H
+#pragma once
 
 #include "tests/support/fleet.h"
 
@@ -78,5 +77,3 @@ size_t probe_descriptor_count(pid_t pid);
 /* The fewest of several looks: the operations listener has a thread for as long as it answers one
  * question. */
 uint64_t probe_thread_count(pid_t pid);
-
-#endif

@@ -5,8 +5,7 @@
  * Everything is waited for on that loop, until it has happened or RIG_WAIT_MS are over: then the test fails.
  * Closing looks that nothing is left, in the loop or among the process's descriptors.
  */
-#ifndef TESTS_REDIS_RIG_H
-#define TESTS_REDIS_RIG_H
+#pragma once
 
 #include "guard/redis/redis.h"
 #include "tests/support/test.h"
@@ -85,5 +84,3 @@ void call_renew(struct call *call, const char *name);
 void call_replied(void *call, enum redis_outcome outcome, const struct redisReply *reply);
 
 uint64_t elapsed_ms(uint64_t since_ns);
-
-#endif

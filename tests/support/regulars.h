@@ -12,8 +12,7 @@
  *
  * Threads: all functions from one.
  */
-#ifndef TESTS_SUPPORT_REGULARS_H
-#define TESTS_SUPPORT_REGULARS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ void regulars_wait_answers(uint64_t more);
 void regulars_stop(struct regulars_score *out);
 /* Once the last of them was refused, instead. */
 void regulars_wait_refused(struct regulars_score *out);
-
-#endif

@@ -6,8 +6,7 @@
  * Three kinds of service: SAMPLE_OFF (every miss queries, and queries slow each other down), SAMPLE_LOCAL (one query
  * per process, of which there are two) and SAMPLE_FLEET (one query).
  */
-#ifndef TESTS_SUPPORT_SAMPLE_H
-#define TESTS_SUPPORT_SAMPLE_H
+#pragma once
 
 #include "load/report/result.h"
 
@@ -30,5 +29,3 @@ struct result *sample_result(const struct sample *sample);
 /* A cold burst of 1 000, and a rate of 2 000 a second for 10 s with a fault: off, local and fleet, with checks. */
 void sample_burst_report(struct report *report);
 void sample_rate_report(struct report *report);
-
-#endif

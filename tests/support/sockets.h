@@ -4,8 +4,7 @@
  *
  * Threads: any, but only the test's may fail. Errors: what goes wrong fails the test.
  */
-#ifndef TESTS_SUPPORT_SOCKETS_H
-#define TESTS_SUPPORT_SOCKETS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ int socket_connect(uint16_t port, int receive_bytes);
 
 /* Sends all of the text. */
 void socket_say(int fd, const char *text);
-
-#endif

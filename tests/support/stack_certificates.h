@@ -7,8 +7,7 @@
  *
  * The folder belongs to whom the servers run as and is gone when this program is. Threads and errors: as stack.h.
  */
-#ifndef TESTS_SUPPORT_STACK_CERTIFICATES_H
-#define TESTS_SUPPORT_STACK_CERTIFICATES_H
+#pragma once
 
 #include "load/base/proc.h"
 
@@ -32,5 +31,3 @@ bool stack_certificates_issue(const struct stack_certificates *certificates, con
 /* Of the name: "NAME.pem" or "NAME.key" with the folder. Returns `path`. */
 const char *stack_certificates_path(const struct stack_certificates *certificates, const char *file,
                                     char path[static CERTIFICATES_PATH_BYTES]);
-
-#endif

@@ -13,8 +13,7 @@
  *
  * Threads, errors: as stack.h has it.
  */
-#ifndef TESTS_SUPPORT_STACK_CLUSTER_H
-#define TESTS_SUPPORT_STACK_CLUSTER_H
+#pragma once
 
 #include "load/stack/stack.h"
 
@@ -101,5 +100,3 @@ bool stack_cluster_replace(struct stack_cluster *cluster, size_t master);
 
 /* A node that was replaced begins anew, as the replica of the one that has its slots. */
 bool stack_cluster_return(struct stack_cluster *cluster, size_t at);
-
-#endif

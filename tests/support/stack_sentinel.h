@@ -10,8 +10,7 @@
  *
  * Threads, errors: as stack.h has it.
  */
-#ifndef TESTS_SUPPORT_STACK_SENTINEL_H
-#define TESTS_SUPPORT_STACK_SENTINEL_H
+#pragma once
 
 #include "load/stack/stack.h"
 
@@ -75,5 +74,3 @@ bool stack_sentinel_wait_settled(struct stack_sentinel *fleet, uint32_t limit_ms
 
 /* The planned one: SENTINEL FAILOVER at one of them. False: refused. */
 bool stack_sentinel_failover(struct stack_sentinel *fleet);
-
-#endif

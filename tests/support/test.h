@@ -23,8 +23,7 @@
  * program that has other roles too has a main() of its own and calls test_main(). Its last line, "tests: N passed, N
  * failed, N skipped", is what support/run.sh counts: what cmocka says of it differs by its version.
  */
-#ifndef TESTS_TEST_H
-#define TESTS_TEST_H
+#pragma once
 
 /* cmocka wants these before it. */
 #include <setjmp.h>
@@ -130,5 +129,3 @@ static inline void test_pause(void)
         if (!holds_)                                                                                         \
             fail_msg("waited in vain for: %s", #condition);                                                  \
     } while (0)
-
-#endif

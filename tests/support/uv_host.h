@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* uv_host.h - the loop of a test, which turns by uv_run(), as base/host.h has it, without a guard. */
-#ifndef TESTS_SUPPORT_UV_HOST_H
-#define TESTS_SUPPORT_UV_HOST_H
+#pragma once
 
 #include "guard/adapters/libuv.h"
 #include "guard/base/host.h"
@@ -12,5 +11,3 @@ static inline struct guard_host *uv_host_attach(uv_loop_t *loop, struct guard_ho
     struct guard_libuv *self = guard_libuv_new(loop);
     return self != NULL && host_init(&self->host, state) ? &self->host : NULL;
 }
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Threads: those of writes_at_once() live within the call; everything else on the test's.
  */
-#ifndef TESTS_SUPPORT_WRITES_H
-#define TESTS_SUPPORT_WRITES_H
+#pragma once
 
 #include "tests/support/fleet.h"
 
@@ -50,5 +49,3 @@ bool writes_wait_version(size_t process, uint32_t id, unsigned long version);
 long writes_number(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Waits until the statement finds this number. */
 bool writes_wait_number(long wanted, const char *statement);
-
-#endif

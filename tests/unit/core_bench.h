@@ -7,8 +7,7 @@
  * bench_close() ends it, so callers are static: the core must come to rest, every accepted get must have been answered
  * once.
  */
-#ifndef CORE_BENCH_H
-#define CORE_BENCH_H
+#pragma once
 
 #include "guard/core/core.h"
 #include "tests/support/test.h"
@@ -495,5 +494,3 @@ static inline void bench_again(void)
     bench_close();
     bench_up();
 }
-
-#endif

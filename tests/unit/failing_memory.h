@@ -4,8 +4,7 @@
  *
  *     until_failure = n; failures = 0; what takes memory; until_failure = 0; failures says whether it came to that
  */
-#ifndef TESTS_FAILING_MEMORY_H
-#define TESTS_FAILING_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ void *__wrap_realloc(void *old, size_t bytes)
 {
     return fails() ? NULL : __real_realloc(old, bytes);
 }
-
-#endif

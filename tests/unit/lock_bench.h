@@ -7,8 +7,7 @@
  * bench_close() after it, so callers are static: the core must come to rest, every accepted request must have been answered once, every hold
  * that was given back told once. No token is taken or renewed after it was given back.
  */
-#ifndef LOCK_BENCH_H
-#define LOCK_BENCH_H
+#pragma once
 
 #include "guard/locks/lock_core.h"
 #include "tests/support/test.h"
@@ -474,5 +473,3 @@ static inline bool bench_close(void)
     bench.seen = NULL;
     return true;
 }
-
-#endif

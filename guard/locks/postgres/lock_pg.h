@@ -17,8 +17,7 @@
  * Secrets    No text has a password in it.
  * Threads    the loop's.
  */
-#ifndef GUARD_LOCK_PG_H
-#define GUARD_LOCK_PG_H
+#pragma once
 
 #include "../../base/host.h"
 #include <stddef.h>
@@ -86,5 +85,3 @@ int lock_pg_version(const struct lock_pg *pg);
 int lock_pg_backend(const struct lock_pg *pg);
 /* `what` about this server, as all texts here begin: "PostgreSQL 10.0.0.7:5432: what". */
 void lock_pg_explain(const struct lock_pg *pg, const char *what, char why[LOCK_PG_WHY_SIZE]);
-
-#endif

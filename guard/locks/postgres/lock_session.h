@@ -30,8 +30,7 @@
  * Callbacks  Never from inside the call that began it. They may call everything here, but not free its memory.
  * Threads    the loop's.
  */
-#ifndef GUARD_LOCK_SESSION_H
-#define GUARD_LOCK_SESSION_H
+#pragma once
 
 #include "../provider.h"
 #include "lock_pg.h"
@@ -135,5 +134,3 @@ void lock_session_look(struct lock_session *session, const struct lock_row *row)
 
 /* On its way to being IDLE for the first time. */
 bool lock_session_is_beginning(enum lock_session_state state);
-
-#endif

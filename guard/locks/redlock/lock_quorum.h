@@ -22,8 +22,7 @@
  *
  * RENEW, GIVE: what a quorum says. A verdict falls as soon as the answers that are missing cannot change it.
  */
-#ifndef GUARD_LOCK_QUORUM_H
-#define GUARD_LOCK_QUORUM_H
+#pragma once
 
 #include "../lock_core.h"
 
@@ -71,5 +70,3 @@ enum lock_round_step {
 enum lock_round_step lock_round_next(struct lock_round *round, size_t *node);
 /* REFUSED: hint_ms is that of the nodes, 0 if none had one; the caller spreads it. */
 void lock_round_reply(const struct lock_round *round, struct lock_reply *reply);
-
-#endif

@@ -15,8 +15,7 @@
  *
  * Pure, any thread.
  */
-#ifndef GUARD_KEEPER_LINE_H
-#define GUARD_KEEPER_LINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ size_t keeper_line_find(const struct keeper_node *nodes, size_t count, const str
 /* The place of the last node in front of this one that has to leave before it can be served, whatever else happens;
  * `at` if there is none: any of them may make room. */
 size_t keeper_line_blocker(const struct keeper_node *nodes, size_t at);
-
-#endif

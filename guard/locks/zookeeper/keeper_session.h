@@ -22,8 +22,7 @@
  * Lifetime   After keeper_close() nothing is called but `closed`.
  * Log        What the library would log goes nowhere; `why` says what matters.
  */
-#ifndef GUARD_KEEPER_SESSION_H
-#define GUARD_KEEPER_SESSION_H
+#pragma once
 
 #include "../../base/host.h"
 #include "keeper_line.h"
@@ -116,5 +115,3 @@ struct keeper_look *keeper_look_start(struct keeper_session *session, const char
                                       void *context);
 /* `looked` is not called any more. */
 void keeper_look_abandon(struct keeper_look *look);
-
-#endif

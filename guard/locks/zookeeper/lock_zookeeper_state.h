@@ -5,8 +5,7 @@
  * lock_zookeeper.c has the session, the questions of the core and what it is told; lock_zookeeper_place.c has places
  * and lines, which is all that is decided.
  */
-#ifndef GUARD_LOCK_ZOOKEEPER_STATE_H
-#define GUARD_LOCK_ZOOKEEPER_STATE_H
+#pragma once
 
 #include "../../base/chance.h"
 #include "../../base/table.h"
@@ -130,5 +129,3 @@ void zoo_line_path(const struct zookeeper *self, const char *encoded, char out[Z
 /* The question that is pending and was put off while something was under way. */
 void zoo_prove(struct zoo_place *place);
 void zoo_place_free_unused(struct zoo_place *place);
-
-#endif
