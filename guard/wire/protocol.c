@@ -90,7 +90,7 @@ static void add_letter(struct script_call *call, char letter)
 {
     char *text = redis_args_room(&call->args, 1);
     *text = letter;
-    redis_args_add(&call->args, text, 1);
+    redis_args_add(&call->args, text, letter != '\0');
 }
 
 /* Of a cache key: each role is the last letter of its name. */
