@@ -166,7 +166,7 @@ void lock_wire_init(struct lock_wire *wire, const char *name_space, unsigned dat
 static bool wire_acquire(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
                          redis_replied *replied, void *context)
 {
-    struct redis_args args;
+    struct redis_args args REDIS_ARGS_UNCLEARED;
     redis_args_init(&args);
     pass_keys(&args, wire, action);
     pass_role(&args, wire, action, KEY_LOCK_FENCE);
@@ -181,7 +181,7 @@ static bool wire_acquire(const struct lock_wire *wire, struct redis *redis, cons
 bool lock_wire_send_raise(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
                           const uint64_t fence[], redis_replied *replied, void *context)
 {
-    struct redis_args args;
+    struct redis_args args REDIS_ARGS_UNCLEARED;
     redis_args_init(&args);
     pass_role(&args, wire, action, KEY_LOCK_HELD);
     pass_role(&args, wire, action, KEY_LOCK_FENCE);
@@ -195,7 +195,7 @@ bool lock_wire_send_raise(const struct lock_wire *wire, struct redis *redis, con
 static bool wire_release(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
                          redis_replied *replied, void *context)
 {
-    struct redis_args args;
+    struct redis_args args REDIS_ARGS_UNCLEARED;
     redis_args_init(&args);
     pass_keys(&args, wire, action);
     redis_args_text(&args, action->token);
@@ -209,7 +209,7 @@ static bool wire_latch(const struct lock_wire *wire, struct redis *redis, const 
                        redis_replied *replied, void *context)
 {
     const bool leaves = action->kind == LOCK_GIVE, is_party = leaves || action->units > 0;
-    struct redis_args args;
+    struct redis_args args REDIS_ARGS_UNCLEARED;
     redis_args_init(&args);
     pass_key(&args, wire, &action->names[0], KEY_LOCK_GONE);
     pass_key(&args, wire, &action->names[0], KEY_LOCK_LATCH);
@@ -244,7 +244,7 @@ static bool wire_stay(const struct lock_wire *wire, struct redis *redis, const s
     char *tokens = joined_tokens(action, &bytes);
     if (tokens == NULL)
         return false;
-    struct redis_args args;
+    struct redis_args args REDIS_ARGS_UNCLEARED;
     redis_args_init(&args);
     pass_key(&args, wire, &action->names[0], KEY_LOCK_HELD);
     pass_key(&args, wire, &action->names[0], KEY_LOCK_QUEUE);
@@ -280,7 +280,7 @@ bool lock_wire_send(const struct lock_wire *wire, struct redis *redis, const str
 bool lock_wire_send_look(const struct lock_wire *wire, struct redis *redis, const struct lock_name *name,
                          redis_replied *replied, void *context)
 {
-    struct redis_args args;
+    struct redis_args args REDIS_ARGS_UNCLEARED;
     redis_args_init(&args);
     pass_key(&args, wire, name, KEY_LOCK_HELD);
     pass_key(&args, wire, name, KEY_LOCK_QUEUE);

@@ -380,7 +380,7 @@ static enum script give(struct script_call *call)
 bool protocol_send(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
                    redis_replied *replied, void *context)
 {
-    struct script_call call;
+    struct script_call call REDIS_ARGS_UNCLEARED;
     if (action->kind == CORE_INVALIDATE && !action->of_tag && action->by_delete && !protocol->waits)
         return deletion_send(redis, protocol->name_space, protocol->channel, &action->key, replied, context);
     begin_call(&call, protocol, action);
@@ -395,7 +395,7 @@ bool protocol_send(const struct protocol *protocol, struct redis *redis, const s
 bool protocol_send_cache_id(const struct protocol *protocol, struct redis *redis, const char *proposed,
                             redis_replied *replied, void *context)
 {
-    struct script_call call;
+    struct script_call call REDIS_ARGS_UNCLEARED;
     begin_call(&call, protocol, NULL);
     char *name = redis_args_room(&call.args, KEY_NAME_SIZE);
     redis_args_key(&call.args, name, key_cache_id(protocol->name_space, name));
@@ -419,7 +419,7 @@ static bool run_beside(struct redis *redis, enum script script, const struct scr
 bool protocol_send_clock(const struct protocol *protocol, struct redis *redis, redis_replied *replied,
                          void *context)
 {
-    struct script_call call;
+    struct script_call call REDIS_ARGS_UNCLEARED;
     begin_call(&call, protocol, NULL);
     add_clock(&call);
     redis_args_number(&call.args, protocol->max_value_ms);
@@ -430,7 +430,7 @@ bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, co
                         size_t tags_bytes, const struct tags_clock *born, redis_replied *replied,
                         void *context)
 {
-    struct script_call call;
+    struct script_call call REDIS_ARGS_UNCLEARED;
     begin_call(&call, protocol, NULL);
     add_clock(&call);
     add_tags(&call, key_tag, tags, tags_bytes);
@@ -443,7 +443,7 @@ bool protocol_send_expiries(const struct protocol *protocol, struct redis *redis
                             size_t tags_bytes, const struct tags_clock *born, redis_replied *replied,
                             void *context)
 {
-    struct script_call call;
+    struct script_call call REDIS_ARGS_UNCLEARED;
     begin_call(&call, protocol, NULL);
     add_tags(&call, key_tag, tags, tags_bytes);
     add_tags(&call, key_tag_expiry, tags, tags_bytes);
@@ -455,7 +455,7 @@ bool protocol_send_make_stale(const struct protocol *protocol, struct redis *red
                               const struct envelope *envelope, uint64_t stale_ms, redis_replied *replied,
                               void *context)
 {
-    struct script_call call;
+    struct script_call call REDIS_ARGS_UNCLEARED;
     begin_call(&call, protocol, NULL);
     size_t bytes = write_entry(&call, envelope);
     if (bytes == 0)
