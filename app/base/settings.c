@@ -232,7 +232,7 @@ static bool parse(const struct setting *setting, const char *text, void *field)
         name, &(kind), offsetof(struct settings, field), fallback, 0, 0, NULL, help                          \
     }
 
-/* In the order of --help; the table of app/README.md follows it. */
+/* In the order of --help. */
 static const struct setting table[] = {
     TEXT("LISTEN", listen_at, listen, "127.0.0.1:8080", "where the catalog is served; port 0: any free one"),
     TEXT("OPS_LISTEN", listen_at_or_off, ops_listen, "127.0.0.1:8081",

@@ -3,8 +3,7 @@
  * settings.h - what catalogd is told: by flags, by the environment, by defaults, in this order.
  *
  * One table in settings.c holds every setting's name, kind, default, range and meaning; flags (--fresh-ms 5,
- * --fresh-ms=5), environment (FRESH_MS=5), --help, the error messages and the table of app/README.md follow it. 0
- * means 0.
+ * --fresh-ms=5), environment (FRESH_MS=5), --help and the error messages follow it. 0 means 0.
  *
  * Every wrong setting is reported, not only the first, with its name, where it came from, its value and what is
  * allowed. The value of a setting that may hold a password is never printed.

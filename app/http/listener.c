@@ -186,7 +186,7 @@ static void name_tcp(int fd, const char *host, char *name, size_t size)
 {
     struct sockaddr_storage address = {0};
     socklen_t bytes = sizeof(address);
-    char own[INET6_ADDRSTRLEN] = "?", port[8] = "?";
+    char own[NI_MAXHOST] = "?", port[8] = "?"; /* a scope may follow the address */
 
     getsockname(fd, (struct sockaddr *)&address, &bytes);
     getnameinfo((struct sockaddr *)&address, bytes, own, sizeof(own), port, sizeof(port),
@@ -288,7 +288,7 @@ static void name_given(int fd, char name[static LISTENER_NAME_SIZE])
 
     getsockname(fd, (struct sockaddr *)&address, &bytes);
     if (address.sun_family == AF_UNIX)
-        snprintf(one, sizeof(one), "%s%s", UNIX_PREFIX, address.sun_path);
+        snprintf(one, sizeof(one), "%s%.*s", UNIX_PREFIX, (int)sizeof(address.sun_path), address.sun_path);
     else
         name_tcp(fd, NULL, one, sizeof(one));
     if (used + strlen(one) + 2 <= LISTENER_NAME_SIZE)

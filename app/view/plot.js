@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * plot.js - what the scripts of all pages are made of: elements, numbers, and the plot that widgets.js draws samples with and
- * load/report/page_plots.js a report. Texts may come from anybody: they become text nodes, never markup. Nothing is
- * fetched.
+ * plot.js - what the scripts of all pages are made of: elements, numbers, and the plot that widgets.js draws samples
+ * with and load/report/page_plots.js a report. Texts may come from anybody: they become text nodes, never markup.
+ * Nothing is fetched.
  */
 'use strict';
 

@@ -17,6 +17,7 @@
 #include "adapters/epoll.h"
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 enum { DRAIN_MS = 1000 };
@@ -30,6 +31,7 @@ static ngx_connection_t no_connection = {.fd = -1}; /* of the two, for nginx's d
 static bool is_in_turn;
 static pthread_t nginxs_thread;
 static int said[2] = {-1, -1}; /* a pipe of struct line; there before the guard's threads are */
+static atomic_uint lost_lines; /* it had no room for */
 
 static void before_wait(ngx_event_t *event)
 {
@@ -81,7 +83,7 @@ static void on_ready(ngx_event_t *event)
 
 struct line {
     ngx_uint_t level;
-    char text[504];
+    char text[1016]; /* more than the guard says at once */
 };
 _Static_assert(sizeof(struct line) <= PIPE_BUF, "a pipe takes it as a whole");
 
@@ -98,8 +100,8 @@ static void say(void *context, const char *text, bool good)
     snprintf(line.text, sizeof line.text, "%s", text);
     if (pthread_equal(pthread_self(), nginxs_thread))
         log_line(&line);
-    else
-        (void)!write(said[1], &line, sizeof line); /* full: nginx hangs, and this thread must not */
+    else if (write(said[1], &line, sizeof line) < 0)
+        atomic_fetch_add(&lost_lines, 1); /* full: nginx hangs, and this thread must not */
 }
 
 static void log_lines(void)
@@ -107,6 +109,11 @@ static void log_lines(void)
     struct line line;
     while (read(said[0], &line, sizeof line) == (ssize_t)sizeof line)
         log_line(&line);
+    const unsigned lost = atomic_exchange(&lost_lines, 0);
+    if (lost > 0)
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "stampede: %ui lines of its threads are lost, this worker did not come to write them",
+                      (ngx_uint_t)lost);
 }
 
 static void on_lines(ngx_event_t *event)

@@ -184,7 +184,7 @@ const showShop = () => {
     showHealth(one('#redis'), state.redis);
     setText(one('#redis .facts-line'), state.lease !== null
         ? `lease: ${state.key} → ${state.lease.process}`
-        : state.redis.health === 'up' ? 'no lease is taken' : 'no lease can be seen');
+        : state.redis.health === 'up' ? `no lease of ${state.key}` : 'no lease can be seen');
     showDatabase();
     showChoices();
 };

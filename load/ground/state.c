@@ -44,6 +44,7 @@ static bool reader_open(struct reader *reader, uint16_t port)
     pthread_mutex_init(&reader->lock, NULL);
     return ticker_start(&reader->ticker, READER_EVERY_MS, read_on, reader);
 }
+
 /* ---- the line ---- */
 
 static json_t *health_of(const struct site_look *look, enum deed_party party)

@@ -91,6 +91,7 @@ static bool run_killed(struct stage *stage, struct peer *peer, struct score *sco
     bool ran =
         ask(peer, burst) &&
         (killing.is_killed || peer_fail(peer, "not measured: no worker could be killed while it loads"));
+    proxy_set(stage->road, 0, PROXY_NONE, 0); /* if the burst could not be run */
     if (ran)
         samples_add(&score->figures[FIGURE_KILLED_CALLS], stage_origin_calls(stage, killing.mark));
     ran = ran && stage_same_body(stage, peer, path, &body_bytes);

@@ -66,8 +66,8 @@ bool format_append_summary(const struct report *report, const char *path, char w
  *     report ---> what report_write() writes: the element "report" -------------------+---> page_write()
  *            ---> the rows of its table, result_sheet.h, and its headline: "sheet" ---+
  *
- * The page draws itself: bursts from their instants on; latency over time with
- * expiries and faults marked; queries in bins, of all results in one plot; the values at the pointer.
+ * The page draws itself: bursts from their instants on; latency over time with expiries and faults marked; queries in
+ * bins, of all results in one plot; the values at the pointer.
  * Readable on a phone (one column, nothing wider than the screen), in the dark and in print.
  *
  * Texts of a report are foreign: in the JSON no "<" is left, so that none can end its element, and the script makes

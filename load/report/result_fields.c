@@ -23,7 +23,7 @@ _Static_assert(sizeof(struct result_setting) == 336, "a new field belongs into s
 _Static_assert(sizeof(struct result_hot) == 80, "a new field belongs into hot[], too");
 _Static_assert(sizeof(struct herd_strain) == 392, "a new field belongs into fields_of_strain[], too");
 _Static_assert(
-    sizeof(struct result) - (RECORD_OUTCOMES + RECORD_CACHES) * sizeof(uint64_t) ==
+    sizeof(struct result) - ((size_t)RECORD_OUTCOMES + (size_t)RECORD_CACHES) * sizeof(uint64_t) ==
         118816 + RESULT_SETTINGS_MAX * sizeof(struct result_setting) +
             RESULT_SAMPLES_MAX *
                 sizeof(

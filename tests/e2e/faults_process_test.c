@@ -100,6 +100,7 @@ static void leader_is_killed(void *context)
 
 TEST(a_killed_leader_costs_the_others_its_lease_and_one_further_load, P10)
 {
+    enum { LEASE_MS = 4500, POLL_MS = 750, QUERY_MS = 3000, MACHINE_MS = 8000 };
     char path[BURST_PATH_BYTES];
     struct burst_summary summary;
     struct scene scene = {0};
@@ -111,6 +112,7 @@ TEST(a_killed_leader_costs_the_others_its_lease_and_one_further_load, P10)
     assert_true(scene.happened);
     assert_int_equal(summary.outcomes[RECORD_RESET], HALF);
     assert_int_equal(summary.statuses[200], HALF);
+    assert_in_range(summary.max_us, 0, (LEASE_MS + POLL_MS + 2 * QUERY_MS + MACHINE_MS) * 1000);
     assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 2);
     assert_true(probe_has(scene.product));
     assert_int_equal(probe_lease_count(), 0);

@@ -179,6 +179,31 @@ TEST(an_absent_row_is_absent_and_a_key_of_no_kind_is_our_bug)
     }
 }
 
+TEST(the_same_documents_come_without_prepared_statements)
+{
+    static const char *const off[] = {"PREPARE=off", NULL};
+    static const struct {
+        enum document_kind kind;
+        const char *key;
+    } cases[] = {
+        {DOCUMENT_TREE, "catalog"}, {DOCUMENT_CATEGORY, "category:1"}, {DOCUMENT_PRODUCT, "product:7"}};
+    struct service with = {0}, without = {0};
+    open_service(&with, "postgres", defaults);
+    open_service(&without, "postgres", off);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct guard_result a = get(&with, cases[i].kind, cases[i].key);
+        struct guard_result b = get(&without, cases[i].kind, cases[i].key);
+        assert_int_equal(a.status, GUARD_OK);
+        assert_int_equal(b.status, GUARD_OK);
+        assert_string_equal(a.value->body, b.value->body);
+        assert_string_equal(a.value->validator, b.value->validator);
+        guard_value_unref(&a.value);
+        guard_value_unref(&b.value);
+    }
+    close_service(&with);
+    close_service(&without);
+}
+
 TEST(a_text_that_is_not_utf8_fails_cleanly, P63)
 {
     query("postgres", "CREATE DATABASE bytes TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'");

@@ -709,6 +709,17 @@ TEST(a_kind_that_loads_on_the_loop_is_not_asked_without_one, P187)
     host_close(&host);
 }
 
+TEST(a_refresh_does_not_look_at_the_loop_if_its_kind_loads_elsewhere, P187)
+{
+    fleet.policy.loads_on = GUARD_ON_THREAD;
+    fleet_open(2);
+    host_open(&second, 1);
+    refresh_key(second.attached);
+    assert_int_equal(refreshed.loaded, 1);
+    assert_int_equal(atomic_load(&here.threads_begun), 1);
+    host_close(&second);
+}
+
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = before, .end = fleet_close);
 
 int main(int argc, char **argv)

@@ -173,6 +173,16 @@ static void open_old_and_new(void)
     fleet_open(2);
 }
 
+TEST(an_absent_row_has_no_meta_and_is_a_hit_all_the_same, P184)
+{
+    fleet.policy.needs_meta = true;
+    fleet_open(2);
+    atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
+    expect(0, "k", GUARD_ABSENT);
+    expect(1, "k", GUARD_ABSENT);
+    assert_int_equal(loads(), 1);
+}
+
 /* And once it is there, nobody loads any more. */
 TEST(an_entry_without_meta_is_a_miss_where_it_is_needed, P185)
 {

@@ -242,6 +242,24 @@ TEST(a_reply_that_nobody_asked_for_is_never_given_to_the_next_caller, P52)
     finish_actor();
 }
 
+static void play_silence(int fd, unsigned number)
+{
+    (void)number;
+    hear_out(fd);
+}
+
+TEST(a_server_that_accepts_and_says_nothing_is_left_after_the_connect_limit, P56)
+{
+    hire(play_silence, NULL, 0);
+    prepare_actor("");
+    rig.config.connect_limit_ms = 250;
+    rig_open();
+    rig_wait_until(rig.state_count > 0 && actor.accepted >= 2); /* and tried again */
+    assert_int_equal(rig.states[0], GUARD_REDIS_DOWN);
+    assert_non_null(strstr(rig.text, "login: no answer within 250 ms"));
+    finish_actor();
+}
+
 /* Hangs up after as many commands of the greeting as it has had connections before; then behaves. */
 static void play_hang_up(int fd, unsigned number)
 {

@@ -134,6 +134,17 @@ TEST(an_invalidation_says_whether_anything_may_have_had_the_tag)
     rig_invalidate(0, TAG_CHANGE(long_tag + 1, RIG_LIMIT_MS));
 }
 
+TEST(an_absent_row_has_tags_too, P73)
+{
+    tags_open(1);
+    atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
+    expect(0, "a1", GUARD_ABSENT);
+    assert_int_equal(expect(0, "a1", GUARD_ABSENT).source, GUARD_FROM_CACHE);
+    atomic_store(&fleet.source.verdict, SOURCE_ROW);
+    change(0, "a");
+    expect_row(0, "a1", "a1 v2");
+}
+
 TEST(each_key_of_a_batch_has_its_own_tags, P73)
 {
     const char *keys[] = {"a1", "b1", "a2"};

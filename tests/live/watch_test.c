@@ -255,6 +255,23 @@ static void open_with_events(void)
     atomic_store(&may_ask, true);
 }
 
+TEST(a_kind_keeps_its_numbers_when_its_policy_changes, P160)
+{
+    struct guard_error error = {.text = ""};
+    watch_init();
+    fleet_open(1);
+    struct guard_kind *kind = add_kind("pages");
+    get_of_kind(kind, "a");
+    struct guard_policy policy;
+    guard_kind_get(kind, &policy);
+    policy.fresh_ms /= 2;
+    assert_int_equal(guard_kind_set(kind, &policy, &error), GUARD_OK);
+    get_of_kind(kind, "b");
+    assert_int_equal(kind_stats_of(kind).loaded, 2);
+    assert_int_equal(kind_stats_of(kind).load_started, 2);
+    assert_int_equal(answers_of_kind(fleet.kinds[0]), 0);
+}
+
 TEST(a_load_and_an_invalidation_are_told_once_and_no_hit_is, P161)
 {
     struct guard_event event;

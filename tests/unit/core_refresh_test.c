@@ -226,7 +226,7 @@ TEST(a_refresh_within_the_soft_limit_answers_with_the_new_value)
     assert_int_equal(stats_of().stale_soft, 0);
 }
 
-TEST(past_the_soft_limit_the_stale_value_answers_and_the_load_goes_on)
+TEST(past_the_soft_limit_the_stale_value_answers_and_the_load_goes_on, P71)
 {
     bench.policy.soft_ms = SOFT_MS;
     get("k", &caller);
@@ -243,7 +243,7 @@ TEST(past_the_soft_limit_the_stale_value_answers_and_the_load_goes_on)
     assert_int_equal(stats_of().fill_stored, 1);
 }
 
-TEST(the_soft_limit_holds_also_while_another_process_refreshes)
+TEST(the_soft_limit_holds_also_while_another_process_refreshes, P71)
 {
     bench.policy.soft_ms = SOFT_MS;
     reply_stale_of(lookup_of("k", &patient), REFRESH_OTHERS, 3000);

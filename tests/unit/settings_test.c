@@ -460,30 +460,10 @@ TEST(the_version_is_told_whatever_else_is_wrong)
     assert_string_equal(reading.messages, "");
 }
 
-/* The three lines of --help, "--flag, NAME", the meaning and "default X; what is allowed", as a row of a table. */
-static const char *readme_row(const char *help, char *row, size_t row_bytes)
+TEST(help_has_each_setting_in_its_group)
 {
-    const char *name = strchr(help, ',') + 2, *meaning = strchr(name, '\n') + 1 + 6;
-    const char *fallback = strchr(meaning, '\n') + 1 + strlen("      default ");
-    const char *allowed = strstr(fallback, "; ") + 2, *end = strchr(allowed, '\n');
-
-    snprintf(row, row_bytes, "\n| `%.*s` | %.*s | %.*s | %.*s |\n", (int)strcspn(name, "\n"), name,
-             (int)(allowed - 2 - fallback), fallback, (int)(end - allowed), allowed,
-             (int)strcspn(meaning, "\n"), meaning);
-    return end + 1;
-}
-
-TEST(the_readme_has_the_settings_as_help_has_them)
-{
-    char row[512], *readme = file_read("app/README.md", NULL);
     read_settings(LIST("--help"), nothing);
     assert_non_null(strstr(reading.messages, "\n\nHow many loads:\n  --max-loads, MAX_LOADS\n"));
-    for (const char *at = reading.messages; (at = strstr(at, "\n  --")) != NULL;) {
-        at = readme_row(at + 1, row, sizeof(row)) - 1;
-        if (strstr(readme, row) == NULL)
-            fail_msg("app/README.md has no row%s", row);
-    }
-    free(readme);
 }
 
 TEST(an_address_is_taken_apart)
