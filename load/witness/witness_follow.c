@@ -343,7 +343,7 @@ static bool give_loads(struct witness_log *log, struct witness_view *view)
     view->loads = log->loads;
     view->load_count = log->load_count;
     view->keyless_count = log->keyless_count;
-    view->is_coarse = log->coarse_count > 0;
+    view->is_coarse = witness_log_is_coarse(log);
     log->loads = NULL;
     log->load_count = log->load_room = 0;
     return true;

@@ -435,6 +435,7 @@ static void take_record(struct witness_log *log, enum witness_format format, str
     log->opaque_count += record->is_of_proxy && record->line.kind == WITNESS_LINE_OTHER;
     log->shortest_us = record->is_of_proxy ? 0 : log->shortest_us;
     log->coarse_count += record->is_coarse;
+    log->fine_count += !record->is_coarse;
 }
 
 static bool has_odd_quotes(struct span line)

@@ -203,7 +203,8 @@ struct witness_log {
     uint64_t timed_count;    /* loads that were logged when they ended; */
     uint64_t shortest_us;    /* the shortest of all statements so logged: shows which are left out; */
     uint64_t opaque_count;   /* how often `stampede proxy` said that it cannot read a connection */
-    uint64_t coarse_count;   /* records whose time is a whole second */
+    uint64_t coarse_count;   /* records whose time is a whole second, */
+    uint64_t fine_count;     /* and those that show more */
     bool is_timed, is_begun; /* there are statements of others that are logged so, or when they begin */
     enum witness_line_kind last_kind; /* of the last line that is a message, or should be */
     char last_bad[96];                /* how the last one that cannot be read begins */
@@ -227,6 +228,12 @@ void witness_log_init(struct witness_log *log, const char *statement);
 
 /* `clock`: about when these bytes were written. Cut anywhere; what is whole by now is counted when it returns. */
 void witness_log_feed(struct witness_log *log, const char *bytes, size_t count, struct witness_clock clock);
+
+/* Its times are whole seconds, all of them: one in a thousand of any log is. */
+static inline bool witness_log_is_coarse(const struct witness_log *log)
+{
+    return log->coarse_count > 0 && log->fine_count == 0;
+}
 
 /* What follows does not continue what came before. */
 void witness_log_break(struct witness_log *log);

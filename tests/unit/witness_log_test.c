@@ -244,7 +244,7 @@ TEST(long_keys_are_cut_and_still_differ)
 
 /* ---- requests to an origin ---- */
 
-/* Another path is no load; what has no fraction says so. */
+/* Another path is no load; a second that happens to be whole says nothing of the others. */
 TEST(requests_in_an_access_log_are_loads)
 {
     begin("/item/");
@@ -254,10 +254,17 @@ TEST(requests_in_an_access_log_are_loads)
     assert_string_equal(heard.loads[0].key, "/item/7?a=b");
     assert_true(heard.loads[0].at_us == stamp_now_us);
     assert_int_equal(heard.readable_count - heard.rubbish_count, 4); /* with the key of each */
-    assert_int_equal(heard.coarse_count, 0);
+    assert_false(witness_log_is_coarse(&heard));
+    feed("{\"msec\":\"1763642097.000\",\"request\":\"GET /other/7 HTTP/1.1\"}\n");
+    assert_false(witness_log_is_coarse(&heard));
+}
+
+TEST(a_log_whose_times_are_whole_seconds_says_so)
+{
+    begin("/item/");
     feed("127.0.0.1 - - [20/Nov/2025:12:34:56 +0000] \"GET /item/it's HTTP/1.1\" 200 5 \"-\" \"curl\"\n");
-    assert_int_equal(heard.load_count, 2);
-    assert_int_equal(heard.coarse_count, 1);
+    assert_int_equal(heard.load_count, 1);
+    assert_true(witness_log_is_coarse(&heard));
     assert_int_equal(heard.running.ended, 0); /* nobody knows how many ran at once */
 }
 
