@@ -438,8 +438,8 @@ GUARD_API void guard_drain(struct guard *guard);
 
 /* True once the result is no longer wanted: lease lost, limit passed, nobody waits under `abandon`, closing. */
 GUARD_API bool guard_load_cancelled(const struct guard_load *load);
-/* A descriptor that becomes readable at that moment, to poll() beside the source's socket while the load is under way.
- * Never read from or close it. -1: none could be made. */
+/* A descriptor that becomes readable at that moment, to poll() beside the source's socket; it is there until the load
+ * is over. Never read from or close it. -1: none could be made. */
 GUARD_API int guard_load_cancel_fd(const struct guard_load *load);
 
 /*
