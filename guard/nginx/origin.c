@@ -224,10 +224,10 @@ void origin_leave(struct origin *origin, bool is_wanted)
 
 /* ---- variants ---- */
 
+/* One whose hash is alike is purged along, and no more. */
 uint32_t variants_of(const ngx_str_t *key)
 {
-    const uint32_t hash =
-        ngx_murmur_hash2(key->data, key->len); /* one that is alike is purged along, and no more */
+    const uint32_t hash = ngx_murmur_hash2(key->data, key->len);
     return hash != 0 ? hash : 1;
 }
 
