@@ -212,7 +212,7 @@ bool load_key_of(struct desk *desk, uint64_t load, char *key, size_t key_size);
 /* ---- for defer.c, with the mutex held ---- */
 
 void load_unwanted(struct running_load *load);
-/* Into one of the lists of the loop, which the caller wakes if it is to do something; out of the one that it is in. */
+/* Into one of the lists of the loop, which the caller wakes if it is to do something. It must be in none. */
 void load_enter_loop(struct running_load *load, struct loop *loop, struct running_load **list);
 void load_leave_loop(struct running_load *load);
 /* Its descriptor is its own from here on. */

@@ -35,5 +35,5 @@ bool workers_start(struct workers *workers, const struct job *job);
 /* No more of the batch follow. */
 void workers_commit(struct workers *workers);
 /* Ends the threads and waits for them. False: a loader still runs, or one does elsewhere, on a thread of the host's (not
- * `idle`), and may come here by guard_load_get(); then its thread and this memory are left alone. Leaves NULL if true. */
+ * `idle`); then its thread and this memory are left alone. Leaves NULL if true. */
 bool workers_close(struct workers **workers, bool idle);
