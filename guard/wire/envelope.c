@@ -11,7 +11,8 @@
  *   <meta>\n        m only: what is left
  *   <checksum>
  *
- * The checksum comes last, so that what was cut off or overwritten in part never has one.
+ * The checksum comes last, so that what was cut off or overwritten in part has none; a cut in meta, whose length
+ * the head does not say, has one only if meta was made to hold it.
  */
 #include "envelope.h"
 #include "../base/digest.h"

@@ -358,7 +358,20 @@ static void check_same(const struct envelope *sent, const struct envelope *got)
     assert(got->meta_bytes == sent->meta_bytes && memcmp(got->meta, sent->meta, sent->meta_bytes) == 0);
 }
 
-/* There and back; then with one byte of it changed, and cut off, which must not pass. */
+/* The head counts all lengths but that of meta. So a cut can pass where meta holds the checksum of all before it, which
+ * somebody must have computed for this very entry; then all is there but the rest of meta. */
+static void cut_entry(const struct envelope *sent, const char *data, size_t bytes)
+{
+    struct envelope got;
+    if (envelope_read(data, bytes, KEY, KEY_LENGTH, &got) != ENVELOPE_OK)
+        return;
+    assert(got.meta_bytes + CHECKSUM_BYTES <= sent->meta_bytes);
+    struct envelope kept = *sent;
+    kept.meta_bytes = got.meta_bytes;
+    check_same(&kept, &got);
+}
+
+/* There and back; then cut off, and with one byte of it changed, which must not pass. */
 static void write_entry(struct fuzz_input input)
 {
     uint8_t change = fuzz_byte(&input);
@@ -371,7 +384,7 @@ static void write_entry(struct fuzz_input input)
     assert(envelope_read(data, bytes, KEY, KEY_LENGTH, &got) == ENVELOPE_OK);
     check_same(&sent, &got);
     assert(envelope_read(data, bytes, "product:8", KEY_LENGTH, &got) == ENVELOPE_OTHER_KEY);
-    assert(envelope_read(data, where % bytes, KEY, KEY_LENGTH, &got) != ENVELOPE_OK);
+    cut_entry(&sent, data, where % bytes);
     if (change != 0) {
         data[where % bytes] = (char)(data[where % bytes] ^ change);
         assert(envelope_read(data, bytes, KEY, KEY_LENGTH, &got) != ENVELOPE_OK);
