@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* One that stands still keeps its own reader waiting. */
+/* One that stands still keeps its own reader waiting, for as long as whoever closes the page waits at most. */
 static void read_on(void *context, bool is_last)
 {
     static const char *const names[READER_FIGURES] = {
@@ -21,13 +21,8 @@ static void read_on(void *context, bool is_last)
     };
     struct reader *reader = context;
     const struct stack_catalogd catalogd = {.ops_port = reader->port};
-    double said[READER_FIGURES] = {0};
-    bool good = !is_last;
-    for (size_t i = 0; good && i < READER_FIGURES; i++) {
-        said[i] = stack_catalogd_metric(&catalogd, names[i]);
-        good = said[i] >= 0;
-    }
-    if (!good)
+    double said[READER_FIGURES];
+    if (is_last || !stack_catalogd_metrics(&catalogd, READER_LIMIT_MS, READER_FIGURES, names, said))
         return;
     pthread_mutex_lock(&reader->lock);
     memcpy(reader->said, said, sizeof said);

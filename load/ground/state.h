@@ -37,7 +37,7 @@
 /* ---- what one process says of itself ---- */
 
 /* Asks for it by a thread of its own. */
-enum { READER_EVERY_MS = 200 };
+enum { READER_EVERY_MS = 200, READER_LIMIT_MS = 500 };
 enum reader_figure { READER_WAITERS = 0, READER_RUNNING, READER_QUEUED, READER_FIGURES };
 
 struct reader {

@@ -249,7 +249,11 @@ bool stack_catalogd_stop(struct stack_catalogd *catalogd);
 /* Waits until /readyz answers 200. */
 bool stack_catalogd_wait_ready(const struct stack_catalogd *catalogd, uint32_t limit_ms);
 
-/* A sample of /metrics by its whole name, labels included; -1 if there is none. */
+/* Samples of one /metrics, each by its whole name, labels included; -1 where there is none, and then false. */
+bool stack_catalogd_metrics(const struct stack_catalogd *catalogd, uint32_t limit_ms, size_t count,
+                            const char *const *samples, double *values);
+
+/* One of them. */
 double stack_catalogd_metric(const struct stack_catalogd *catalogd, const char *sample);
 
 /* How many lines of the server's log contain the text. */

@@ -132,20 +132,32 @@ bool stack_catalogd_wait_ready(const struct stack_catalogd *catalogd, uint32_t l
     return true;
 }
 
-double stack_catalogd_metric(const struct stack_catalogd *catalogd, const char *sample)
+bool stack_catalogd_metrics(const struct stack_catalogd *catalogd, uint32_t limit_ms, size_t count,
+                            const char *const *samples, double *values)
 {
     struct http_answer answer;
     const struct http_request request = {
-        .host = "127.0.0.1", .port = catalogd->ops_port, .path = "/metrics", .deadline_ms = READ_LIMIT_MS};
-    double value = -1;
-    size_t sample_bytes = strlen(sample);
+        .host = "127.0.0.1", .port = catalogd->ops_port, .path = "/metrics", .deadline_ms = limit_ms};
+    size_t found = 0;
     http_ask(&request, &answer);
-    for (const char *line = answer.body; line != NULL; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, sample, sample_bytes) == 0 && line[sample_bytes] == ' ')
-            value = strtod(line + sample_bytes, NULL);
+    for (size_t i = 0; i < count; i++) {
+        const size_t bytes = strlen(samples[i]);
+        const char *line = answer.body;
+        while (line != NULL && (strncmp(line, samples[i], bytes) != 0 || line[bytes] != ' ')) {
+            line = strchr(line, '\n');
+            line = line != NULL ? line + 1 : NULL;
+        }
+        values[i] = line != NULL ? strtod(line + bytes, NULL) : -1;
+        found += line != NULL;
     }
     http_answer_clear(&answer);
+    return found == count;
+}
+
+double stack_catalogd_metric(const struct stack_catalogd *catalogd, const char *sample)
+{
+    double value;
+    stack_catalogd_metrics(catalogd, READ_LIMIT_MS, 1, &sample, &value);
     return value;
 }
 
