@@ -366,7 +366,7 @@ $(BUILD)/tests/e2e/nginx_test $(BUILD)/tests/e2e/peers_test: | nginx-where-it-is
 
 # The programs that tests run: most the service, some the others.
 $(filter-out $(foreach level,unit sim fuzz fail,$(BUILD)/tests/$(level)/%),$(TEST_PROGRAMS)): | $(CATALOGD)
-$(filter %/lab_test %/package_test %/fleetlock_test %/peers_test %/playground_test %/playground_monkey_test %/stampede_tool_test %/figures_test,$(TEST_PROGRAMS)): \
+$(filter %/lab_test %/package_test %/fleetlock_test %/peers_test %/playground_test %/playground_monkey_test %/stampede_tool_test,$(TEST_PROGRAMS)): \
     | $(FLEETLOCK) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
 
 # Programs of their own below load/ have names of their own, too: only their tests link them.
