@@ -11,8 +11,6 @@
 #                     what it skips by name otherwise in the programs with one of these
 #   make test-long    what of e2e/sentinel, e2e/cluster, e2e/playground, e2e/peers and live/lab make test skips by name:
 #                     all that may befall the masters, each button, each scheme (25 minutes); T="playground lab"
-#   make play-monkey  the playground: every button after every other, a drawn walk, and nothing said that is not so:
-#                     MINUTES=10 SEED=1; `make test-long T=playground` has 40 s of it
 #   make test-install what a copy of guard/, an installed package and an operator's tools make of it; `make test` leaves
 #                     tests/install out (4 minutes)
 #   make fail         what tests/fail does, and every call of it: make test has a seventh of those that take long
@@ -97,7 +95,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example nginx nginx-headers nginx-where-it-is scenarios db test test-long play-monkey test-install fail tests objects warnings fuzz coverage golden valgrind chaos soak sim swarm courses mutants mutants-live model bench peers lab lint promises format world empty-root install amalgamation docs clean help
+.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example nginx nginx-headers nginx-where-it-is scenarios db test test-long test-install fail tests objects warnings fuzz coverage golden valgrind chaos soak sim swarm courses mutants mutants-live model bench peers lab lint promises format world empty-root install amalgamation docs clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -366,7 +364,7 @@ $(BUILD)/tests/e2e/nginx_test $(BUILD)/tests/e2e/peers_test: | nginx-where-it-is
 
 # The programs that tests run: most the service, some the others.
 $(filter-out $(foreach level,unit sim fuzz fail,$(BUILD)/tests/$(level)/%),$(TEST_PROGRAMS)): | $(CATALOGD)
-$(filter %/lab_test %/package_test %/fleetlock_test %/peers_test %/playground_test %/playground_monkey_test %/stampede_tool_test,$(TEST_PROGRAMS)): \
+$(filter %/lab_test %/package_test %/fleetlock_test %/peers_test %/playground_test %/stampede_tool_test,$(TEST_PROGRAMS)): \
     | $(FLEETLOCK) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
 
 # Programs of their own below load/ have names of their own, too: only their tests link them.
@@ -452,13 +450,9 @@ test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	@CATALOGD=$(BUILD)/catalogd EXAMPLES=$(BUILD)/example NGINX_MODULE=$(NGINX_MODULE) NGINX_PRELOAD=$(if $(filter address%,$(SAN)),$(shell $(CC) -print-file-name=libasan.so)) CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
 
 # Those with tests that are skipped without LONG=1.
-LONG_PROGRAMS := $(addprefix tests/,e2e/sentinel_test e2e/cluster_test e2e/playground_test e2e/playground_monkey_test e2e/peers_test live/lab_test)
+LONG_PROGRAMS := $(addprefix tests/,e2e/sentinel_test e2e/cluster_test e2e/playground_test e2e/peers_test live/lab_test)
 test-long:
 	@$(MAKE) test LONG=1 T="$(if $(T),$(foreach each,$(LONG_PROGRAMS),$(if $(call chosen,$(BUILD)/$(each)),$(each))),$(LONG_PROGRAMS))"
-
-play-monkey:
-	@$(MAKE) test LONG=1 T=e2e/playground_monkey_test SEED=$(if $(filter file,$(origin SEED)),,$(SEED)) \
-	    MONKEY_SECONDS=$$((60 * $(if $(filter file,$(origin MINUTES)),10,$(MINUTES)))) TEST_LIMIT_S=7200
 
 test-install:
 	@$(MAKE) test T=tests/install

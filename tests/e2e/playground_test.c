@@ -3,9 +3,10 @@
  * playground_test.c - `stampede serve`, as somebody sees it who opens its page: in a real browser, over real servers.
  *
  * One playground and one browser for all tests; what a test breaks it waits for to be well again. The last but one ends it.
- * LONG=1 presses each button and each key.
+ * LONG=1 presses each button and each key, and any button after any other.
  */
 #include "load/base/clock.h"
+#include "load/base/dice.h"
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/base/proc.h"
@@ -85,6 +86,13 @@ static bool is_calm(void)
     return browser_wait(browser, IS_WELL " && " IS_IDLE);
 }
 
+/* Each crowd's: "100 requests, 1 query. A: 1 asked the database, 49 waited for it. B: 50 waited for it." */
+#define EACH_REQUEST_IS_TOLD                                                                                 \
+    "state.story.map(one => one.text.replace(/(\\d)[ \\u00a0](?=\\d)/g, '$1'))"                              \
+    ".filter(text => /^\\d+ requests/.test(text))"                                                           \
+    ".every(text => [...text.matchAll(/\\. [AB]: ([^.]*)/g)].flatMap(process => process[1].split(', '))"     \
+    ".reduce((left, count) => left - parseInt(count), parseInt(text)) === 0)"
+
 TEST(the_first_screen_shows_a_stampede_and_what_the_guard_does_about_it)
 {
     expect("document.querySelector('#link').classList.contains('good')");
@@ -100,6 +108,7 @@ TEST(the_first_screen_shows_a_stampede_and_what_the_guard_does_about_it)
     expect_text("#step-fleet .outcome", "^1queryslowest");
     expect_text("#said",
                 "^1 000 requests, 1 query. A: (1 asked the database.* B: |.* B: 1 asked the database)");
+    expect(EACH_REQUEST_IS_TOLD);
 }
 
 #define WAS_TOLD(text) "state.story.some(one => one.text.startsWith('" text "'))"
@@ -317,6 +326,35 @@ TEST(a_wish_that_is_none_is_refused_and_says_so)
         playground_ask("GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody",
                        playground.host),
         200);
+}
+
+/* ---- any button after any other ---- */
+
+TEST(buttons_in_any_order_break_nothing_that_cannot_be_mended)
+{
+    enum { WALK_MS = 40000 };
+    uint64_t chance = clock_wall_us(), end_us = clock_after_ms(WALK_MS);
+    char expression[512], name[256];
+    unsigned pressed = 0;
+    test_needs_long();
+    while (clock_us() < end_us) {
+        snprintf(
+            expression, sizeof expression,
+            "(all => { const one = all[%u %% all.length]; if (!one.checkVisibility() || one.getAttribute("
+            "'aria-disabled') === 'true') return ''; one.click(); return " NAME_OF
+            "(one); })(document.querySelectorAll('button'))",
+            (unsigned)dice_below(&chance, 1000000));
+        pressed += browser_text(browser, expression, name, sizeof name)[0] != '\0';
+        if (proc_wait(playground.pid, 0, NULL)) {
+            playground.pid = 0;
+            fail_msg("it has ended, press %u: %s", pressed, name);
+        }
+        expect(EACH_REQUEST_IS_TOLD);
+    }
+    print_message("%u presses\n", pressed);
+    expect(IS_IDLE);
+    assert_int_equal(playground_press("{\"do\":\"mend\"}"), 200);
+    expect(IS_WELL " && " IS_IDLE);
 }
 
 /* ---- the end ---- */
