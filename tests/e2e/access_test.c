@@ -3,7 +3,6 @@
  * access_test.c - what is said of each request: its line in the access log, its id in answers and log lines, its trace in
  * PostgreSQL's statements.
  */
-#include "tests/support/probe.h"
 #include "tests/support/test.h"
 #include "tests/support/writes.h"
 
@@ -31,7 +30,7 @@ static bool up(void)
         return false;
     snprintf(file, sizeof file, "%s/log", folder);
     snprintf(file_setting, sizeof file_setting, "ACCESS_LOG_FILE=%s", file);
-    return fleet_up() && writes_make_logins();
+    return writes_up();
 }
 
 static bool down(void)
@@ -96,16 +95,6 @@ static size_t lines_in(const char *path)
     if (in != NULL)
         fclose(in);
     return count;
-}
-
-static bool has_lines(void *wanted)
-{
-    return lines_in(file) >= *(size_t *)wanted;
-}
-
-static void wait_lines(size_t wanted)
-{
-    assert_true(probe_wait("the lines are in the access log", has_lines, &wanted));
 }
 
 /* The first line with this text in it, without its newline. */
@@ -177,7 +166,7 @@ TEST(every_request_has_a_line_that_readers_of_combined_know, P170)
     send_raw("PURGE /ten HTTP/1.1\r\nHost: a\r\nX-Request-Id: tenth\r\nConnection: close\r\n\r\n", ANSWER_MS);
     snprintf(text, sizeof text, "GET /eleven HTTP/1.1\r\nHost: a\r\nX: %03990d\r\nX: %04990d\r\n\r\n", 0, 0);
     send_raw(text, ANSWER_MS);
-    wait_lines(11);
+    WAIT_UNTIL(lines_in(file) >= 11);
     assert_all_have_the_form();
     snprintf(text, sizeof text, "\"GET %s HTTP/1.1\" 200 ", path);
     assert_has(line_with(" first "), text);
@@ -204,7 +193,7 @@ TEST(who_hangs_up_has_a_line_too, P170)
     cold(path);
     snprintf(bytes, sizeof bytes, "GET %s HTTP/1.1\r\nHost: a\r\nX-Request-Id: left\r\n\r\n", path);
     send_raw(bytes, 300); /* it hangs up in the middle of the load */
-    wait_lines(2);
+    WAIT_UNTIL(lines_in(file) >= 2);
     assert_all_have_the_form();
     assert_has(line_with("/half-a-head"), "\"- /half-a-head -\" 499 0 ");
     assert_has(line_with("/half-a-head"), " hung-up");
@@ -280,7 +269,7 @@ TEST(with_the_log_on_every_answer_has_an_id_and_the_line_has_it_too, P171)
     for (unsigned i = 0; i < 3; i++)
         ask(NULL, "/products/1", "X-Request-Id: \"\r\n", &said);
     assert_made(&said);
-    wait_lines(3);
+    WAIT_UNTIL(lines_in(file) >= 3);
     snprintf(word, sizeof word, " %s - done", said.request);
     assert_has(line_with(word), " product near ");
 }

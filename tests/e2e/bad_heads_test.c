@@ -237,9 +237,4 @@ TEST(what_is_unusual_and_right_is_answered, P90)
     }
 }
 
-static bool up(void)
-{
-    return fleet_up() && writes_make_logins();
-}
-
-TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);
+TEST_GROUP(.up = writes_up, .down = fleet_down, .after = fleet_end);

@@ -297,11 +297,7 @@ TEST(half_open_connections_hold_nobody_up, P60)
     assert_neighbours_are_well(neighbours);
     for (size_t i = 0; i < HALF_OPEN; i++)
         close(fds[i]);
-    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (fleet_metric(0, "catalogd_connections") > NEIGHBOURS) {
-        assert_true(clock_us() < end_us);
-        clock_pause_ms(2);
-    }
+    WAIT_UNTIL(fleet_metric(0, "catalogd_connections") <= NEIGHBOURS);
     assert_neighbours_are_well(neighbours);
     burst_close(&neighbours);
 }
@@ -430,9 +426,4 @@ TEST(a_role_that_may_not_write_changes_nothing_and_says_so)
     assert_int_equal(fleet_metric(0, "catalogd_cache_in_use"), 0); /* nor can it register */
 }
 
-static bool up(void)
-{
-    return fleet_up() && writes_make_logins();
-}
-
-TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);
+TEST_GROUP(.up = writes_up, .down = fleet_down, .after = fleet_end);

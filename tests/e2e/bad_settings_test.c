@@ -6,9 +6,8 @@
  * used ends it with status 1 or 2 and the reason; a server that is away or misconfigured does not: the
  * service starts, says so, answers as well as it can, and recovers.
  */
-#include "tests/support/probe.h"
+#include "tests/support/fleet.h"
 
-#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "tests/support/files.h"
 #include "tests/support/test.h"
@@ -190,24 +189,9 @@ TEST(without_the_token_nothing_is_invalidated, P92)
 
 /* ---- servers ---- */
 
-static bool log_has(size_t process, const char *text)
+static bool log_has(const char *text)
 {
-    return stack_log_count(fleet.catalogd[process].log_path, 0, text) > 0;
-}
-
-struct expected_line {
-    const char *text;
-};
-
-static bool line_is_there(void *context)
-{
-    const struct expected_line *line = context;
-    return log_has(0, line->text);
-}
-
-static bool log_comes_to_have(const char *text)
-{
-    return probe_wait(text, line_is_there, &(struct expected_line){text});
+    return stack_log_count(fleet.catalogd[0].log_path, 0, text) > 0;
 }
 
 static bool readyz_has(const char *text)
@@ -217,15 +201,6 @@ static bool readyz_has(const char *text)
     bool has = strstr(answer.body, text) != NULL;
     http_answer_clear(&answer);
     return has;
-}
-
-static void wait_readyz(const char *text)
-{
-    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (!readyz_has(text)) {
-        assert_true(clock_us() < end_us);
-        clock_pause_ms(2);
-    }
 }
 
 /* One of an earlier form: refused with the command that brings it up to date, and used once it is. */
@@ -245,15 +220,13 @@ TEST(a_database_of_an_older_schema_is_refused_until_it_is_brought_up_to_date, P8
         NULL, 0));
     snprintf(setting, sizeof setting, "DATABASE_URL=%s", url);
     assert_true(fleet_add((const char *[]){setting, "FAILURE_MS=50", NULL}));
-    wait_readyz("\"database\":\"down\"");
+    WAIT_UNTIL(readyz_has("\"database\":\"down\""));
     assert_int_equal(fleet_ask_status(0, "/products/1"), 503);
-    assert_true(log_comes_to_have("column categories.stamp"));
-    assert_true(log_comes_to_have("make db DATABASE_URL="));
+    WAIT_UNTIL(log_has("column categories.stamp"));
+    WAIT_UNTIL(log_has("make db DATABASE_URL="));
     assert_true(stack_postgres_load(url, 0));
     assert_true(stack_catalogd_wait_ready(&fleet.catalogd[0], FLEET_LIMIT_MS));
-    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (fleet_ask_status(0, "/products/1") != 200)
-        assert_true(clock_us() < end_us);
+    WAIT_UNTIL(fleet_ask_status(0, "/products/1") == 200);
 }
 
 /* Loads only read: a role that may nothing else, in a session that cannot write, is enough. */

@@ -9,7 +9,6 @@
 #include "tests/support/test.h"
 
 #include <inttypes.h>
-#include <libpq-fe.h>
 #include <stdio.h>
 
 enum { CHANGES = 5, TRIES = 20, ONE = 0, OTHER = 1 };
@@ -247,40 +246,20 @@ TEST(a_clock_that_was_set_forward_drops_nobody_who_lives, P83)
 
 /* ---- a cache that comes late ---- */
 
-static PGconn *transaction(const char *statement)
-{
-    PGconn *session = PQconnectdb(fleet.postgres.url);
-    PGresult *result = PQexec(session, "BEGIN");
-    PQclear(result);
-    result = PQexec(session, statement);
-    assert_int_equal(PQresultStatus(result), PGRES_COMMAND_OK);
-    PQclear(result);
-    return session;
-}
-
-static void commit(PGconn *session)
-{
-    PGresult *result = PQexec(session, "COMMIT");
-    assert_int_equal(PQresultStatus(result), PGRES_COMMAND_OK);
-    PQclear(result);
-    PQfinish(session);
-}
-
 /* The change is open when the new cache's first load reads the row, and paid by all others before it can register. */
 TEST(what_is_loaded_before_its_cache_is_registered_is_not_stored, P83)
 {
-    char change[96];
     assert_true(fleet_start(1, writes_settings(FLEET)));
     const uint32_t id = cached_product();
-    snprintf(change, sizeof change, "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32, id);
-    PGconn *open_change = transaction(change);
-    PGconn *nobody_registers = transaction("LOCK TABLE caches IN SHARE ROW EXCLUSIVE MODE");
+    struct pg_conn *open_change =
+        fleet_session("UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32, id);
+    struct pg_conn *nobody_registers = fleet_session("LOCK TABLE caches IN SHARE ROW EXCLUSIVE MODE");
     assert_true(fleet_add(writes_settings(BLUE)) && fleet_wait_ready(OTHER));
     assert_int_equal(writes_version(OTHER, id), 1);
     assert_int_equal(fleet_metric(OTHER, "catalogd_loads_unstored_total"), 1);
-    commit(open_change);
+    assert_true(fleet_commit(open_change));
     assert_true(writes_wait_number(0, OWED));
-    commit(nobody_registers);
+    assert_true(fleet_commit(nobody_registers));
     assert_true(fleet_wait_registered(OTHER));
     assert_int_equal(writes_version(OTHER, id), 2);
 }
@@ -297,9 +276,4 @@ TEST(a_redis_that_lost_its_data_is_no_further_cache, P83)
     puts_reach_all();
 }
 
-static bool up(void)
-{
-    return fleet_up() && writes_make_logins();
-}
-
-TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);
+TEST_GROUP(.up = writes_up, .down = fleet_down, .after = fleet_end);

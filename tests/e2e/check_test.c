@@ -19,11 +19,6 @@ enum { SAID_BYTES = 16384, ARGUMENTS_MAX = 12 };
 
 static char said[SAID_BYTES], redis_setting[128];
 
-static bool up(void)
-{
-    return fleet_up() && writes_make_logins();
-}
-
 /* With the settings of a fleet's process, these over them; its exit status. */
 static int check_with(const char *limits, const char *flags, const char *const *more)
 {
@@ -255,4 +250,4 @@ TEST(a_refused_login_is_named_without_its_password, P169)
     assert_null(strstr(said, "hush"));
 }
 
-TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);
+TEST_GROUP(.up = writes_up, .down = fleet_down, .after = fleet_end);

@@ -316,12 +316,6 @@ struct holding {
     size_t descriptors_most;
 };
 
-static bool holds_no_more(void *context)
-{
-    const struct holding *holding = context;
-    return probe_descriptor_count(holding->pid) <= holding->descriptors_most;
-}
-
 TEST(ten_thousand_requests_with_faults_leave_no_descriptor_and_no_thread, P22)
 {
     const char *const settings[] = {"LOAD_DELAY_MS=40", "MAX_LOADS=2", "REDIS_LIMIT_MS=1000", NULL};
@@ -343,7 +337,7 @@ TEST(ten_thousand_requests_with_faults_leave_no_descriptor_and_no_thread, P22)
     assert_true(probe_recovers(REQUESTS));
     for (size_t i = 0; i < PROCESSES; i++) {
         assert_true(probe_wait_quiet(i));
-        assert_true(probe_wait("no more descriptors are open than before", holds_no_more, &before[i]));
+        WAIT_UNTIL(probe_descriptor_count(before[i].pid) <= before[i].descriptors_most);
         assert_int_equal(probe_thread_count(before[i].pid), threads[i]);
         assert_true(fleet_metric(i, "guard_waiters") == 0);
         assert_true(fleet_metric(i, "guard_loads_running") == 0);

@@ -188,10 +188,7 @@ static bool is_gone(pid_t pid)
 /* The instant at which it is seen to be. */
 static uint64_t wait_gone(pid_t pid)
 {
-    const uint64_t end_us = clock_after_ms(LIMIT_MS);
-    for (; !is_gone(pid); clock_pause_ms(1))
-        if (clock_us() >= end_us)
-            fail_msg("COMMAND still runs");
+    WAIT_UNTIL(is_gone(pid));
     return clock_us();
 }
 
@@ -335,12 +332,8 @@ TEST(a_command_may_go_on_without_the_lock)
     struct run run = start("x", "--lease", "1s", "--grace", "0", "--on-lost", "go-on", "--", "sh", "-c",
                            "echo began x 0 $$; trap 'exit 5' USR1; while :; do sleep 0.05; done");
     const struct begun begun = wait_begun(&run);
-    const uint64_t end_us = clock_after_ms(LIMIT_MS);
     stack_redis_pause(&redis);
-    while (strstr(output(&run), "COMMAND goes on") == NULL) {
-        assert_true(clock_us() < end_us);
-        clock_pause_ms(5);
-    }
+    WAIT_UNTIL(strstr(output(&run), "COMMAND goes on") != NULL);
     stack_redis_resume(&redis);
     assert_int_equal(kill(begun.pid, SIGUSR1), 0);
     assert_int_equal(status_of(&run), 5);

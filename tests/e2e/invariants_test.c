@@ -169,12 +169,6 @@ static uint32_t sessions(void)
     return (uint32_t)strtoul(count, NULL, 10);
 }
 
-static bool no_session_is_left(void *context)
-{
-    (void)context;
-    return sessions() == 0;
-}
-
 /* The queries would go on for as long again as the test waits for their end. */
 TEST(what_killed_processes_asked_for_is_gone_from_postgresql_soon_after, P51)
 {
@@ -200,7 +194,7 @@ TEST(what_killed_processes_asked_for_is_gone_from_postgresql_soon_after, P51)
         burst_close(&burst);
         assert_int_equal(summary.outcomes[RECORD_RESET], PROCESSES * WORKERS * 2);
         uint64_t killed_us = clock_us();
-        assert_true(probe_wait("no session of a killed process is left", no_session_is_left, NULL));
+        WAIT_UNTIL(sessions() == 0);
         assert_true(clock_us() - killed_us < (uint64_t)(CHECK_MS + MACHINE_MS) * 1000);
     }
 }

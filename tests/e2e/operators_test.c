@@ -3,7 +3,6 @@
  * operators_test.c - what operators and their machines do to the cache of running processes: expire, refresh, clear, ask
  * past it, change its times.
  */
-#include "load/base/clock.h"
 #include "tests/support/files.h"
 #include "tests/support/probe.h"
 #include "tests/support/test.h"
@@ -27,7 +26,7 @@ static uint32_t product;
 
 static bool up(void)
 {
-    return mkdtemp(folder) != NULL && fleet_up() && writes_make_logins();
+    return mkdtemp(folder) != NULL && writes_up();
 }
 
 static bool down(void)
@@ -111,10 +110,7 @@ static void assert_expired(const char *path, const char *argument)
     assert_from(&said, "fwd=stale");
     probe_gate_open(&gate);
     assert_true(fleet_wait_loads(FLEET_LOAD_PRODUCT, 1));
-    const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (strstr(said.cache_status, "; hit") == NULL && clock_us() < end_us)
-        said = ask(1, cold, NULL);
-    assert_from(&said, "; hit");
+    WAIT_UNTIL((said = ask(1, cold, NULL), strstr(said.cache_status, "; hit") != NULL));
     assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
 }
 
@@ -177,10 +173,8 @@ TEST(what_two_processes_refresh_at_once_is_loaded_once)
     fleet_mark();
     assert_true(probe_gate_shut(&gate));
     for (size_t i = 0; i < PROCESSES; i++) {
-        const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
         assert_int_equal(pthread_create(&threads[i], NULL, refresh_it, (void *)(uintptr_t)&processes[i]), 0);
-        while (fleet_metric((uint32_t)i, "guard_flights") < 1 && clock_us() < end_us)
-            clock_pause_ms(5);
+        WAIT_UNTIL(fleet_metric(i, "guard_flights") >= 1);
     }
     probe_gate_open(&gate);
     for (size_t i = 0; i < PROCESSES; i++) {

@@ -10,7 +10,6 @@
 #include "tests/support/test.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 
 enum { PROCESSES = 2, CHANGES = 20, MANY = 3000 };
@@ -138,17 +137,17 @@ TEST(a_listener_whose_connection_is_half_open_is_replaced, P177)
 
 /* ---- between COMMIT and invalidation ---- */
 
-struct background {
-    uint32_t id;
-    unsigned status;
-    pthread_t thread;
-};
-
-static void *put_in_background(void *context)
+/* A change of its first version. */
+static struct write_asked put_of(uint32_t id)
 {
-    struct background *background = context;
-    background->status = writes_put(0, background->id, 1, 7);
-    return NULL;
+    static char path[64], condition[WRITES_CONDITION_BYTES];
+    snprintf(path, sizeof path, "/products/%" PRIu32, id);
+    writes_condition(id, 1, condition);
+    return (struct write_asked){.method = "PUT",
+                                .path = path,
+                                .headers = condition,
+                                .body =
+                                    "{\"name\":\"n\",\"description\":\"d\",\"price_cents\":1,\"stock\":1}"};
 }
 
 /* Redis answers nobody, so the writer stands between the two when it is killed. */
@@ -156,17 +155,18 @@ TEST(what_a_killed_writer_owed_is_paid_by_another_process, P81)
 {
     char committed[96];
     assert_true(fleet_start(PROCESSES, writes_settings(REDIS_AWAY)));
-    struct background put = {.id = cached_product()};
-    snprintf(committed, sizeof committed, "SELECT edition FROM products WHERE id = %" PRIu32, put.id);
+    const uint32_t id = cached_product();
+    struct write_asked put = put_of(id);
+    snprintf(committed, sizeof committed, "SELECT edition FROM products WHERE id = %" PRIu32, id);
     stack_redis_pause(&fleet.redis);
-    assert_int_equal(pthread_create(&put.thread, NULL, put_in_background, &put), 0);
+    writes_start(&put);
     assert_true(writes_wait_number(2, committed));
     proc_kill_tree(&fleet.catalogd[0].pid);
-    pthread_join(put.thread, NULL);
+    writes_join(&put);
     assert_int_equal(put.status, 0); /* he was never answered */
     assert_int_equal(writes_number(OWED), 2);
     stack_redis_resume(&fleet.redis);
-    assert_everybody_sees(put.id, 2);
+    assert_everybody_sees(id, 2);
     assert_true(writes_wait_number(0, OWED));
     assert_true(fleet_wait_metric(1, "catalogd_outbox_paid_total", 2));
 }
@@ -175,15 +175,8 @@ TEST(a_change_made_while_redis_hangs_stands_and_is_paid_when_it_is_back, P81)
 {
     assert_true(fleet_start(PROCESSES, writes_settings(REDIS_AWAY)));
     const uint32_t id = cached_product();
-    char path[64], condition[WRITES_CONDITION_BYTES];
-    snprintf(path, sizeof path, "/products/%" PRIu32, id);
-    writes_condition(id, 1, condition);
+    struct write_asked asked = put_of(id);
     stack_redis_pause(&fleet.redis);
-    struct write_asked asked = {.method = "PUT",
-                                .path = path,
-                                .headers = condition,
-                                .body =
-                                    "{\"name\":\"n\",\"description\":\"d\",\"price_cents\":1,\"stock\":1}"};
     writes_ask(&asked);
     assert_int_equal(asked.status, 200);
     assert_int_equal(asked.version, 2);
@@ -240,9 +233,4 @@ TEST(old_purchases_are_forgotten_however_many_they_are)
     assert_true(writes_wait_number(0, "SELECT count(*) FROM purchases WHERE key LIKE 'old%'"));
 }
 
-static bool up(void)
-{
-    return fleet_up() && writes_make_logins();
-}
-
-TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);
+TEST_GROUP(.up = writes_up, .down = fleet_down, .after = fleet_end);

@@ -35,11 +35,6 @@ static uint16_t listening_at;
 /* A fifth of DRAIN_MS is what an idle connection is kept for: longer than a machine stands still. */
 static const char *const settings[] = {"DRAIN_MS=28000", "LOAD_DELAY_MS=5", NULL};
 
-static bool up(void)
-{
-    return fleet_up() && writes_make_logins();
-}
-
 static bool listen_for_it(void)
 {
     listening = socket_listen(0, BACKLOG, &listening_at);
@@ -233,15 +228,6 @@ static void expect_end(int fd)
     close(fd);
 }
 
-static int connected(void)
-{
-    struct net_address address;
-    assert_true(net_address_init(&address, "127.0.0.1", fleet.catalogd[0].port));
-    const int fd = net_connect_start(&address);
-    assert_true(fd >= 0 && net_wait(fd, POLLOUT, clock_after_ms(FLEET_LIMIT_MS)));
-    return fd;
-}
-
 #define PING "GET /ping HTTP/1.1\r\nHost: c\r\n\r\n"
 #define TREE "GET /catalog HTTP/1.1\r\nHost: c\r\n\r\n"
 #define BUY                                                                                                  \
@@ -255,7 +241,7 @@ TEST(what_is_asked_on_an_open_connection_after_sigterm_is_answered_and_then_the_
     int fds[COUNT], status = -1;
     assert_true(fleet_start(1, writes_settings(settings)));
     for (size_t i = 0; i < COUNT; i++)
-        fds[i] = connected();
+        fds[i] = socket_connect(fleet.catalogd[0].port, 0);
     expect_said(fds[READS], PING, "200 OK", false);
     expect_said(fds[BUYS], PING, "200 OK", false);
     assert_int_equal(kill(fleet.catalogd[0].pid, SIGTERM), 0);
@@ -344,12 +330,8 @@ static void write_token(const char *path, const char *token)
 
 static void reload_and_wait(const char *line)
 {
-    const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     assert_int_equal(kill(fleet.catalogd[0].pid, SIGHUP), 0);
-    while (stack_log_count(fleet.catalogd[0].log_path, 0, line) == 0) {
-        assert_true(clock_us() < end_us);
-        clock_pause_ms(2);
-    }
+    WAIT_UNTIL(stack_log_count(fleet.catalogd[0].log_path, 0, line) > 0);
 }
 
 TEST(sighup_takes_the_new_token_and_keeps_the_old_one_if_the_file_is_no_good, P168)
@@ -374,4 +356,4 @@ TEST(sighup_takes_the_new_token_and_keeps_the_old_one_if_the_file_is_no_good, P1
     proc_remove(folder);
 }
 
-TEST_GROUP(.up = up, .down = fleet_down, .before = be_the_manager, .after = be_it_no_longer);
+TEST_GROUP(.up = writes_up, .down = fleet_down, .before = be_the_manager, .after = be_it_no_longer);

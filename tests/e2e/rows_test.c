@@ -5,10 +5,8 @@
  */
 #include "tests/support/writes.h"
 
-#include "load/base/clock.h"
 #include "tests/support/test.h"
 
-#include <libpq-fe.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,44 +66,21 @@ static void assert_everybody_sees(const char *path, const char *text)
 
 /* ---- a transaction that stays open ---- */
 
-static void execute(PGconn *session, const char *statement)
-{
-    PGresult *result = PQexec(session, statement);
-    if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK)
-        fail_msg("%s: %s", statement, PQerrorMessage(session));
-    PQclear(result);
-}
-
-static void rename_category(PGconn *session, long id)
-{
-    char statement[128];
-    snprintf(statement, sizeof statement, "UPDATE categories SET name = '" NEW_NAME "' WHERE id = %ld", id);
-    execute(session, statement);
-}
+#define RENAME "UPDATE categories SET name = '" NEW_NAME "' WHERE id = %ld"
 
 enum rename { BEFORE, WITH_AN_OLDER_SNAPSHOT };
 
-static PGconn *session_begins(enum rename rename, long id)
+static struct pg_conn *session_begins(enum rename rename, long id)
 {
-    PGconn *session = PQconnectdb(fleet.postgres.url);
-    assert_int_equal(PQstatus(session), CONNECTION_OK);
-    if (rename == WITH_AN_OLDER_SNAPSHOT) {
-        execute(session, "BEGIN ISOLATION LEVEL REPEATABLE READ");
-        execute(session, "SELECT min(id) FROM products");
-    } else {
-        execute(session, "BEGIN");
-        rename_category(session, id);
-    }
-    return session;
+    return rename == BEFORE ? fleet_session(RENAME, id)
+                            : fleet_session("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; "
+                                            "SELECT min(id) FROM products");
 }
 
-static void session_commits(PGconn *session, enum rename rename, long id)
+static void session_commits(struct pg_conn *session, enum rename rename, long id)
 {
-    if (rename == WITH_AN_OLDER_SNAPSHOT)
-        rename_category(session, id);
-    execute(session, "COMMIT");
-    PQfinish(session);
-    assert_true(writes_wait_number(0, OWED));
+    assert_true(rename == BEFORE || fleet_session_does(session, RENAME, id));
+    assert_true(fleet_commit(session) && writes_wait_number(0, OWED));
 }
 
 /* A middle category with a leaf, and a product that is elsewhere: under another root. */
@@ -165,7 +140,7 @@ static void move_in_below_a_rename(const char *const *settings, enum rename rena
     named_as_ever(&place);
     assert_everybody_sees(path, "");
 
-    PGconn *session = session_begins(rename, place.middle);
+    struct pg_conn *session = session_begins(rename, place.middle);
     moves_in(&place);
     const struct seen before = see(0, path, NULL, "As ever");
     assert_true(before.has_text); /* and is cached */
@@ -203,11 +178,7 @@ TEST(a_rename_that_nobody_pays_is_seen_by_the_next_refresh, P78, P79)
         snprintf(name, sizeof name, "Level of %zu", i);
         const struct seen before = see(0, path, NULL, "");
         assert_true(fleet_sql(NULL, 0, "UPDATE categories SET name = '%s' WHERE id = %ld", name, levels[i]));
-        const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-        while (!see(0, path, NULL, name).has_text) {
-            assert_true(clock_us() < end_us);
-            clock_pause_ms(2);
-        }
+        WAIT_UNTIL(see(0, path, NULL, name).has_text);
         assert_int_equal(status_for(path, before.etag), 200);
     }
 }
@@ -263,7 +234,7 @@ static void *put_in_background(void *context)
 /* Its statement began before the rename, and saw the old name; it compares when it has the row. */
 TEST(an_edit_that_waited_for_its_row_while_a_category_was_renamed_is_refused, P78)
 {
-    char path[PATH_BYTES], lock[PATH_BYTES];
+    char path[PATH_BYTES];
     pthread_t thread;
     assert_true(fleet_start(1, writes_settings(LONG_FRESH)));
     const struct place place = somewhere();
@@ -271,25 +242,14 @@ TEST(an_edit_that_waited_for_its_row_while_a_category_was_renamed_is_refused, P7
     named_as_ever(&place);
     const struct seen before = see(0, path, NULL, "");
 
-    PGconn *session = PQconnectdb(fleet.postgres.url);
-    snprintf(lock, sizeof lock, "SELECT FROM products WHERE id = %ld FOR UPDATE", id);
-    execute(session, "BEGIN");
-    execute(session, lock);
+    struct pg_conn *session = fleet_session("SELECT FROM products WHERE id = %ld FOR UPDATE", id);
     struct waiting_put put = {.path = path, .etag = before.etag};
     assert_int_equal(pthread_create(&thread, NULL, put_in_background, &put), 0);
     assert_true(writes_wait_number(1, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
                                       "AND query LIKE '%change product%'"));
-    assert_true(
-        fleet_sql(NULL, 0, "UPDATE categories SET name = '" NEW_NAME "' WHERE id = %ld", place.middle));
-    execute(session, "COMMIT");
-    PQfinish(session);
+    assert_true(fleet_sql(NULL, 0, RENAME, place.middle) && fleet_commit(session));
     pthread_join(thread, NULL);
     assert_int_equal(put.seen.status, 412);
 }
 
-static bool up(void)
-{
-    return fleet_up() && writes_make_logins();
-}
-
-TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);
+TEST_GROUP(.up = writes_up, .down = fleet_down, .after = fleet_end);

@@ -9,7 +9,6 @@
 
 #include <inttypes.h>
 #include <libpq-fe.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -193,42 +192,21 @@ TEST(a_purchase_that_nobody_saw_the_end_of_is_visible_when_its_repetition_says_s
 
 static PGconn *hold_row(uint32_t id)
 {
-    char statement[96];
-    PGconn *holder = PQconnectdb(fleet.postgres.url);
-    PQclear(PQexec(holder, "BEGIN"));
-    snprintf(statement, sizeof statement, "SELECT FROM products WHERE id = %" PRIu32 " FOR UPDATE", id);
-    PGresult *result = PQexec(holder, statement);
-    assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
-    PQclear(result);
-    return holder;
+    return fleet_session("SELECT FROM products WHERE id = %" PRIu32 " FOR UPDATE", id);
 }
 
 static const char HELD_UP[] =
     "SELECT count(*) FROM pg_stat_activity WHERE usename = 'shop_writer' AND wait_event_type = 'Lock'";
 
-/* One write in the background. */
-struct background {
-    struct write_asked asked;
-    pthread_t thread;
-};
-
-static void *ask_in_background(void *context)
+static void begin(struct write_asked *asked, const char *path)
 {
-    struct background *background = context;
-    writes_ask(&background->asked);
-    return NULL;
-}
-
-static void begin(struct background *background, const char *path)
-{
-    *background = (struct background){0};
-    background->asked = (struct write_asked){.method = "POST", .path = path, .body = "{\"quantity\":1}"};
-    assert_int_equal(pthread_create(&background->thread, NULL, ask_in_background, background), 0);
+    *asked = (struct write_asked){.method = "POST", .path = path, .body = "{\"quantity\":1}"};
+    writes_start(asked);
 }
 
 TEST(a_row_held_for_long_fails_its_write_and_nothing_else)
 {
-    struct background held, queued;
+    struct write_asked held, queued;
     const char *const settings[] = {"WRITE_LOCK_MS=4000", "WRITE_LIMIT_MS=20000", "WRITE_WORKERS=1",
                                     "WRITE_QUEUE=1", NULL};
     assert_true(fleet_start(1, writes_settings(settings)));
@@ -250,11 +228,11 @@ TEST(a_row_held_for_long_fails_its_write_and_nothing_else)
     assert_string_equal(third.type, "shed");
     assert_string_equal(third.retry_after, "1");
     assert_int_equal(writes_version(0, id), 2);
-    pthread_join(held.thread, NULL);
-    assert_int_equal(held.asked.status, 503);
-    assert_string_equal(held.asked.type, "write-timeout");
-    pthread_join(queued.thread, NULL);
-    assert_int_equal(queued.asked.status, 200);
+    writes_join(&held);
+    assert_int_equal(held.status, 503);
+    assert_string_equal(held.type, "write-timeout");
+    writes_join(&queued);
+    assert_int_equal(queued.status, 200);
     PQfinish(holder);
     assert_int_equal(column_of(id, "stock"), 5);
     assert_int_equal(column_of(other, "stock"), 4);
@@ -263,7 +241,7 @@ TEST(a_row_held_for_long_fails_its_write_and_nothing_else)
 /* Both have found the key unused and stand in line for the last piece. */
 TEST(the_twin_of_a_purchase_is_not_told_that_his_own_piece_is_sold)
 {
-    struct background twins[PROCESSES];
+    struct write_asked twins[PROCESSES];
     assert_true(fleet_start(PROCESSES, writes_settings(NULL)));
     const uint32_t id = product();
     char path[64];
@@ -274,17 +252,16 @@ TEST(the_twin_of_a_purchase_is_not_told_that_his_own_piece_is_sold)
         set_stock(id, stock);
         PGconn *holder = hold_row(id);
         for (size_t i = 0; i < PROCESSES; i++) {
-            twins[i] = (struct background){0};
-            twins[i].asked = (struct write_asked){
+            twins[i] = (struct write_asked){
                 .process = i, .method = "POST", .path = path, .headers = key, .body = "{\"quantity\":1}"};
-            assert_int_equal(pthread_create(&twins[i].thread, NULL, ask_in_background, &twins[i]), 0);
+            writes_start(&twins[i]);
         }
         assert_true(writes_wait_number(PROCESSES, HELD_UP));
         PQfinish(holder);
         for (size_t i = 0; i < PROCESSES; i++) {
-            pthread_join(twins[i].thread, NULL);
-            assert_int_equal(twins[i].asked.status, 200);
-            assert_int_equal(twins[i].asked.stock, stock - 1);
+            writes_join(&twins[i]);
+            assert_int_equal(twins[i].status, 200);
+            assert_int_equal(twins[i].stock, stock - 1);
         }
         assert_int_equal(column_of(id, "stock"), stock - 1);
     }
@@ -292,7 +269,7 @@ TEST(the_twin_of_a_purchase_is_not_told_that_his_own_piece_is_sold)
 
 TEST(a_write_whose_connection_is_lost_is_of_unknown_outcome)
 {
-    struct background held;
+    struct write_asked held;
     assert_true(fleet_start(1, writes_settings(NULL)));
     const uint32_t id = product();
     set_stock(id, 5);
@@ -302,13 +279,13 @@ TEST(a_write_whose_connection_is_lost_is_of_unknown_outcome)
     assert_true(fleet_sql(NULL, 0,
                           "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                           "WHERE usename = 'shop_writer' AND wait_event_type = 'Lock'"));
-    pthread_join(held.thread, NULL);
-    assert_int_equal(held.asked.status, 502);
-    assert_string_equal(held.asked.type, "outcome-unknown");
+    writes_join(&held);
+    assert_int_equal(held.status, 502);
+    assert_string_equal(held.type, "outcome-unknown");
     PQfinish(holder);
     begin(&held, purchase_path(id));
-    pthread_join(held.thread, NULL);
-    assert_int_equal(held.asked.status, 200); /* over a new connection */
+    writes_join(&held);
+    assert_int_equal(held.status, 200); /* over a new connection */
 }
 
 /* ---- the end of a process ---- */
@@ -324,7 +301,7 @@ static void assert_ended_in_order(void)
 
 TEST(a_write_whose_turn_has_not_come_when_the_time_is_over_is_refused)
 {
-    struct background held, queued;
+    struct write_asked held, queued;
     const char *const settings[] = {"WRITE_LOCK_MS=4000", "WRITE_LIMIT_MS=20000", "WRITE_WORKERS=1",
                                     "DRAIN_MS=0", NULL};
     assert_true(fleet_start(1, writes_settings(settings)));
@@ -338,21 +315,14 @@ TEST(a_write_whose_turn_has_not_come_when_the_time_is_over_is_refused)
     begin(&queued, path);
     assert_true(fleet_wait_metric(0, "catalogd_writes_queued", 1));
     kill(fleet.catalogd[0].pid, SIGTERM);
-    pthread_join(held.thread, NULL);
-    pthread_join(queued.thread, NULL);
+    writes_join(&held);
+    writes_join(&queued);
     PQfinish(holder);
-    assert_string_equal(held.asked.type, "write-timeout");
-    assert_int_equal(queued.asked.status, 503);
-    assert_string_equal(queued.asked.type, "closing");
+    assert_string_equal(held.type, "write-timeout");
+    assert_int_equal(queued.status, 503);
+    assert_string_equal(queued.type, "closing");
     assert_ended_in_order();
     assert_int_equal(column_of(id, "stock"), 5);
 }
 
-/* ---- without prepared statements ---- */
-
-static bool up(void)
-{
-    return fleet_up() && writes_make_logins();
-}
-
-TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);
+TEST_GROUP(.up = writes_up, .down = fleet_down, .after = fleet_end);

@@ -31,7 +31,7 @@ static bool start(void)
 
 static bool up(void)
 {
-    return proc_folder("alerts", NULL, folder) && fleet_up() && writes_make_logins() && start();
+    return proc_folder("alerts", NULL, folder) && writes_up() && start();
 }
 
 static bool down(void)

@@ -5,6 +5,8 @@
 #include "load/base/clock.h"
 #include "load/base/net.h"
 
+#include <libpq-fe.h>
+
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -176,7 +178,7 @@ bool fleet_wait_registered(size_t process)
     return fleet_wait_metric(process, "catalogd_cache_in_use", 1);
 }
 
-static bool ended_in_order(struct stack_catalogd *catalogd)
+bool fleet_ended_in_order(struct stack_catalogd *catalogd)
 {
     int status = 0;
     if (catalogd->pid <= 0)
@@ -194,7 +196,7 @@ static bool ended_in_order(struct stack_catalogd *catalogd)
     return false;
 }
 
-static bool log_is_clean(const struct stack_catalogd *catalogd)
+bool fleet_log_is_clean(const struct stack_catalogd *catalogd)
 {
     static const char *const reports[] = {"Sanitizer", "runtime error:", "Assertion"};
     for (size_t i = 0; i < sizeof reports / sizeof *reports; i++) {
@@ -207,8 +209,8 @@ static bool log_is_clean(const struct stack_catalogd *catalogd)
 bool fleet_retire(size_t process)
 {
     struct stack_catalogd *catalogd = &fleet.catalogd[process];
-    const bool in_order = ended_in_order(catalogd);
-    const bool good = in_order && log_is_clean(catalogd);
+    const bool in_order = fleet_ended_in_order(catalogd);
+    const bool good = in_order && fleet_log_is_clean(catalogd);
     if (!good) {
         fprintf(stderr, "fleet: the log of process %zu ends:\n", process);
         proc_show_tail(catalogd->log_path);
@@ -402,6 +404,48 @@ bool fleet_sql(char *value, size_t value_bytes, const char *format, ...)
     vsnprintf(statement, sizeof statement, format, arguments);
     va_end(arguments);
     return stack_postgres_query(fleet.postgres.url, statement, value, value_bytes);
+}
+
+static bool runs_in(PGconn *session, const char *format, va_list arguments)
+{
+    char statement[STATEMENT_BYTES];
+    vsnprintf(statement, sizeof statement, format, arguments);
+    PGresult *result = PQexec(session, statement);
+    const ExecStatusType status = PQresultStatus(result);
+    const bool good = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+    if (!good)
+        fprintf(stderr, "fleet: %s: %s", statement, PQerrorMessage(session));
+    PQclear(result);
+    return good;
+}
+
+bool fleet_session_does(struct pg_conn *session, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const bool good = runs_in(session, format, arguments);
+    va_end(arguments);
+    return good;
+}
+
+struct pg_conn *fleet_session(const char *format, ...)
+{
+    PGconn *session = PQconnectdb(fleet.postgres.url);
+    va_list arguments;
+    va_start(arguments, format);
+    if (!fleet_session_does(session, "BEGIN") || !runs_in(session, format, arguments)) {
+        PQfinish(session);
+        session = NULL;
+    }
+    va_end(arguments);
+    return session;
+}
+
+bool fleet_commit(struct pg_conn *session)
+{
+    const bool good = fleet_session_does(session, "COMMIT");
+    PQfinish(session);
+    return good;
 }
 
 void fleet_redis_key(char out[static FLEET_KEY_BYTES], uint32_t product, char role)

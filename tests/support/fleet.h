@@ -92,6 +92,10 @@ bool fleet_wait_registered(size_t process);
  */
 bool fleet_stop(void);
 
+/* The parts of it, for any process: SIGTERM, and it ends with 0 in good time; no sanitizer and no assertion in its log. */
+bool fleet_ended_in_order(struct stack_catalogd *catalogd);
+bool fleet_log_is_clean(const struct stack_catalogd *catalogd);
+
 /* ---- requests ---- */
 
 /* "/products/{id}" of a row that exists and that nobody has asked for in this program; returns its id. */
@@ -146,6 +150,14 @@ bool fleet_wait_waiters(uint32_t at_least);
 /* One statement that must work; the first column of the first row, "" if none, into value (may be NULL). */
 bool fleet_sql(char *value, size_t value_bytes, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* A session of the test's own in a transaction that stays open, which begins with this; NULL: that failed. Whatever comes
+ * next in it must work, too; the last of it may be PQfinish(). */
+struct pg_conn;
+struct pg_conn *fleet_session(const char *format, ...) __attribute__((format(printf, 1, 2)));
+bool fleet_session_does(struct pg_conn *session, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+bool fleet_commit(struct pg_conn *session); /* and ends it */
 
 /* The name of a Redis key of a product: role v (value), l (lease) or e (failure). */
 enum { FLEET_KEY_BYTES = 64 };

@@ -16,7 +16,9 @@ enum { PAUSE_MS = 10, OPS_LIMIT_MS = 1000, THREAD_LOOKS = 25 };
 
 /* ---- waiting ---- */
 
-bool probe_wait(const char *what, probe_condition *holds, void *context)
+typedef bool condition(void *context);
+
+static bool wait_until(const char *what, condition *holds, void *context)
 {
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (!holds(context)) {
@@ -48,7 +50,7 @@ static bool somebody_loads(void *context)
 bool probe_find_leader(size_t *process)
 {
     struct search search = {0};
-    if (!probe_wait("a process runs a load", somebody_loads, &search))
+    if (!wait_until("a process runs a load", somebody_loads, &search))
         return false;
     *process = search.process;
     return true;
@@ -62,7 +64,7 @@ static bool is_quiet(void *context)
 
 bool probe_wait_quiet(size_t process)
 {
-    return probe_wait("nobody is connected", is_quiet, &(struct search){process});
+    return wait_until("nobody is connected", is_quiet, &(struct search){process});
 }
 
 static bool is_draining(void *context)
@@ -80,7 +82,7 @@ static bool is_draining(void *context)
 
 bool probe_wait_draining(size_t process)
 {
-    return probe_wait("a process drains", is_draining, &(struct search){process});
+    return wait_until("a process drains", is_draining, &(struct search){process});
 }
 
 bool probe_wait_end(size_t process, int *status)
@@ -109,7 +111,7 @@ static bool value_is_there(void *product)
 
 bool probe_wait_for(uint32_t product)
 {
-    return probe_wait("a value is in Redis", value_is_there, &product);
+    return wait_until("a value is in Redis", value_is_there, &product);
 }
 
 size_t probe_lease_count(void)
@@ -123,23 +125,10 @@ size_t probe_lease_count(void)
 
 /* ---- PostgreSQL ---- */
 
-static bool run(PGconn *connection, const char *statement)
-{
-    PGresult *result = PQexec(connection, statement);
-    bool good = PQresultStatus(result) == PGRES_COMMAND_OK;
-    if (!good)
-        fprintf(stderr, "probe: %s: %s", statement, PQerrorMessage(connection));
-    PQclear(result);
-    return good;
-}
-
 bool probe_gate_shut(struct pg_conn **gate)
 {
-    *gate = PQconnectdb(fleet.postgres.url);
-    if (run(*gate, "BEGIN") && run(*gate, "LOCK TABLE products IN ACCESS EXCLUSIVE MODE"))
-        return true;
-    probe_gate_open(gate);
-    return false;
+    *gate = fleet_session("LOCK TABLE products IN ACCESS EXCLUSIVE MODE");
+    return *gate != NULL;
 }
 
 void probe_gate_open(struct pg_conn **gate)
@@ -202,7 +191,7 @@ bool probe_recovers(uint32_t request_count)
     for (size_t i = 0; i < fleet.count; i++) {
         if (fleet.catalogd[i].pid > 0 &&
             (!fleet_wait_ready(i) ||
-             !probe_wait("a process stores what it loads", stores_again, &(struct recovery){i})))
+             !wait_until("a process stores what it loads", stores_again, &(struct recovery){i})))
             return false;
     }
     fleet_cold_product(path);

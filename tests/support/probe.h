@@ -17,12 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct pg_conn;
-
 /* ---- waiting ---- */
-
-typedef bool probe_condition(void *context);
-bool probe_wait(const char *what, probe_condition *holds, void *context);
 
 /* The process that runs a load in this instant; waits for one. */
 bool probe_find_leader(size_t *process);

@@ -14,9 +14,9 @@ enum { SETTINGS_MAX = 40, STATEMENT_BYTES = 1024, PAUSE_MS = 10, STACK_BYTES = 2
 
 /* ---- logins ---- */
 
-bool writes_make_logins(void)
+bool writes_up(void)
 {
-    return fleet_sql(NULL, 0, "CREATE ROLE shop_reader LOGIN IN ROLE catalog_reader") &&
+    return fleet_up() && fleet_sql(NULL, 0, "CREATE ROLE shop_reader LOGIN IN ROLE catalog_reader") &&
            fleet_sql(NULL, 0, "CREATE ROLE shop_writer LOGIN IN ROLE catalog_writer");
 }
 
@@ -84,6 +84,23 @@ void writes_ask(struct write_asked *asked)
              &answer);
     take_answer(asked, &answer);
     http_answer_clear(&answer);
+}
+
+static void *ask_alone(void *asked)
+{
+    writes_ask(asked);
+    return NULL;
+}
+
+void writes_start(struct write_asked *asked)
+{
+    if (pthread_create(&asked->thread, NULL, ask_alone, asked) != 0)
+        abort(); /* it would be waited for */
+}
+
+void writes_join(struct write_asked *asked)
+{
+    pthread_join(asked->thread, NULL);
 }
 
 struct asker {

@@ -2,16 +2,19 @@
 /*
  * writes.h - requests that change something, for tests on a fleet: alone, or many at one instant.
  *
- * Threads: those of writes_at_once() live within the call; everything else on the test's.
+ * Threads: those of writes_at_once() live within the call, that of writes_start() until writes_join(); everything else on
+ * the test's.
  */
 #pragma once
 
 #include "tests/support/fleet.h"
 
+#include <pthread.h>
+
 enum { WRITES_AT_ONCE_MAX = 1200 };
 
-/* A login for each role of the schema; group set-up, after fleet_up(). */
-bool writes_make_logins(void);
+/* fleet_up(), and a login for each role of the schema. */
+bool writes_up(void); /* group */
 
 /* Settings by which a process reads and writes with those rights, in front of `more` (ends with NULL); the limits of a
  * write are more than any machine takes, unless `more` names one of them. Lent until the next call. */
@@ -26,9 +29,12 @@ struct write_asked {
     unsigned long version;         /* as the body says; 0: it does not */
     long stock;                    /* likewise; -1 */
     char retry_after[8], type[64]; /* type: of the problem, "" if it is none */
+    pthread_t thread;              /* of writes_start() */
 };
 
 void writes_ask(struct write_asked *asked);
+void writes_start(struct write_asked *asked); /* on a thread of its own */
+void writes_join(struct write_asked *asked);  /* until it has its answer */
 /* All of them, each on a thread and a connection of its own, sent when all are ready. */
 void writes_at_once(struct write_asked *asked, size_t count);
 size_t writes_count(const struct write_asked *asked, size_t count, unsigned status);
