@@ -12,6 +12,7 @@
 #include "load/base/net.h"
 #include "load/herd/burst.h"
 #include "tests/chaos/check.h"
+#include "tests/support/fleet.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +30,6 @@ enum {
     WAIT_STEP_MS = 10,
     END_LIMIT_MS = 20000,
     START_LIMIT_MS = 20000,
-    COPY_BYTES = 65536,
     SETTING_BYTES = 768,
     LISTED_PRODUCTS = 50,
     LISTS_EACH = 8,
@@ -52,28 +52,10 @@ const struct check_rules scene_rules = {
 
 /* ---- Redis with a clock of ours ---- */
 
-static bool copy_file(const char *from, const char *to)
-{
-    char bytes[COPY_BYTES];
-    int in = open(from, O_RDONLY | O_CLOEXEC), out = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
-    ssize_t got = -1;
-    while (in != -1 && out != -1 && (got = read(in, bytes, sizeof bytes)) > 0) {
-        if (write(out, bytes, (size_t)got) != got)
-            got = -1;
-    }
-    if (got != 0)
-        fprintf(stderr, "scene: %s to %s: %s\n", from, to, strerror(errno));
-    if (in != -1)
-        close(in);
-    if (out != -1)
-        close(out);
-    return got == 0;
-}
-
 static bool map_clock(struct scene *scene, const char *path)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (fd == -1 || ftruncate(fd, sizeof(int64_t)) == -1) {
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd == -1) {
         perror("scene: clock");
         return false;
     }
@@ -83,30 +65,6 @@ static bool map_clock(struct scene *scene, const char *path)
     return map != MAP_FAILED;
 }
 
-static bool find_program(const char *name, char path[static 256])
-{
-    char *folders = strdup(getenv("PATH") != NULL ? getenv("PATH") : "/usr/bin"), *rest = folders;
-    bool found = false;
-    for (const char *folder; !found && (folder = strsep(&rest, ":")) != NULL;) {
-        snprintf(path, 256, "%s/%s", folder, name);
-        found = access(path, X_OK) == 0;
-    }
-    free(folders);
-    return found;
-}
-
-static bool write_wrapper(const char *folder)
-{
-    char real[256], path[PROC_PATH_BYTES + 32];
-    snprintf(path, sizeof path, "%s/redis-server", folder);
-    FILE *script = find_program("redis-server", real) ? fopen(path, "we") : NULL;
-    if (script == NULL)
-        return false;
-    fprintf(script, "#!/bin/sh\nCHAOS_CLOCK_FILE=%s/clock LD_PRELOAD=%s/clock_shim.so exec %s \"$@\"\n",
-            folder, folder, real);
-    return fclose(script) == 0 && chmod(path, 0755) == 0;
-}
-
 static bool go_first_in_path(const char *folder)
 {
     char path[4096];
@@ -114,18 +72,25 @@ static bool go_first_in_path(const char *folder)
     return setenv("PATH", path, 1) == 0;
 }
 
-/* Before any thread exists: it changes our environment. */
+/* Before any thread exists: it changes our environment. The folder is that of whoever Redis is run as. */
 static bool prepare_clock(struct scene *scene)
 {
-    char folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 32];
-    const char *shim = getenv("CHAOS_SHIM");
-    if (!proc_folder("clock", proc_plain_user(), folder))
-        return false;
-    snprintf(path, sizeof path, "%s/clock_shim.so", folder);
-    if (!copy_file(shim != NULL ? shim : "build/gcc/tests/chaos/clock_shim.so", path))
+    static const char script[] =
+        "real=$(command -v redis-server)\n"
+        "cp \"${CHAOS_SHIM:-build/gcc/tests/chaos/clock_shim.so}\" $0/clock_shim.so\n"
+        "head -c 8 /dev/zero >$0/clock\n"
+        "cat >$0/redis-server <<END\n"
+        "#!/bin/sh\n"
+        "CHAOS_CLOCK_FILE=$0/clock LD_PRELOAD=$0/clock_shim.so exec $real \"\\$@\"\n"
+        "END\n"
+        "chmod 755 $0/*\n";
+    char folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 16];
+    const char *const argv[] = {"sh", "-ec", script, folder, NULL};
+    if (!proc_folder("clock", proc_plain_user(), folder) ||
+        !proc_run(&(struct proc_options){.argv = argv}, END_LIMIT_MS))
         return false;
     snprintf(path, sizeof path, "%s/clock", folder);
-    return map_clock(scene, path) && write_wrapper(folder) && go_first_in_path(folder);
+    return map_clock(scene, path) && go_first_in_path(folder);
 }
 
 /* ---- catalogd ---- */
@@ -287,17 +252,14 @@ bool scene_catalogd_start(struct scene *scene, size_t process)
     return true;
 }
 
-static bool log_is_clean(const struct stack_catalogd *catalogd)
+/* Its log shows why if it has not. */
+static bool ended_well(const struct stack_catalogd *catalogd, bool in_order)
 {
-    static const char *const reports[] = {"Sanitizer", "runtime error:", "Assertion"};
-    for (size_t i = 0; i < sizeof reports / sizeof *reports; i++) {
-        if (stack_log_count(catalogd->log_path, 0, reports[i]) == 0)
-            continue;
-        fprintf(stderr, "scene: the log of catalogd has \"%s\"; it ends:\n", reports[i]);
-        proc_show_tail(catalogd->log_path);
-        return false;
-    }
-    return true;
+    if (in_order && fleet_log_is_clean(catalogd))
+        return true;
+    fprintf(stderr, "scene: catalogd did not end well; its log ends:\n");
+    proc_show_tail(catalogd->log_path);
+    return false;
 }
 
 bool scene_catalogd_kill(struct scene *scene, size_t process)
@@ -306,7 +268,7 @@ bool scene_catalogd_kill(struct scene *scene, size_t process)
     atomic_store(&scene->port[process], 0);
     atomic_store(&scene->ops_port[process], 0);
     proc_kill_tree(&catalogd->pid);
-    bool clean = log_is_clean(catalogd);
+    bool clean = ended_well(catalogd, true);
     stack_catalogd_stop(catalogd); /* its folder */
     return clean;
 }
@@ -623,32 +585,13 @@ bool scene_open(struct scene *scene, const struct scene_options *options)
     return good && scene_wait_healthy(scene, START_LIMIT_MS);
 }
 
-static bool end_in_order(struct stack_catalogd *catalogd)
-{
-    int status = 0;
-    if (catalogd->pid <= 0)
-        return false;
-    proc_resume(catalogd->pid);
-    kill(catalogd->pid, SIGTERM);
-    bool ended = proc_wait(catalogd->pid, END_LIMIT_MS, &status);
-    bool good = ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (ended)
-        catalogd->pid = 0;
-    if (!good) {
-        fprintf(stderr, "scene: catalogd did not end in order, status %#x; its log ends:\n",
-                (unsigned)status);
-        proc_show_tail(catalogd->log_path);
-    }
-    return good;
-}
-
 bool scene_close(struct scene *scene)
 {
     bool good = true;
     for (size_t i = 0; i < SCENE_PROCESSES; i++) {
-        good = end_in_order(&scene->catalogd[i]) && good;
+        const bool in_order = scene->catalogd[i].pid > 0 && fleet_ended_in_order(&scene->catalogd[i]);
         wait_for_reader(scene, i);
-        good = log_is_clean(&scene->catalogd[i]) && good;
+        good = ended_well(&scene->catalogd[i], in_order) && good;
         stack_catalogd_stop(&scene->catalogd[i]);
     }
     leave_script(scene);
