@@ -13,7 +13,7 @@
 #include "load/base/net.h"
 #include "load/base/proc.h"
 #include "load/stack/rival.h"
-#include "load/stack/service.h"
+#include "load/stack/stack.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -55,7 +55,7 @@ bool bench_service_start(const struct bench *servers, struct stack_catalogd *cat
     const char *all[SETTINGS_MAX + 1] = {"NAMESPACE=bench", "FRESH_MS=3600000"};
     for (size_t i = 0, count = 2; settings[i] != NULL && count < SETTINGS_MAX; i++)
         all[count++] = settings[i];
-    return service_start(catalogd, &servers->redis, &servers->postgres, all);
+    return stack_catalogd_start_over(catalogd, &servers->redis, &servers->postgres, all);
 }
 
 void bench_cold_path(struct bench *servers, char path[static BURST_PATH_BYTES])

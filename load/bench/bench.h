@@ -10,7 +10,7 @@
  *     bench_gate.c      what a request costs, counted; against gate.txt
  *     bench_report.c    rows, verdicts
  *     host.h            a guard on a loop of its own, without HTTP
- *     stack/            service.h: a catalogd that is ready; rival.h, wrk.h: what else answers and asks
+ *     stack/            stack.h: a catalogd that is ready; rival.h: what else answers and asks
  *
  * A measurement starts the services it needs, repeats what it compares in turns (A B A B, never all A and
  * then all B, so that a machine that grows slower does so for both), adds rows to the table and stops its
@@ -22,7 +22,6 @@
 
 #include "load/herd/burst.h"
 #include "load/report/table.h"
-#include "load/stack/service.h"
 #include "load/stack/stack.h"
 
 #include <stdbool.h>

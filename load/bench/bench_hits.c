@@ -15,7 +15,6 @@
 #include "load/base/http.h"
 #include "load/bench/bench.h"
 #include "load/stack/rival.h"
-#include "load/stack/wrk.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "load/base/clock.h"
 #include "load/base/http.h"
 #include "load/herd/burst.h"
-#include "load/herd/cache_status.h"
+#include "load/herd/record.h"
 
 #include <inttypes.h>
 #include <math.h>

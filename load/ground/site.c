@@ -7,7 +7,7 @@
 #include "load/ground/site.h"
 
 #include "load/base/clock.h"
-#include "load/stack/service.h"
+#include "load/stack/stack.h"
 #include "load/witness/witness.h"
 
 #include <hiredis/hiredis.h>
@@ -139,7 +139,7 @@ static void wait_registered(const struct site *site, size_t process)
 static void wait_usable(const struct site *site, size_t process)
 {
     if (site->look.health[DEED_REDIS] == DEED_UP)
-        service_wait_joined(&site->servers.catalogd[process], SERVERS_JOIN_LIMIT_MS);
+        stack_catalogd_wait_joined(&site->servers.catalogd[process], SERVERS_JOIN_LIMIT_MS);
     if (site->look.health[DEED_POSTGRES] == DEED_UP)
         wait_registered(site, process);
 }
@@ -150,7 +150,7 @@ static void wait_joined_again(const struct site *site)
     for (size_t i = 0; i < DEED_PROCESSES; i++) {
         uint64_t end_us = clock_after_ms(REGISTER_LIMIT_MS);
         if (site->look.health[i] != DEED_UP ||
-            !service_wait_joined(&site->servers.catalogd[i], SERVERS_JOIN_LIMIT_MS))
+            !stack_catalogd_wait_joined(&site->servers.catalogd[i], SERVERS_JOIN_LIMIT_MS))
             continue;
         while (stack_catalogd_metric(&site->servers.catalogd[i], "guard_breaker_open") > 0 &&
                clock_us() < end_us)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cache_status.c - see cache_status.h; lists and their parameters are those of RFC 8941. */
-#include "load/herd/cache_status.h"
+/* cache_status.c - see record.h; lists and their parameters are those of RFC 8941. */
+#include "load/herd/record.h"
 
 #include "load/base/http_parse.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* generator_ask.c - requests and answers, their bytes and their records; see generator.h. */
 #include "load/base/clock.h"
-#include "load/herd/cache_status.h"
 #include "load/herd/generator.h"
+#include "load/herd/record.h"
 #include "load/herd/tls.h"
 
 #include <errno.h>

@@ -10,7 +10,6 @@
 
 #include "load/base/clock.h"
 #include "load/herd/generator.h"
-#include "load/herd/strain.h"
 
 #include <errno.h>
 #include <inttypes.h>

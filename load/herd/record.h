@@ -96,3 +96,20 @@ void record_sample_add(struct record_sample *sample, const char *bytes, size_t c
 bool records_merge(const struct records *parts, size_t part_count, struct records *out);
 
 void records_clear(struct records *records);
+
+/* ---- what a cache says of an answer: cache_status.c ---- */
+
+/*
+ * The Cache-Status header (RFC 9211) of a response or, where there is none, what nginx, Varnish, Squid and CDNs say in
+ * a word: CF-Cache-Status, X-Cache-Status, X-Cache.
+ *
+ * The header is a list of caches, the one closest to the client last: that one counts, for it decided what the
+ * client got. Of what it says the first of these counts: "collapsed"; a stale answer ("fwd=stale", or a hit with a
+ * negative ttl); "hit"; another "fwd=".
+ */
+
+/* `head`: status line and headers, NUL-terminated; repeated headers are one list. */
+enum record_cache cache_status_read(const char *head);
+
+/* One header's value; not terminated. */
+enum record_cache cache_status_of(const char *value, size_t count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* strain.c - see strain.h. */
-#include "load/herd/strain.h"
+/* strain.c - see herd.h. */
+#include "load/herd/herd.h"
 
 #include "load/herd/herd_shared.h"
 

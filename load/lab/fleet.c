@@ -4,7 +4,7 @@
 
 #include "load/base/clock.h"
 #include "load/base/net.h"
-#include "load/lab/worker.h"
+#include "load/lab/note.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -5,7 +5,7 @@
  *     fleet_start() --> all ready --> fleet_ask() ... fleet_await() ...  --> fleet_stop()
  *                                       |--> stopped by itself at a step --> fleet_resume() or fleet_kill()
  *
- * Each worker is a process of its own (see worker.h) that never outlives this program (see proc.h). What it
+ * Each worker is a process of its own (see note.h) that never outlives this program (see proc.h). What it
  * sends is kept in order; awaiting is reading on until enough of a kind has come. Every wait has its limit.
  *
  * Threads: one, see proc.h. Errors: false, and the reason on stderr. A worker that ends unasked spoils the

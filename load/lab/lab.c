@@ -15,9 +15,9 @@
 #include "load/base/clock.h"
 #include "load/base/proc.h"
 #include "load/lab/matrix.h"
+#include "load/lab/note.h"
 #include "load/lab/source.h"
 #include "load/lab/trial.h"
-#include "load/lab/worker.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 
 #include "load/lab/cell.h"
 #include "load/lab/trial.h"
-#include "load/stack/service.h"
+#include "load/stack/stack.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -63,3 +63,17 @@ bool note_send(int fd, enum note_kind kind, int32_t value);
 bool note_receive(int fd, struct note *out);
 bool order_send(int fd, const struct order *order);
 bool order_receive(int fd, struct order *out);
+
+/* ---- a worker: worker.c ---- */
+
+/*
+ * One prefork worker: this same program, executed again by the controller (see fleet.h).
+ *
+ *     lab worker SOCKET INDEX SCHEME KEY REDIS_PORT POSTGRES_URL LEASE_S LOCK_URLS
+ *
+ * Serves one request after the other, as ordered over the socket, and ends when it is closed.
+ */
+enum { WORKER_ARGUMENTS = 10 }; /* argv[0] and "worker" included */
+
+/* argv as above; returns the exit status. */
+int worker_main(char **argv);

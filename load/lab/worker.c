@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* worker.c - see worker.h. */
-#include "load/lab/worker.h"
+/* worker.c - see note.h. */
 
 #include "load/base/clock.h"
 #include "load/lab/note.h"

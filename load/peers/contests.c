@@ -12,7 +12,7 @@
  */
 #include "load/herd/herd.h"
 #include "load/peers/peers.h"
-#include "load/stack/wrk.h"
+#include "load/stack/rival.h"
 
 #include <stdio.h>
 #include <stdlib.h>

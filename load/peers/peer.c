@@ -2,7 +2,7 @@
 /* peer.c - what all peers have in common, ours, nginx with and without our module, Varnish; see peers.h. */
 #include "load/peers/peers.h"
 #include "load/stack/rival.h"
-#include "load/stack/service.h"
+#include "load/stack/stack.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -60,7 +60,7 @@ static bool start(struct peer *peer, size_t index, const struct stage *stage, co
     snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", QUERY_MS);
     snprintf(fresh, sizeof fresh, "FRESH_MS=%" PRIu32, terms->ttl_ms);
     snprintf(stale, sizeof stale, "STALE_MS=%" PRIu32, terms->stale_ms);
-    return service_start(&peer->processes[index], &stage->redis, &stage->postgres, settings) ||
+    return stack_catalogd_start_over(&peer->processes[index], &stage->redis, &stage->postgres, settings) ||
            peer_fail(peer, "catalogd did not start");
 }
 

@@ -15,7 +15,7 @@
 #include "load/base/number.h"
 #include "load/base/proc.h"
 #include "load/stack/rival.h"
-#include "load/stack/service.h"
+#include "load/stack/stack.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "load/base/net.h"
 #include "load/base/rank.h"
 #include "load/peers/peers.h"
-#include "load/stack/service.h"
+#include "load/stack/stack.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static bool start_origin(struct stage *stage)
     const char *const settings[] = {delay,           "GUARD_MODE=off",   "FRESH_MS=1", "JITTER_PERCENT=0",
                                     "MAX_LOADS=256", "LOAD_QUEUE=10000", NULL};
     snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", QUERY_MS);
-    return service_start(&stage->origin, &stage->redis, &stage->postgres, settings);
+    return stack_catalogd_start_over(&stage->origin, &stage->redis, &stage->postgres, settings);
 }
 
 /* ---- the road to it ---- */

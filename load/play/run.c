@@ -9,7 +9,7 @@
 #include "load/herd/herd.h"
 #include "load/herd/tls.h"
 #include "load/play/cold.h"
-#include "load/play/settings.h"
+#include "load/play/scenario.h"
 #include "load/play/timeline.h"
 
 #include <inttypes.h>

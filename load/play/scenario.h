@@ -221,3 +221,12 @@ bool scenario_set_setting(struct scenario *scenario, const char *name, const cha
 /* The same of a number, with what varies in this variant; `fallback` where it is not set. */
 uint32_t scenario_number(const struct scenario *scenario, const char *variant, const char *name,
                          uint32_t fallback);
+
+/* ---- what a run was set to, in words: runs are compared if these are the same: settings.c ---- */
+
+/* "100 requests a second for 6 s, 2 targets" */
+void settings_describe(const struct work *work, char text[static RESULT_TEXT_BYTES]);
+
+/* `work`: the scenario's, with its targets. What varies is not among them. How many there are. */
+size_t settings_list(const struct scenario *scenario, const struct work *work,
+                     struct result_setting out[static RESULT_SETTINGS_MAX]);

@@ -4,10 +4,10 @@
 #include "load/base/interrupt.h"
 #include "load/base/progress.h"
 #include "load/play/run.h"
+#include "load/play/scenario.h"
 #include "load/play/servers.h"
-#include "load/play/settings.h"
 #include "load/report/format.h"
-#include "load/stack/service.h"
+#include "load/stack/stack.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

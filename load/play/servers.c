@@ -7,7 +7,7 @@
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/base/progress.h"
-#include "load/stack/service.h"
+#include "load/stack/stack.h"
 
 #include <hiredis/hiredis.h>
 
@@ -207,7 +207,7 @@ bool servers_start_variant(struct servers *servers, const char *variant)
         good = stack_catalogd_start(&servers->catalogd[i], servers->settings);
     for (size_t i = 0; good && i < scenario->process_count; i++)
         good = stack_catalogd_wait_ready(&servers->catalogd[i], READY_LIMIT_MS) &&
-               service_wait_joined(&servers->catalogd[i], SERVERS_JOIN_LIMIT_MS);
+               stack_catalogd_wait_joined(&servers->catalogd[i], SERVERS_JOIN_LIMIT_MS);
     return progress_done(good);
 }
 

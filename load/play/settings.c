@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* settings.c - see settings.h. */
-#include "load/play/settings.h"
+/* settings.c - see scenario.h. */
+#include "load/play/scenario.h"
 
 #include "load/report/result_text.h"
 

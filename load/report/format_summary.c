@@ -5,7 +5,6 @@
  */
 #include "load/report/format.h"
 
-#include "load/report/headline.h"
 #include "load/report/result_sheet.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* headline.c - see headline.h. */
-#include "load/report/headline.h"
+/* headline.c - see result_sheet.h. */
+#include "load/report/result_sheet.h"
 
 #include "load/report/result_text.h"
 

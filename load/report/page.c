@@ -2,7 +2,6 @@
 /* page.c - see format.h. */
 #include "load/report/format.h"
 
-#include "load/report/headline.h"
 #include "load/report/result_fields.h"
 #include "load/report/result_sheet.h"
 

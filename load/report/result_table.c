@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* result_table.c - a report for the terminal, see result.h. Every text is cleaned before it gets there: a key could
  * hold the terminal's own commands. */
-#include "load/report/headline.h"
 #include "load/report/result_sheet.h"
 #include "load/report/result_text.h"
 #include "load/report/table.h"

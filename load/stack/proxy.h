@@ -18,7 +18,6 @@
  */
 #pragma once
 
-#include "load/stack/proxy_ear.h"
 #include "load/stack/proxy_fault.h"
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * proxy_fault.h - what can befall a connection through the proxy; see proxy.h.
+ * proxy_fault.h - what can befall a connection through the proxy, and who hears what passes; see proxy.h.
  *
  *     NONE             bytes pass
  *     DELAY            each portion waits for amount_ms, in both directions
@@ -18,6 +18,10 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 enum proxy_fault {
     PROXY_NONE = 0,
     PROXY_DELAY,
@@ -31,4 +35,17 @@ enum proxy_fault {
     PROXY_MUTE,
     PROXY_LATE,
     PROXY_FAULTS
+};
+
+/* ---- who hears what passes ---- */
+
+/*
+ * Hears what passes over the connections of a route, as it comes: `open` gives each a value of its own, which `close`
+ * gets last. They are called by the proxy's thread.
+ */
+struct proxy_ear {
+    void *(*open)(void *context);
+    void (*hear)(void *connection, bool is_client, const char *bytes, size_t count, uint64_t now_us);
+    void (*close)(void *connection, uint64_t now_us);
+    void *context; /* lent until proxy_close() */
 };

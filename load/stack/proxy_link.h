@@ -14,7 +14,6 @@
 #pragma once
 
 #include "load/base/net.h"
-#include "load/stack/proxy_ear.h"
 #include "load/stack/proxy_fault.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * rival.h - what all private servers share, those of stack.h too; and one process of a server that is not ours, an nginx
- * or a Varnish, say: a free port, a folder that goes with the program, started when it answers.
+ * or a Varnish, say: a free port, a folder that goes with the program, started when it answers; and wrk, which asks them.
  *
  * Threads: as proc.h has it. Errors: false, and the reason with the end of the log on stderr.
  */
@@ -97,3 +97,31 @@ struct varnish_options {
 
 /* Returns when it answers; rival_stop() stops it. */
 bool varnish_start(struct rival *varnish, const struct varnish_options *options);
+
+/* ---- wrk ---- */
+
+/* One run of the HTTP load generator: one thread, connections that stay open, as fast as the server answers. */
+
+/* How the numbers are taken, and so what a request costs wrk: with any of them a script hands it each request. */
+enum wrk_order {
+    WRK_PLAIN = 0, /* no numbers, no script: the path as it is */
+    WRK_IN_TURN,
+    WRK_BY_ZIPF, /* the lower the oftener, see dice.h; the exponent is 0.99 */
+};
+
+struct wrk_options {
+    uint16_t port;    /* on 127.0.0.1 */
+    const char *path; /* begins with '/'; a number goes where it has a '*', if it has one */
+    enum wrk_order order;
+    uint32_t first, last;
+    uint32_t connection_count;
+    uint32_t seconds;
+};
+
+struct wrk_result {
+    uint64_t requests;
+    double requests_per_s;
+};
+
+/* False also if a single answer was not 2xx or a connection failed: then nothing was measured. */
+bool wrk_run(const struct wrk_options *options, struct wrk_result *out);

@@ -248,6 +248,11 @@ bool stack_catalogd_stop(struct stack_catalogd *catalogd);
 
 /* Waits until /readyz answers 200. */
 bool stack_catalogd_wait_ready(const struct stack_catalogd *catalogd, uint32_t limit_ms);
+/* Until it is connected to its Redis, and hears of others there or polls for want of a right; ready does not mean that. */
+bool stack_catalogd_wait_joined(const struct stack_catalogd *catalogd, uint32_t limit_ms);
+/* Over these two, with these settings besides ("NAME=value", ends with NULL); returns when it is ready and connected. */
+bool stack_catalogd_start_over(struct stack_catalogd *catalogd, const struct stack_redis *redis,
+                               const struct stack_postgres *postgres, const char *const *settings);
 
 /* Samples of one /metrics, each by its whole name, labels included; -1 where there is none, and then false. */
 bool stack_catalogd_metrics(const struct stack_catalogd *catalogd, uint32_t limit_ms, size_t count,
@@ -258,3 +263,11 @@ double stack_catalogd_metric(const struct stack_catalogd *catalogd, const char *
 
 /* How many lines of the server's log contain the text. */
 uint32_t stack_log_count(const char *log_path, uint64_t mark, const char *text);
+
+/* ---- the machine ---- */
+
+enum { MACHINE_BYTES = 256 };
+
+/* "2 cores, Linux 6.1.0 x86_64; Redis 7.0.15, PostgreSQL 15.18": cores, kernel and the versions that both servers
+ * tell, of those that are given; "?" for one that does not answer. */
+void machine_describe(struct stack_redis *redis, const char *database_url, char text[static MACHINE_BYTES]);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* stack_catalogd.c - the service as a private process; see stack.h. */
+/* stack_catalogd.c - the service as a private process, and the machine it runs on; see stack.h. */
 #include "load/base/clock.h"
 #include "load/base/home.h"
 #include "load/base/http.h"
 #include "load/base/net.h"
+#include "load/base/sql.h"
 #include "load/stack/stack.h"
 
 #include <netinet/in.h>
@@ -11,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 enum {
     START_LIMIT_MS = 60000,
@@ -18,7 +21,9 @@ enum {
     ASK_LIMIT_MS = 1000,
     READ_LIMIT_MS =
         5000, /* of what is asked once: one that is busy must not be taken for one without the sample */
-    SETTINGS_MAX = 62
+    SQL_LIMIT_MS = 5000,
+    SETTINGS_MAX = 62,
+    SETTING_BYTES = 256
 };
 
 static bool ops_answers_200(const struct stack_catalogd *catalogd, const char *path)
@@ -161,6 +166,39 @@ double stack_catalogd_metric(const struct stack_catalogd *catalogd, const char *
     return value;
 }
 
+/* A login that may not subscribe polls. */
+static bool is_connected(const struct stack_catalogd *catalogd)
+{
+    return stack_catalogd_metric(catalogd, "guard_redis_state{connection=\"commands\",state=\"up\"}") == 1 &&
+           (stack_catalogd_metric(catalogd, "guard_redis_state{connection=\"wake\",state=\"up\"}") == 1 ||
+            stack_catalogd_metric(catalogd, "guard_redis_state{connection=\"wake\",state=\"denied\"}") == 1);
+}
+
+bool stack_catalogd_wait_joined(const struct stack_catalogd *catalogd, uint32_t limit_ms)
+{
+    uint64_t end_us = clock_after_ms(limit_ms);
+    while (!is_connected(catalogd)) {
+        if (clock_us() >= end_us)
+            return private_complain("catalogd", "is not connected to its Redis", catalogd->log_path);
+        clock_pause_ms(2);
+    }
+    return true;
+}
+
+bool stack_catalogd_start_over(struct stack_catalogd *catalogd, const struct stack_redis *redis,
+                               const struct stack_postgres *postgres, const char *const *settings)
+{
+    char redis_url[SETTING_BYTES], database_url[SETTING_BYTES];
+    const char *all[SETTINGS_MAX + 1] = {redis_url, database_url};
+    size_t count = 2;
+    snprintf(redis_url, sizeof redis_url, "REDIS_URL=%s", redis->url);
+    snprintf(database_url, sizeof database_url, "DATABASE_URL=%s", postgres->url);
+    for (size_t i = 0; settings[i] != NULL && count < SETTINGS_MAX; i++)
+        all[count++] = settings[i];
+    return stack_catalogd_start(catalogd, all) && stack_catalogd_wait_ready(catalogd, START_LIMIT_MS) &&
+           stack_catalogd_wait_joined(catalogd, START_LIMIT_MS);
+}
+
 /* ---- logs ---- */
 
 /* Lines are counted as they are; the last one may still lack its end. */
@@ -179,4 +217,26 @@ uint32_t stack_log_count(const char *log_path, uint64_t mark, const char *text)
     free(line);
     fclose(file);
     return count;
+}
+
+/* ---- the machine ---- */
+
+void machine_describe(struct stack_redis *redis, const char *database_url, char text[static MACHINE_BYTES])
+{
+    struct utsname system = {.sysname = "?"};
+    char version[48], why[SQL_WHY_BYTES];
+    uname(&system);
+    size_t used =
+        (size_t)snprintf(text, MACHINE_BYTES, "%ld cores, %.20s %.60s %.20s", sysconf(_SC_NPROCESSORS_ONLN),
+                         system.sysname, system.release, system.machine);
+    if (redis != NULL) {
+        stack_redis_version(redis, version, sizeof version);
+        used += (size_t)snprintf(text + used, MACHINE_BYTES - used, "; Redis %s", version);
+    }
+    if (database_url == NULL)
+        return;
+    bool is_told = sql_run(database_url, "SELECT split_part(version(), ' ', 2)", SQL_LIMIT_MS, version,
+                           sizeof version, why);
+    snprintf(text + used, MACHINE_BYTES - used, "%s PostgreSQL %s", redis != NULL ? "," : ";",
+             is_told ? version : "?");
 }

@@ -10,10 +10,10 @@
 #include "load/lab/cell.h"
 #include "load/lab/fleet.h"
 #include "load/lab/monitor.h"
+#include "load/lab/note.h"
 #include "load/lab/scheme.h"
 #include "load/lab/source.h"
 #include "load/lab/trial.h"
-#include "load/lab/worker.h"
 #include "tests/support/files.h"
 #include "tests/support/test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* cache_status_test.c - what Cache-Status headers say, well written or not. */
-#include "load/herd/cache_status.h"
+#include "load/herd/record.h"
 #include "tests/support/test.h"
 
 struct example {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* scenario_read_test.c - scenarios out of files: what is read, and that every mistake is told with its line. */
 #include "load/play/scenario.h"
-#include "load/play/settings.h"
 #include "tests/support/files.h"
 #include "tests/support/test.h"
 

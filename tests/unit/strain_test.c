@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* strain_test.c - exact ranks, and when a generator is to blame. */
-#include "load/herd/strain.h"
+#include "load/herd/herd.h"
 #include "tests/support/test.h"
 
 TEST(ranks_are_exact_over_several_lists_and_leave_out_zeros)
