@@ -107,17 +107,12 @@ static bool read_status_line(struct http_parse *parse)
     return parse->status >= 100 && parse->status != 101; /* who asked for another protocol? */
 }
 
-static bool has_no_body(const struct http_parse *parse)
-{
-    return parse->answers_head || parse->status == 204 || parse->status == 304;
-}
-
 static enum http_parse_state state_after_head(struct http_parse *parse)
 {
     bool has_length;
     if (!read_status_line(parse) || !content_length(parse, &has_length, &parse->left_bytes))
         return HTTP_PARSE_BAD;
-    if (has_no_body(parse))
+    if (parse->answers_head || parse->status == 204 || parse->status == 304)
         return HTTP_PARSE_DONE;
     if (header_has(parse, "Transfer-Encoding", "chunked"))
         return HTTP_PARSE_CHUNK_SIZE;

@@ -121,12 +121,6 @@ static bool start_servers(uint32_t product_count)
                         stack_postgres_load(bench.postgres.url, product_count));
 }
 
-static void stop_servers(void)
-{
-    stack_postgres_stop(&bench.postgres);
-    stack_redis_stop(&bench.redis);
-}
-
 /* ---- the machine ---- */
 
 /* ", NAME VERSION": of the first line a command prints, what begins with the first digit. "": it is not here. */
@@ -215,6 +209,7 @@ int main(int argc, char **argv)
         print_machine();
         report_print();
     }
-    stop_servers();
+    stack_postgres_stop(&bench.postgres);
+    stack_redis_stop(&bench.redis);
     return good && !bench.gate_closed ? 0 : 1;
 }

@@ -341,13 +341,6 @@ static unsigned order(struct ground *ground, const struct site_order *wanted, ch
     return site_order(&ground->site, wanted, &number, why) ? OK : BUSY;
 }
 
-static unsigned begin(struct ground *ground, const struct job *job, char *why)
-{
-    return jobs_begin(&ground->jobs, job)
-               ? OK
-               : refuse(why, BUSY, "A crowd is under way: wait until it is answered.");
-}
-
 /* ---- the buttons ---- */
 
 static unsigned press_rush(struct ground *ground, const json_t *wish, char *why)
@@ -358,7 +351,9 @@ static unsigned press_rush(struct ground *ground, const json_t *wish, char *why)
     if (!read_number(wish, "requests", 1, RUSH_REQUESTS_MAX, 1000, &job.rush.requests, why) ||
         !read_mode(wish, job.mode, why) || !read_hit(wish, "hit", &job.rush.hit, &job.rush.hits, why))
         return BAD;
-    return begin(ground, &job, why);
+    return jobs_begin(&ground->jobs, &job)
+               ? OK
+               : refuse(why, BUSY, "A crowd is under way: wait until it is answered.");
 }
 
 static unsigned press_deed(struct ground *ground, const json_t *wish, char *why)

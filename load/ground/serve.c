@@ -247,13 +247,6 @@ static bool web_open(struct web *web, struct state *state, struct ground *ground
     return web->daemon != NULL;
 }
 
-static void web_close(struct web *web)
-{
-    if (web->daemon != NULL)
-        MHD_stop_daemon(web->daemon);
-    web->daemon = NULL;
-}
-
 /* ---- the command ---- */
 
 enum {
@@ -277,7 +270,9 @@ static bool start(uint32_t product_count, uint16_t port)
 /* A crowd that is under way keeps what it uses: the program ends next, and its servers with it. */
 static void stop(void)
 {
-    web_close(&web);
+    if (web.daemon != NULL)
+        MHD_stop_daemon(web.daemon);
+    web.daemon = NULL;
     state_close(&state);
     if (jobs_close(&ground.jobs))
         site_close(&ground.site);

@@ -168,12 +168,6 @@ static uint64_t oldest_until_us(struct generator *generator)
            (uint64_t)generator->work->request_limit_ms * 1000;
 }
 
-static uint64_t next_expiry_us(struct generator *generator)
-{
-    return earlier(oldest_until_us(generator),
-                   earlier(first_until_us(&generator->connecting), first_until_us(&generator->leaving)));
-}
-
 static void expire(struct generator *generator, uint64_t now_us)
 {
     while (first_until_us(&generator->connecting) <= now_us) {
@@ -205,7 +199,9 @@ static void on_event(struct generator *generator, const struct epoll_event *even
 void generator_turn(struct generator *generator, uint64_t until_us)
 {
     uint64_t now_us = clock_us();
-    until_us = earlier(until_us, next_expiry_us(generator));
+    until_us = earlier(until_us, oldest_until_us(generator));
+    until_us = earlier(until_us,
+                       earlier(first_until_us(&generator->connecting), first_until_us(&generator->leaving)));
     uint64_t span_us = until_us > now_us ? earlier(until_us - now_us, TURN_MAX_US) : 0;
     const struct timespec span = {.tv_sec = (time_t)(span_us / 1000000),
                                   .tv_nsec = (long)(span_us % 1000000) * 1000};

@@ -144,18 +144,13 @@ static bool serve(struct generator *generator, struct link *link, uint32_t slot)
     return open_for(generator, link, slot);
 }
 
-static bool is_too_late(const struct generator *generator, uint32_t slot)
-{
-    uint64_t limit_us = (uint64_t)generator->work->request_limit_ms * 1000;
-    return generator->job->records[slot].due_us + limit_us <= clock_us();
-}
-
 static void rate_freed(struct generator *generator, struct link *link)
 {
+    const uint64_t limit_us = (uint64_t)generator->work->request_limit_ms * 1000;
     struct slot_queue *queue;
     while ((queue = queue_for(generator, link)) != NULL) {
         uint32_t slot = slot_queue_take(generator, queue);
-        if (is_too_late(generator, slot))
+        if (generator->job->records[slot].due_us + limit_us <= clock_us())
             record_end(generator, slot, RECORD_UNSENT);
         else if (serve(generator, link, slot))
             return;

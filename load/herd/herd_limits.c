@@ -32,12 +32,6 @@ enum {
     SHOWN_BYTES = 24,
 };
 
-static uint32_t core_count(void)
-{
-    cpu_set_t allowed;
-    return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? (uint32_t)CPU_COUNT(&allowed) : 1;
-}
-
 static bool is_loopback(const struct work_target *target)
 {
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)&target->address.storage;
@@ -92,7 +86,8 @@ static uint32_t sources_needed(const struct work *work)
 
 void herd_limits_choose(struct work *work)
 {
-    uint32_t cores = core_count();
+    cpu_set_t allowed;
+    uint32_t cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? (uint32_t)CPU_COUNT(&allowed) : 1;
     if (work->generator_count == 0)
         work->generator_count = cores < AUTO_GENERATORS_MAX ? cores : AUTO_GENERATORS_MAX;
     if (work->generator_count > work->connection_count)

@@ -147,11 +147,6 @@ static const struct column crowd_columns[] = {
 };
 enum { COLUMNS_MAX = 12 };
 
-static const struct column *columns_of(enum lab_group group)
-{
-    return group == GROUP_CROWD ? crowd_columns : group == GROUP_CACHE ? cache_columns : lock_columns;
-}
-
 /* What a row has in its columns. */
 struct row {
     char fields[COLUMNS_MAX][FIELD_BYTES];
@@ -230,7 +225,9 @@ static void print_unmeasured(const struct scheme *scheme, const struct cell *cel
 void matrix_print_failure(const struct matrix *matrix, size_t failure)
 {
     const struct failure *what = matrix->failures[failure];
-    const struct column *columns = columns_of(what->group);
+    const struct column *columns = what->group == GROUP_CROWD   ? crowd_columns
+                                   : what->group == GROUP_CACHE ? cache_columns
+                                                                : lock_columns;
     bool shown[COLUMNS_MAX];
     size_t count = choose_columns(matrix, failure, columns, shown);
     printf("\n%s: %s\n  %s\n\n", what->name, what->title, what->story);
@@ -301,11 +298,6 @@ static void explain_locks(double lease_s)
            lease_s);
 }
 
-static bool is_in(const struct matrix *matrix, size_t scheme, enum lab_group group)
-{
-    return (matrix->schemes[scheme]->groups & group) != 0;
-}
-
 static void print_group(const struct matrix *matrix, const struct lab_group_name *group)
 {
     struct table_column wide[1 + MATRIX_FAILURES_MAX] = {{0, 23, TABLE_LEFT, false}};
@@ -324,7 +316,7 @@ static void print_group(const struct matrix *matrix, const struct lab_group_name
     table_row(stdout, wide, count, cells);
     for (size_t j = 0; j < matrix->scheme_count; j++) {
         char label[FIELD_BYTES];
-        if (!is_in(matrix, j, group->group))
+        if ((matrix->schemes[j]->groups & group->group) == 0)
             continue;
         snprintf(label, sizeof label, "%-3s %-19s", matrix->schemes[j]->number,
                  lab_label(matrix->schemes[j]));

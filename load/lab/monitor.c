@@ -27,12 +27,6 @@ struct line {
 
 /* ---- reading a line ---- */
 
-/* From the wall clock. */
-static uint64_t to_monotonic_us(uint64_t real_us)
-{
-    return real_us - clock_wall_ahead_us();
-}
-
 /* From behind the opening quote; returns what follows the closing one, NULL if there is none. */
 static const char *read_word(const char *text, char word[WORD_BYTES])
 {
@@ -57,7 +51,7 @@ static bool read_line(const char *text, struct line *line)
     if (sscanf(text, "%" SCNu64 ".%6" SCNu64 " [%*d %47[^]]] %n", &seconds, &micros, line->source, &used) !=
         3)
         return false;
-    line->at_us = to_monotonic_us(seconds * 1000000 + micros);
+    line->at_us = seconds * 1000000 + micros - clock_wall_ahead_us();
     line->word_count = 0;
     for (const char *at = text + used; at != NULL && *at != '\0' && line->word_count < WORDS_MAX;) {
         if (*at++ == '"')

@@ -206,13 +206,6 @@ static long long try_read(struct lab_client *client)
                      REDISSON_TAKEN);
 }
 
-static long long try_write(struct lab_client *client)
-{
-    return number_of(lab_command(client, "EVAL %s 1 %s %u %s:write", write_lock_script, client->lock_name,
-                                 (unsigned)lab_lease_ms(client), client->state->owner),
-                     REDISSON_TAKEN);
-}
-
 static void unlock_read(struct lab_client *client)
 {
     number_of(lab_command(client, "EVAL %s 4 %s %s {%s}:%s:rwlock_timeout {%s} %s", read_unlock_script,
@@ -221,16 +214,13 @@ static void unlock_read(struct lab_client *client)
               0);
 }
 
-static void unlock_write(struct lab_client *client)
-{
-    number_of(lab_command(client, "EVAL %s 2 %s %s %u %s:write", write_unlock_script, client->lock_name,
-                          client->state->channel, (unsigned)lab_lease_ms(client), client->state->owner),
-              0);
-}
-
 static long long try_rw(struct lab_client *client)
 {
-    return client->mode == MODE_SHARED ? try_read(client) : try_write(client);
+    if (client->mode == MODE_SHARED)
+        return try_read(client);
+    return number_of(lab_command(client, "EVAL %s 1 %s %u %s:write", write_lock_script, client->lock_name,
+                                 (unsigned)lab_lease_ms(client), client->state->owner),
+                     REDISSON_TAKEN);
 }
 
 static void unlock_rw(struct lab_client *client)
@@ -238,7 +228,9 @@ static void unlock_rw(struct lab_client *client)
     if (client->mode == MODE_SHARED)
         unlock_read(client);
     else
-        unlock_write(client);
+        number_of(lab_command(client, "EVAL %s 2 %s %s %u %s:write", write_unlock_script, client->lock_name,
+                              client->state->channel, (unsigned)lab_lease_ms(client), client->state->owner),
+                  0);
 }
 
 static struct redisReply *renew_rw(const struct lab_client *client, struct redisContext *redis)

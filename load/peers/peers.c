@@ -167,12 +167,6 @@ static void repeat(size_t contest, uint32_t repetition, uint32_t repetitions)
     fflush(stdout);
 }
 
-static void stop_all(void)
-{
-    for (size_t i = 0; i < outcome.peer_count; i++)
-        peer_stop(outcome.peers[i]);
-}
-
 static void run_all(const struct wish *wish)
 {
     char line[PEER_TEXT_BYTES];
@@ -186,7 +180,8 @@ static void run_all(const struct wish *wish)
         start_all(outcome.contests[i]);
         for (uint32_t k = 1; k <= wish->repetitions; k++)
             repeat(i, k, wish->repetitions);
-        stop_all();
+        for (size_t k = 0; k < outcome.peer_count; k++)
+            peer_stop(outcome.peers[k]);
     }
 }
 

@@ -274,13 +274,6 @@ static enum act_outcome act_on_leader(struct act *act, enum scenario_verb verb, 
 
 /* ---- links ---- */
 
-static enum act_outcome act_on_link(struct servers *servers, const struct scenario_action *action)
-{
-    size_t route = action->party == SCENARIO_LINK_REDIS ? servers->redis_route : servers->postgres_route;
-    proxy_set(servers->proxy, route, action->fault, action->amount_ms);
-    return ACT_DONE;
-}
-
 /* ---- statements, requests, commands ---- */
 
 static enum act_outcome act_errand(struct act *act, const struct scenario_action *action, size_t tag,
@@ -346,7 +339,11 @@ enum act_outcome act_do(struct act *act, const struct scenario_action *action, s
         return act_on_leader(act, action->verb, why);
     case SCENARIO_LINK_REDIS:
     case SCENARIO_LINK_POSTGRES:
-        return act_on_link(act->servers, action);
+        proxy_set(act->servers->proxy,
+                  action->party == SCENARIO_LINK_REDIS ? act->servers->redis_route
+                                                       : act->servers->postgres_route,
+                  action->fault, action->amount_ms);
+        return ACT_DONE;
     case SCENARIO_NOBODY:
         break;
     }

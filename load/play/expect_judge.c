@@ -194,13 +194,6 @@ static void measure_at_once(const struct expect_source *source, struct figure *o
         out->value = source->view->at_once;
 }
 
-static void measure_recovery(const struct result *result, struct figure *out)
-{
-    out->kind = SECONDS;
-    out->unknown = result->recovery_unknown;
-    out->value = result->has_recovered ? (double)result->recovery_ms * 1e3 : INFINITY;
-}
-
 /* What the figure is made of. */
 static void measure_expiries(const struct expect *expect, const struct result *result, struct figure *out)
 {
@@ -292,7 +285,9 @@ static bool measure(const struct expect *expect, const struct expect_source *sou
         measure_stale(expect, source, out);
         return true;
     case EXPECT_RECOVERY:
-        measure_recovery(source->result, out);
+        out->kind = SECONDS;
+        out->unknown = source->result->recovery_unknown;
+        out->value = source->result->has_recovered ? (double)source->result->recovery_ms * 1e3 : INFINITY;
         return true;
     case EXPECT_LOADS_PER_EXPIRY:
     case EXPECT_MOST_PER_EXPIRY:

@@ -29,11 +29,6 @@ static bool has_stack(const struct scenario *scenario)
     return scenario->process_count > 0;
 }
 
-static bool counts(const struct scenario *scenario)
-{
-    return has_stack(scenario) || scenario->way != WITNESS_NONE;
-}
-
 static bool counts_by_log(const struct scenario *scenario)
 {
     return has_stack(scenario) || scenario->way == WITNESS_LOG;
@@ -208,7 +203,7 @@ static void check_expect(struct checking *checking, const struct expect *expect,
         wrong(checking, line, "\"%s\": no such ask line (of %zu)", expect->text, scenario->work.url_count);
     if (expect->variant[0] != '\0' && !has_variant(scenario, expect->variant) && scenario->variant_count != 1)
         wrong(checking, line, "\"in %s\": not a value of the vary line", expect->variant);
-    if ((needs & EXPECT_NEEDS_LOADS) != 0 && !counts(scenario))
+    if ((needs & EXPECT_NEEDS_LOADS) != 0 && !has_stack(scenario) && scenario->way == WITNESS_NONE)
         wrong(checking, line, "\"%s\": loads are not counted: count ...", expect->text);
     else if ((needs & EXPECT_NEEDS_KEYS) != 0 && !counts_by_log(scenario))
         wrong(checking, line,

@@ -92,12 +92,6 @@ static void plan_opposite(struct timeline *timeline, const struct timeline_entry
     opposite->due_us = (entry->action.party == SCENARIO_LEADER ? entry->begun_us : entry->due_us) + for_us;
 }
 
-/* See act_poll(). */
-static bool is_ended_later(const struct scenario_action *action)
-{
-    return action->party == SCENARIO_NOBODY && action->verb != SCENARIO_NOTE;
-}
-
 static void finish(struct timeline *timeline, size_t index, enum act_outcome outcome)
 {
     struct timeline_entry *entry = &timeline->entries[index];
@@ -110,7 +104,8 @@ static void finish(struct timeline *timeline, size_t index, enum act_outcome out
     tell(timeline, entry);
     if (outcome != ACT_DONE)
         return;
-    entry->is_under_way = is_ended_later(&entry->action);
+    entry->is_under_way =
+        entry->action.party == SCENARIO_NOBODY && entry->action.verb != SCENARIO_NOTE; /* see act_poll() */
     close_faults(timeline, entry);
     if (!entry->is_opposite && entry->event->for_ms > 0)
         plan_opposite(timeline, entry);

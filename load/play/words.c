@@ -87,11 +87,6 @@ bool words_skip(struct words *words, const char *expected)
     return true;
 }
 
-static bool needs_quotes(const char *word)
-{
-    return *word == '\0' || *word == '#' || strpbrk(word, " \t\"'\\") != NULL;
-}
-
 /* Returns the bytes it takes, whether they fit or not. */
 static size_t put(char *text, size_t text_bytes, size_t used, char byte)
 {
@@ -102,7 +97,7 @@ static size_t put(char *text, size_t text_bytes, size_t used, char byte)
 
 static size_t put_word(char *text, size_t text_bytes, size_t used, const char *word)
 {
-    bool quoted = needs_quotes(word);
+    bool quoted = *word == '\0' || *word == '#' || strpbrk(word, " \t\"'\\") != NULL;
     if (quoted)
         used = put(text, text_bytes, used, '"');
     for (; *word != '\0'; word++) {
