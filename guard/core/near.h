@@ -37,8 +37,8 @@
  *
  * Eviction is SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): a queue in the order of arrival and a
  * hand that moves from the oldest to the newest, spares what was hit since it last came by, and evicts the
- * first that was not. A hit writes one bit and moves nothing. On a skewed trace it keeps more hits than LRU and
- * about as many as S3-FIFO, which needs three queues: near_test.c measures all of them.
+ * first that was not. A hit writes one bit and moves nothing. On a skewed trace it keeps more hits than LRU:
+ * near_test.c measures both.
  *
  * Keys are encoded (key.h).
  *
