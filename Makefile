@@ -323,7 +323,7 @@ $(BUILD)/tests/unit/core_memory_test $(BUILD)/tests/unit/lock_memory_test: priva
 $(BUILD)/tests/live/loads_on_test: private WRAPPED := -Wl,--wrap=defer_start
 # The simulator's cores run out of memory.
 $(BUILD)/sim $(BUILD)/tests/sim/sim_test: private WRAPPED := -Wl$(comma)--wrap=calloc
-EXAMPLES := $(addprefix $(BUILD)/example/,fileserver eventserver preforkserver civetserver evhttpserver)
+EXAMPLES := $(addprefix $(BUILD)/example/,preforkserver civetserver evhttpserver)
 $(BUILD)/example/civetserver: private EXAMPLE_LIBRARIES := -lcivetweb
 $(BUILD)/example/evhttpserver: private EXAMPLE_LIBRARIES := -levent -levent_pthreads
 $(BUILD)/example/h2oserver: private EXAMPLE_LIBRARIES := -lh2o -lssl -lcrypto -luv

@@ -78,12 +78,6 @@ bool files_key(const char *path, size_t path_bytes, char key[FILES_KEY_BYTES])
     return legal;
 }
 
-bool files_requested(const char *request, char key[FILES_KEY_BYTES])
-{
-    const char *path = request + strlen("GET ");
-    return strncmp(request, "GET ", strlen("GET ")) == 0 && files_key(path, strcspn(path, " "), key);
-}
-
 void files_listening(unsigned port)
 {
     printf("listening on 127.0.0.1:%u\n", port);

@@ -8,7 +8,7 @@
 
 #include "guard.h"
 
-enum { FILES_KEY_BYTES = 512, FILES_REQUEST_BYTES = 4096 };
+enum { FILES_KEY_BYTES = 512 };
 
 struct files {
     const char *folder;
@@ -29,8 +29,6 @@ void files_answer(struct guard_load *load, const struct files *files);
 
 /* The key for a path: "/" and letters, digits, ".", "_", "-", no dot first. False: none of these. */
 bool files_key(const char *path, size_t path_bytes, char key[FILES_KEY_BYTES]);
-/* That of the path in "GET /name HTTP/1.x". */
-bool files_requested(const char *request, char key[FILES_KEY_BYTES]);
 
 /* A socket that listens on 127.0.0.1; port 0 takes a free one, and a line on stdout names it. Exits if it cannot. */
 int files_listen(const char *port);

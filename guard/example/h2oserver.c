@@ -5,7 +5,7 @@
  *     h2oserver PORT FOLDER [REDIS_URL [DELAY_MS]]          see files.h; link with -lh2o -lssl -lcrypto -luv
  *
  * The guard sits on h2o's own loop. A hit is looked up and answered there. A request may end before its answer comes,
- * because the client left: then it cancels, and `asked`, which the guard still has, outlives it.
+ * because the client left: then the guard forgets it, and `asked` goes with it.
  */
 #include "adapters/libuv.h"
 #include "files.h"
@@ -27,10 +27,11 @@ static h2o_globalconf_t config;
 static h2o_context_t context;
 static h2o_accept_ctx_t accepting = {.ctx = &context};
 
+/* In its request's memory. */
 struct asked {
-    h2o_req_t *request;  /* NULL: it has ended */
-    struct asked **slot; /* in its memory */
+    h2o_req_t *request;
     guard_ticket ticket;
+    bool waits;
 };
 
 static void on_detached(void *unused)
@@ -54,44 +55,40 @@ static void answer(h2o_req_t *request, int status, const char *reason, const str
     h2o_send_inline(request, value != NULL ? value->body : "", value != NULL ? value->body_bytes : 0);
 }
 
-/* Its request has ended. If it still waits, on_answered() is called all the same, later. */
-static void on_ended(void *slot)
+/* Its request has ended. If it still waits, no answer comes any more. */
+static void on_ended(void *given)
 {
-    struct asked *asked = *(struct asked **)slot;
-    if (asked == NULL)
+    struct asked *asked = given;
+    if (!asked->waits)
         return;
-    asked->request = NULL;
-    guard_cancel(files.guard, ours, asked->ticket);
+    guard_forget(files.guard, ours, asked->ticket);
+    asked_count--;
+    leave_loop();
 }
 
 static void on_answered(void *given, const struct guard_result *result)
 {
     struct asked *asked = given;
-    h2o_req_t *request = asked->request;
-    if (request != NULL)
-        *asked->slot = NULL;
-    free(asked);
+    asked->waits = false;
     asked_count--;
-    if (request != NULL && result->status == GUARD_OK)
-        answer(request, 200, "OK", result->value);
-    else if (request != NULL && result->status == GUARD_ABSENT)
-        answer(request, 404, "Not Found", NULL);
-    else if (request != NULL)
-        answer(request, 503, "Service Unavailable", NULL);
+    if (result->status == GUARD_OK)
+        answer(asked->request, 200, "OK", result->value);
+    else if (result->status == GUARD_ABSENT)
+        answer(asked->request, 404, "Not Found", NULL);
+    else
+        answer(asked->request, 503, "Service Unavailable", NULL);
     leave_loop();
 }
 
 static int ask(h2o_req_t *request, const char *key)
 {
-    struct asked *asked = h2o_mem_alloc(sizeof *asked);
-    *asked = (struct asked){request, h2o_mem_alloc_shared(&request->pool, sizeof asked, on_ended), 0};
-    *asked->slot = asked;
+    struct asked *asked = h2o_mem_alloc_shared(&request->pool, sizeof *asked, on_ended);
+    *asked = (struct asked){.request = request, .waits = true};
     struct guard_request get = {
         .kind = files.kind, .key = key, .loop = ours, .answered = on_answered, .context = asked};
     asked_count++;
-    if (ours != NULL && guard_get(files.guard, &get, NULL, &asked->ticket) == GUARD_OK)
-        return 0;
-    on_answered(asked, &(struct guard_result){.status = GUARD_CLOSING});
+    if (ours == NULL || guard_get(files.guard, &get, NULL, &asked->ticket) != GUARD_OK)
+        on_answered(asked, &(struct guard_result){.status = GUARD_CLOSING});
     return 0;
 }
 

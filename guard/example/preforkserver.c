@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WORKERS = 4, IDLE_S = 5, DRAIN_MS = 5000 };
+enum { WORKERS = 4, REQUEST_BYTES = 4096, IDLE_S = 5, DRAIN_MS = 5000 };
 
 static void answer(int fd, const char *status, const struct guard_value *value)
 {
@@ -33,12 +33,13 @@ static void answer(int fd, const char *status, const struct guard_value *value)
 
 static void serve(const struct files *files, int fd)
 {
-    char request[FILES_REQUEST_BYTES] = "", key[FILES_KEY_BYTES];
+    char request[REQUEST_BYTES] = "", key[FILES_KEY_BYTES];
+    const char *path = request + strlen("GET ");
     struct guard_result result;
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_sec = IDLE_S}, sizeof(struct timeval));
     if (recv(fd, request, sizeof request - 1, 0) <= 0)
         return;
-    if (!files_requested(request, key)) {
+    if (strncmp(request, "GET ", strlen("GET ")) != 0 || !files_key(path, strcspn(path, " "), key)) {
         answer(fd, "400 Bad Request", NULL);
         return;
     }

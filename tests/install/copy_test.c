@@ -364,9 +364,8 @@ TEST(every_recipe_of_the_cookbook_prints_what_it_shows, P147)
               "while read -r name needs; do compile='cc -std=gnu11'; "
               "[ ! -f $name.cpp ] || compile='g++ -std=c++20'; "
               "$compile -Wall -Wextra -Werror -I../guard -isystem /usr/include/postgresql "
-              "$(pkgconf --cflags glib-2.0) "
               "-o $name $name.c* ../guard/example/build/libstampede-guard.a @../guard/example/build/libs "
-              "-lmicrohttpd -lpq -luv $(pkgconf --libs glib-2.0); done <list"));
+              "-lmicrohttpd -lpq -luv; done <list"));
     snprintf(
         command, sizeof command,
         "cd recipes; while read -r name needs; do "

@@ -200,15 +200,9 @@ static void many_clients_cost_one_load(const char *name)
 }
 
 /* In two processes each; preforkserver has two times four. */
-TEST(many_clients_of_servers_with_threads_cost_one_load, P163)
+TEST(many_clients_of_a_server_with_threads_cost_one_load, P163)
 {
-    many_clients_cost_one_load("fileserver");
     many_clients_cost_one_load("civetserver");
-}
-
-TEST(many_clients_of_servers_with_an_event_loop_cost_one_load, P163)
-{
-    many_clients_cost_one_load("eventserver");
 }
 
 TEST(many_clients_of_h2o_cost_one_load)
@@ -254,9 +248,8 @@ static void outlives_clients_that_leave(const char *name)
     close(silent);
 }
 
-TEST(servers_with_an_event_loop_outlive_clients_that_leave)
+TEST(a_server_with_an_event_loop_outlives_clients_that_leave)
 {
-    outlives_clients_that_leave("eventserver");
     outlives_clients_that_leave("evhttpserver");
 }
 
@@ -284,8 +277,7 @@ static void ends_in_order_while_a_client_waits(const char *name)
 
 TEST(every_server_ends_in_order_while_a_client_waits)
 {
-    static const char *const names[] = {"fileserver", "eventserver", "preforkserver", "civetserver",
-                                        "evhttpserver"};
+    static const char *const names[] = {"preforkserver", "civetserver", "evhttpserver"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         ends_in_order_while_a_client_waits(names[i]);
 }
