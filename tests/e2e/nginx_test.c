@@ -354,15 +354,21 @@ static void open_gate(void)
 
 static int crowd[CROWD];
 
+/* One that is not read yet. */
+static int client_asks(size_t i, const char *path)
+{
+    char request[128];
+    need_module();
+    snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path);
+    const int fd = socket_connect(nginx[i].port, 0);
+    socket_say(fd, request);
+    return fd;
+}
+
 static void crowd_asks(size_t count, const char *path)
 {
-    need_module();
-    char request[128];
-    snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path);
-    for (size_t i = 0; i < count; i++) {
-        crowd[i] = socket_connect(nginx[i % INSTANCES].port, 0);
-        socket_say(crowd[i], request);
-    }
+    for (size_t i = 0; i < count; i++)
+        crowd[i] = client_asks(i % INSTANCES, path);
 }
 
 /* How many of them got 200; each is answered, or its connection ended, in time. */
@@ -421,9 +427,7 @@ TEST(a_cold_burst_over_two_nginx_of_two_workers_is_one_load, P13, P30)
 
 TEST(a_client_that_leaves_does_not_end_the_load_that_it_began, P14)
 {
-    need_module();
-    int leaver = socket_connect(nginx[0].port, 0);
-    socket_say(leaver, "GET /slow/left HTTP/1.1\r\nHost: x\r\n\r\n");
+    const int leaver = client_asks(0, "/slow/left");
     WAIT_UNTIL(loads() == 1);
     close(leaver);
     WAIT_UNTIL(waiters(0) == 0);
@@ -455,9 +459,7 @@ static size_t crowd_left(size_t count)
 
 TEST(a_load_whose_worker_is_killed_is_made_once_more, P10)
 {
-    need_module();
-    const int leader = socket_connect(nginx[0].port, 0);
-    socket_say(leader, "GET /slow/killed HTTP/1.1\r\nHost: x\r\n\r\n");
+    const int leader = client_asks(0, "/slow/killed");
     WAIT_UNTIL(loads() == 1);
     crowd_asks(20, "/slow/killed");
     WAIT_UNTIL(all_wait(21));
@@ -488,13 +490,10 @@ TEST(a_worker_that_is_not_given_the_time_leaves_its_load_to_others, P10)
 {
     need_module();
     other_up("notice", "worker_shutdown_timeout 100ms;", NULL);
-    const int leader = socket_connect(nginx[1].port, 0);
-    socket_say(leader, "GET /slow/given HTTP/1.1\r\nHost: x\r\n\r\n");
+    const int leader = client_asks(1, "/slow/given");
     WAIT_UNTIL(loads() == 1);
-    for (size_t i = 0; i < 2; i++) { /* of the other nginx */
-        crowd[i] = socket_connect(nginx[0].port, 0);
-        socket_say(crowd[i], "GET /slow/given HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    }
+    for (size_t i = 0; i < 2; i++)
+        crowd[i] = client_asks(0, "/slow/given");
     WAIT_UNTIL(all_wait(3));
     kill(nginx[1].pid, SIGQUIT);
     WAIT_UNTIL(loads() == 2);
@@ -591,24 +590,17 @@ TEST(a_page_beyond_the_window_of_http_2_goes_on_when_it_opens)
 
 TEST(requests_that_are_sent_together_are_answered_in_order)
 {
-    char text[ANSWER_BYTES] = "";
+    static const char requests[] =
+        "GET /key/31 HTTP/1.1\r\nHost: x\r\n\r\nGET /key/31 HTTP/1.1\r\nHost: x\r\n\r\n"
+        "GET /key/32 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    struct http_raw raw;
     need_module();
-    const int fd = socket_connect(nginx[0].port, 0);
-    socket_say(fd, "GET /key/31 HTTP/1.1\r\nHost: x\r\n\r\nGET /key/31 HTTP/1.1\r\nHost: x\r\n\r\n"
-                   "GET /key/32 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    for (size_t bytes = 0; bytes < sizeof text - 1;) {
-        struct pollfd ready = {.fd = fd, .events = POLLIN};
-        assert_int_equal(poll(&ready, 1, TEST_LIMIT_MS), 1);
-        const ssize_t count = recv(fd, text + bytes, sizeof text - 1 - bytes, 0);
-        if (count <= 0)
-            break;
-        bytes += (size_t)count;
-    }
-    close(fd);
-    const char *first = strstr(text, "{\"id\":31,");
+    http_raw_ask("127.0.0.1", nginx[0].port, requests, sizeof requests - 1, TEST_LIMIT_MS, &raw);
+    const char *first = strstr(raw.bytes, "{\"id\":31,");
     const char *second = first != NULL ? strstr(first + 1, "{\"id\":31,") : NULL;
     assert_true(second != NULL && strstr(second, "{\"id\":32,") != NULL);
     assert_int_equal(loads(), 2);
+    http_raw_clear(&raw);
 }
 
 TEST(a_load_knows_the_addresses_of_the_connection_that_asked)
@@ -957,10 +949,9 @@ TEST(a_worker_without_a_connection_for_a_load_fails_no_page)
     need_module();
     worker_connections = MANY;
     other_up("notice", "master_process off;", NULL);
-    char request[] = "GET /slow/full HTTP/1.1\r\nHost: x\r\n\r\n", answer[16] = "";
+    char answer[16] = "";
     for (size_t i = 0; i < MANY; i++) {
-        crowd[i] = socket_connect(nginx[1].port, 0);
-        socket_say(crowd[i], request);
+        crowd[i] = client_asks(1, "/slow/full");
         if (i == 0)
             WAIT_UNTIL(loads() == 1);
     }
@@ -970,8 +961,7 @@ TEST(a_worker_without_a_connection_for_a_load_fails_no_page)
     for (size_t tries = 0; count <= 0 && closed < MANY - 1; tries++) {
         if (tries % 200 == 0)
             close(crowd[++closed]);
-        const int fd = socket_connect(nginx[1].port, 0);
-        socket_say(fd, "GET /itself?full HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        const int fd = client_asks(1, "/itself?full");
         count = recv(fd, answer, 12, 0);
         close(fd);
     }
@@ -999,17 +989,9 @@ TEST(ten_thousand_hits_leave_valgrind_nothing_to_say)
 {
     enum { HITS = 10000, CONNECTIONS = 20 }; /* a connection has 1000 requests at the most */
     static const char ask_text[] = "GET /key/34 HTTP/1.1\r\nHost: x\r\n\r\n", end[] = "\"version\": 35}";
-    static const char *const under[] = {"valgrind",
-                                        "-q",
-                                        "--error-exitcode=9",
-                                        "--log-file={folder}/found",
-                                        "nginx",
-                                        "-p",
-                                        "{folder}",
-                                        "-e",
-                                        "errors",
-                                        "-c",
-                                        "nginx",
+    static const char *const under[] = {"sh", "-c",
+                                        "exec valgrind -q --error-exitcode=9 --log-file={folder}/found "
+                                        "nginx -p {folder} -e errors -c nginx",
                                         NULL};
     int fds[CONNECTIONS], status;
     test_needs_long();
