@@ -12,7 +12,6 @@
 
 #include <inttypes.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +19,6 @@
 enum {
     PROCESSES = 2,
     REQUESTS = 1000, /* 500 on each */
-    EDITS = 20,
-    READERS = 20,
-    SAMPLES_MAX = 100000,
-    ROUND_PAUSE_MS = 2,
 };
 
 /* ---- versions ---- */
@@ -173,98 +168,6 @@ TEST(what_is_answered_again_and_again_changes_with_its_invalidation, P39)
         assert_true(invalidate(0, id).value_dropped);
     }
     assert_true(fleet_metric(0, "guard_near_lookups_total{result=\"hit\"}") >= 4 * 3);
-}
-
-/* ---- order, under way ---- */
-
-/* One answer of the readers, one edit of the writer. */
-struct sample {
-    uint64_t sent_us;
-    unsigned long version;
-};
-
-struct history {
-    const char *path;
-    bool failed, ending; /* `ending` by atomic access */
-    struct sample *answers;
-    size_t answer_count;
-};
-
-static void note_round(struct history *history, const struct burst *burst)
-{
-    for (uint32_t i = 0; i < READERS && history->answer_count < SAMPLES_MAX; i++) {
-        const struct burst_answer *answer = &burst_answers(burst)[i];
-        history->failed = history->failed || answer->status != 200;
-        history->answers[history->answer_count++] =
-            (struct sample){.sent_us = answer->sent_us, .version = version_of(answer)};
-    }
-}
-
-/* Runs in a thread: round after round on both processes until told to end, and leaves the edits some of the cores. */
-static void *read_all_the_time(void *context)
-{
-    struct history *history = context;
-    struct burst_target targets[FLEET_PROCESSES_MAX];
-    struct burst_options options = fleet_options(targets, history->path, READERS);
-    struct burst *burst = NULL;
-    history->failed = !burst_open(&options, &burst);
-    while (!history->failed && !__atomic_load_n(&history->ending, __ATOMIC_ACQUIRE)) {
-        history->failed = !burst_run(burst);
-        note_round(history, burst);
-        clock_pause_ms(ROUND_PAUSE_MS);
-    }
-    if (burst != NULL)
-        burst_close(&burst);
-    return NULL;
-}
-
-/* Both lists are in order of time. An edit's sent_us is when its invalidation had returned. */
-static void assert_nobody_saw_the_past(const struct history *history, const struct sample *edits)
-{
-    size_t edit = 0;
-    unsigned long promised = 1;
-    for (size_t i = 0; i < history->answer_count; i++) {
-        while (edit < EDITS && edits[edit].sent_us < history->answers[i].sent_us)
-            promised = edits[edit++].version;
-        assert_true(history->answers[i].version >= promised);
-    }
-}
-
-static void edit_under_way(const char *delay)
-{
-    char path[BURST_PATH_BYTES];
-    static struct sample edits[EDITS];
-    pthread_t thread;
-    assert_true(fleet_start(PROCESSES, (const char *[]){delay, NULL}));
-    uint32_t id = fleet_cold_product(path);
-    struct history history = {.path = path};
-    history.answers = calloc(SAMPLES_MAX, sizeof *history.answers);
-    assert_non_null(history.answers);
-    assert_int_equal(pthread_create(&thread, NULL, read_all_the_time, &history), 0);
-    bool right = true;
-    for (uint32_t i = 0; i < EDITS; i++) {
-        edit(id);
-        invalidate(i % PROCESSES, id);
-        edits[i] = (struct sample){.sent_us = clock_us(), .version = i + 2};
-        for (size_t process = 0; i % 3 != 0 && process < PROCESSES; process++)
-            right = right && ask_version(process, path) == i + 2;
-    }
-    __atomic_store_n(&history.ending, true, __ATOMIC_RELEASE);
-    pthread_join(thread, NULL);
-    assert_true(right);
-    assert_false(history.failed);
-    assert_true(history.answer_count > READERS);
-    assert_nobody_saw_the_past(&history, edits);
-    free(history.answers);
-    /* A load per edit, and one more for each that was voided: two per edit at most. */
-    assert_in_range(fleet_loads(FLEET_LOAD_PRODUCT), 1, 2 * EDITS + 1);
-}
-
-/* Quick loads end before their loss is known, slow ones are cancelled for it. */
-TEST(whoever_begins_after_an_invalidation_sees_the_row_it_was_for, P19, P39)
-{
-    edit_under_way("LOAD_DELAY_MS=0");
-    edit_under_way("LOAD_DELAY_MS=15");
 }
 
 TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);
