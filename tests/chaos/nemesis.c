@@ -167,128 +167,55 @@ struct run {
     struct masters masters;
 };
 
-static bool catalogd_kill(struct run *run, const struct nemesis_entry *entry)
-{
-    return scene_catalogd_kill(run->scene, entry->fault.process);
-}
+/* Each does what its kind of fault is, or undoes it. */
 
-static bool catalogd_start(struct run *run, const struct nemesis_entry *entry)
+static bool befall_catalogd(struct scene *scene, const struct fault *fault, bool mends)
 {
-    return scene_catalogd_start(run->scene, entry->fault.process);
-}
-
-static bool catalogd_stop(struct run *run, const struct nemesis_entry *entry)
-{
-    run->scene->paused[entry->fault.process] = true;
-    proc_pause(run->scene->catalogd[entry->fault.process].pid);
+    const uint8_t process = fault->process;
+    if (fault->kind == FAULT_CATALOGD_KILL)
+        return mends ? scene_catalogd_start(scene, process) : scene_catalogd_kill(scene, process);
+    if (fault->kind == FAULT_READER_STOP)
+        return mends ? kill(scene->reader[process], SIGCONT) == 0 : scene_reader_stop(scene, process);
+    if (mends)
+        proc_resume(scene->catalogd[process].pid);
+    scene->paused[process] = !mends;
+    if (!mends)
+        proc_pause(scene->catalogd[process].pid);
     return true;
 }
 
-static bool catalogd_go_on(struct run *run, const struct nemesis_entry *entry)
+static bool fill_redis(struct stack_redis *redis)
 {
-    proc_resume(run->scene->catalogd[entry->fault.process].pid);
-    run->scene->paused[entry->fault.process] = false;
-    return true;
+    return stack_redis_do(redis, "CONFIG SET maxclients 1") &&
+           stack_redis_do(redis, "CLIENT KILL TYPE normal SKIPME yes") &&
+           stack_redis_do(redis, "CLIENT KILL TYPE pubsub SKIPME yes");
 }
 
-static bool reader_stop(struct run *run, const struct nemesis_entry *entry)
+static bool befall_redis(struct scene *scene, enum fault_kind kind, bool mends)
 {
-    return scene_reader_stop(run->scene, entry->fault.process);
-}
-
-static bool reader_go_on(struct run *run, const struct nemesis_entry *entry)
-{
-    kill(run->scene->reader[entry->fault.process], SIGCONT);
-    return true;
-}
-
-static bool redis_kill(struct run *run, const struct nemesis_entry *entry)
-{
-    (void)entry;
-    stack_redis_kill(&run->scene->redis);
-    return true;
-}
-
-static bool redis_start(struct run *run, const struct nemesis_entry *entry)
-{
-    (void)entry;
-    return stack_redis_restart(&run->scene->redis);
-}
-
-static bool redis_stop(struct run *run, const struct nemesis_entry *entry)
-{
-    (void)entry;
-    stack_redis_pause(&run->scene->redis);
-    return true;
-}
-
-static bool redis_go_on(struct run *run, const struct nemesis_entry *entry)
-{
-    (void)entry;
-    stack_redis_resume(&run->scene->redis);
-    return true;
-}
-
-static bool redis_flush(struct run *run, const struct nemesis_entry *entry)
-{
-    (void)entry;
-    return stack_redis_do(&run->scene->redis, "FLUSHALL");
-}
-
-static bool redis_step(struct run *run, const struct nemesis_entry *entry)
-{
-    atomic_store(run->scene->redis_offset_s, entry->fault.kind == FAULT_REDIS_AHEAD ? HOUR_S : -HOUR_S);
-    return true;
-}
-
-static bool redis_step_back(struct run *run, const struct nemesis_entry *entry)
-{
-    (void)entry;
-    atomic_store(run->scene->redis_offset_s, 0);
-    return true;
-}
-
-static bool redis_fill(struct run *run, const struct nemesis_entry *entry)
-{
-    (void)entry;
-    return stack_redis_do(&run->scene->redis, "CONFIG SET maxclients 1") &&
-           stack_redis_do(&run->scene->redis, "CLIENT KILL TYPE normal SKIPME yes") &&
-           stack_redis_do(&run->scene->redis, "CLIENT KILL TYPE pubsub SKIPME yes");
-}
-
-static bool redis_make_room(struct run *run, const struct nemesis_entry *entry)
-{
-    char command[64];
-    (void)entry;
-    snprintf(command, sizeof command, "CONFIG SET maxclients %d", REDIS_CLIENTS_MAX);
-    return stack_redis_do(&run->scene->redis, command);
-}
-
-static bool postgres_kill(struct run *run, const struct nemesis_entry *entry)
-{
-    (void)entry;
-    proc_kill_tree(&run->scene->postgres.pid);
-    return true;
-}
-
-static bool postgres_start(struct run *run, const struct nemesis_entry *entry)
-{
-    (void)entry;
-    return stack_postgres_restart(&run->scene->postgres);
-}
-
-static bool postgres_stop(struct run *run, const struct nemesis_entry *entry)
-{
-    (void)entry;
-    proc_pause(run->scene->postgres.pid);
-    return true;
-}
-
-static bool postgres_go_on(struct run *run, const struct nemesis_entry *entry)
-{
-    (void)entry;
-    proc_resume(run->scene->postgres.pid);
-    return true;
+    struct stack_redis *redis = &scene->redis;
+    switch (kind) {
+    case FAULT_REDIS_KILL:
+    case FAULT_REDIS_AWAY:
+        if (mends)
+            return stack_redis_restart(redis);
+        stack_redis_kill(redis);
+        return true;
+    case FAULT_REDIS_STOP:
+        (mends ? stack_redis_resume : stack_redis_pause)(redis);
+        return true;
+    case FAULT_REDIS_FLUSH:
+        return mends || stack_redis_do(redis, "FLUSHALL");
+    case FAULT_REDIS_FULL:
+        return mends ? stack_redis_do(redis, "CONFIG SET maxclients %d", REDIS_CLIENTS_MAX)
+                     : fill_redis(redis);
+    case FAULT_REDIS_AHEAD:
+    case FAULT_REDIS_BEHIND:
+        atomic_store(scene->redis_offset_s, mends ? 0 : kind == FAULT_REDIS_AHEAD ? HOUR_S : -HOUR_S);
+        return true;
+    default:
+        return false;
+    }
 }
 
 static void ignore_notice(void *context, const char *text)
@@ -317,18 +244,17 @@ static bool terminate_all(PGconn *connection)
 }
 
 /* That there is no connection left for us is an exhaustion, too, but not ours to make: nothing is done then. */
-static bool postgres_terminate(struct run *run, const struct nemesis_entry *entry)
+static bool terminate(struct run *run)
 {
     PGconn *connection = connect_directly(run);
-    (void)entry;
     bool good = connection == NULL || terminate_all(connection);
     PQfinish(connection);
     return good;
 }
 
-static bool postgres_fill(struct run *run, const struct nemesis_entry *entry)
+static bool fill_postgres(struct run *run)
 {
-    bool good = postgres_terminate(run, entry);
+    bool good = terminate(run);
     PGconn *connection;
     while (run->held_count < sizeof run->held / sizeof *run->held &&
            (connection = connect_directly(run)) != NULL)
@@ -336,32 +262,46 @@ static bool postgres_fill(struct run *run, const struct nemesis_entry *entry)
     return good;
 }
 
-static bool postgres_make_room(struct run *run, const struct nemesis_entry *entry)
+static bool make_room(struct run *run)
 {
-    (void)entry;
     while (run->held_count > 0)
         PQfinish(run->held[--run->held_count]);
     return true;
 }
 
-static void lead_links_to(struct run *run, const struct stack_postgres *postgres)
+static bool lead_links_to(struct run *run, const struct stack_postgres *postgres)
 {
     for (size_t i = 0; i < SCENE_PROCESSES; i++)
         proxy_retarget(run->scene->proxy, run->scene->postgres_route[i], postgres->port);
-}
-
-static bool postgres_fail_over(struct run *run, const struct nemesis_entry *entry)
-{
-    (void)entry;
-    lead_links_to(run, &run->scene->standby);
     return true;
 }
 
-static bool postgres_fail_back(struct run *run, const struct nemesis_entry *entry)
+static bool befall_postgres(struct run *run, enum fault_kind kind, bool mends)
 {
-    (void)entry;
-    lead_links_to(run, &run->scene->postgres);
-    return true;
+    struct stack_postgres *postgres = &run->scene->postgres;
+    switch (kind) {
+    case FAULT_POSTGRES_KILL:
+        if (mends)
+            return stack_postgres_restart(postgres);
+        proc_kill_tree(&postgres->pid);
+        return true;
+    case FAULT_POSTGRES_STOP:
+        if (mends)
+            proc_resume(postgres->pid);
+        else
+            proc_pause(postgres->pid);
+        return true;
+    case FAULT_POSTGRES_RESTART:
+        return mends || stack_postgres_restart(postgres);
+    case FAULT_POSTGRES_TERMINATE:
+        return mends || terminate(run);
+    case FAULT_POSTGRES_FULL:
+        return mends ? make_room(run) : fill_postgres(run);
+    case FAULT_POSTGRES_STANDBY:
+        return lead_links_to(run, mends ? postgres : &run->scene->standby);
+    default:
+        return false;
+    }
 }
 
 static const enum proxy_fault of_link[FAULT_KINDS] = {
@@ -377,87 +317,36 @@ static const enum proxy_fault of_link[FAULT_KINDS] = {
     [FAULT_REDIS_FAR] = PROXY_RESET,
 };
 
-static void set_links(struct run *run, const struct fault *fault, enum proxy_fault link, uint32_t amount_ms)
+static bool befall_links(const struct scene *scene, const struct nemesis_entry *entry, bool mends)
 {
-    const struct scene *scene = run->scene;
+    const struct fault *fault = &entry->fault;
     const size_t *routes = fault->side == FAULT_OF_REDIS ? scene->redis_route : scene->postgres_route;
     for (size_t i = 0; i < SCENE_PROCESSES; i++) {
         if (fault->process == i || fault->process == FAULT_EVERYBODY)
-            proxy_set(scene->proxy, routes[i], link, amount_ms);
+            proxy_set(scene->proxy, routes[i], mends ? PROXY_NONE : of_link[fault->kind],
+                      mends ? 0 : entry->amount_ms);
     }
-}
-
-static bool link_break(struct run *run, const struct nemesis_entry *entry)
-{
-    set_links(run, &entry->fault, of_link[entry->fault.kind], entry->amount_ms);
     return true;
 }
 
-static bool link_mend(struct run *run, const struct nemesis_entry *entry)
+static bool befall(struct run *run, const struct nemesis_entry *entry, bool mends)
 {
-    set_links(run, &entry->fault, PROXY_NONE, 0);
-    return true;
+    const enum fault_kind kind = entry->fault.kind;
+    switch (fault_trait(kind)->party) {
+    case FAULT_OF_CATALOGD:
+        return befall_catalogd(run->scene, &entry->fault, mends);
+    case FAULT_OF_REDIS:
+        return befall_redis(run->scene, kind, mends);
+    case FAULT_OF_POSTGRES:
+        return befall_postgres(run, kind, mends);
+    case FAULT_OF_LINK:
+        return befall_links(run->scene, entry, mends);
+    case FAULT_OF_MASTERS:
+        return mends ? masters_mend(&run->masters)
+                     : masters_strike(&run->masters, run->scene, kind, MASTERS_ANY_SLOT);
+    }
+    return false;
 }
-
-static bool masters_do(struct run *run, const struct nemesis_entry *entry)
-{
-    return masters_strike(&run->masters, run->scene, entry->fault.kind, MASTERS_ANY_SLOT);
-}
-
-static bool masters_undo(struct run *run, const struct nemesis_entry *entry)
-{
-    (void)entry;
-    return masters_mend(&run->masters);
-}
-
-static bool leave(struct run *run, const struct nemesis_entry *entry)
-{
-    (void)run, (void)entry;
-    return true;
-}
-
-static const struct {
-    bool (*strike)(struct run *run, const struct nemesis_entry *entry);
-    bool (*mend)(struct run *run, const struct nemesis_entry *entry);
-} blows[FAULT_KINDS] = {
-    [FAULT_CATALOGD_KILL] = {catalogd_kill, catalogd_start},
-    [FAULT_CATALOGD_STOP] = {catalogd_stop, catalogd_go_on},
-    [FAULT_READER_STOP] = {reader_stop, reader_go_on},
-    [FAULT_REDIS_KILL] = {redis_kill, redis_start},
-    [FAULT_REDIS_STOP] = {redis_stop, redis_go_on},
-    [FAULT_REDIS_FLUSH] = {redis_flush, leave},
-    [FAULT_REDIS_AHEAD] = {redis_step, redis_step_back},
-    [FAULT_REDIS_BEHIND] = {redis_step, redis_step_back},
-    [FAULT_REDIS_FULL] = {redis_fill, redis_make_room},
-    [FAULT_REDIS_AWAY] = {redis_kill, redis_start},
-    [FAULT_REDIS_FAR] = {link_break, link_mend},
-    [FAULT_POSTGRES_KILL] = {postgres_kill, postgres_start},
-    [FAULT_POSTGRES_STOP] = {postgres_stop, postgres_go_on},
-    [FAULT_POSTGRES_RESTART] = {postgres_start, leave},
-    [FAULT_POSTGRES_TERMINATE] = {postgres_terminate, leave},
-    [FAULT_POSTGRES_FULL] = {postgres_fill, postgres_make_room},
-    [FAULT_POSTGRES_STANDBY] = {postgres_fail_over, postgres_fail_back},
-    [FAULT_LINK_DELAY] = {link_break, link_mend},
-    [FAULT_LINK_DROP] = {link_break, link_mend},
-    [FAULT_LINK_RESET] = {link_break, link_mend},
-    [FAULT_LINK_SILENT] = {link_break, link_mend},
-    [FAULT_LINK_DRIBBLE] = {link_break, link_mend},
-    [FAULT_LINK_CUT] = {link_break, link_mend},
-    [FAULT_LINK_FREEZE_REQUESTS] = {link_break, link_mend},
-    [FAULT_LINK_FREEZE_REPLIES] = {link_break, link_mend},
-    [FAULT_LINK_LATE] = {link_break, link_mend},
-    [FAULT_MASTER_KILL] = {masters_do, masters_undo},
-    [FAULT_MASTER_STOP] = {masters_do, masters_undo},
-    [FAULT_MASTER_CUT] = {masters_do, masters_undo},
-    [FAULT_MASTER_FAILOVER] = {masters_do, masters_undo},
-    [FAULT_MASTER_GUARDED_BY_ALL] = {masters_do, masters_undo},
-    [FAULT_MASTER_GUARDED] = {masters_do, masters_undo},
-    [FAULT_MASTER_UNGUARDED] = {masters_do, masters_undo},
-    [FAULT_REPLICA_BEHIND] = {masters_do, masters_undo},
-    [FAULT_SENTINELS_KILL] = {masters_do, masters_undo},
-    [FAULT_SLOTS_MOVE] = {masters_do, masters_undo},
-    [FAULT_MASTER_FORGOTTEN] = {masters_do, masters_undo},
-};
 
 /* ---- the run ---- */
 
@@ -497,7 +386,7 @@ static bool take(struct run *run, const struct step *step, struct history *histo
         entry->fault.begin_us = clock_us();
     else if (entry->fault.begin_us == 0) /* never struck: the run was ended */
         return true;
-    bool good = (step->mends ? blows[entry->fault.kind].mend : blows[entry->fault.kind].strike)(run, entry);
+    bool good = befall(run, entry, step->mends);
     if (!good)
         fprintf(stderr, "nemesis: %s could not be %s\n", fault_trait(entry->fault.kind)->name,
                 step->mends ? "mended" : "done");
