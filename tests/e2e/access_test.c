@@ -11,31 +11,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 128, TEXT_BYTES = 4096, ANSWER_MS = 20000 };
+enum { TEXT_BYTES = 4096, ANSWER_MS = 20000 };
 
 #define TRACE "4bf92f3577b34da6a3ce929d0e0e4736"
 #define SAMPLED "traceparent: 00-" TRACE "-00f067aa0ba902b7-01\r\n"
 #define UNSAMPLED "traceparent: 00-" TRACE "-00f067aa0ba902b7-00\r\n"
 
-static char folder[] = "/tmp/access_test.XXXXXX";
-static char file[PATH_BYTES], file_setting[PATH_BYTES + 32];
+static char folder[PROC_PATH_BYTES], file[PROC_PATH_BYTES + 8], file_setting[PROC_PATH_BYTES + 32];
 
 static bool up(void)
 {
-    if (mkdtemp(folder) == NULL ||
-        chmod(folder, 0777) != 0) /* the service is another user's if we are root */
+    if (!proc_folder("access", NULL, folder))
         return false;
     snprintf(file, sizeof file, "%s/log", folder);
     snprintf(file_setting, sizeof file_setting, "ACCESS_LOG_FILE=%s", file);
     return writes_up();
-}
-
-static bool down(void)
-{
-    return fleet_down() && rmdir(folder) == 0;
 }
 
 static bool end(void)
@@ -368,4 +360,4 @@ TEST(a_write_carries_its_trace, P171)
     assert_int_equal(logged(mark, "traceparent"), 2);
 }
 
-TEST_GROUP(.up = up, .down = down, .after = end);
+TEST_GROUP(.up = up, .down = fleet_down, .after = end);

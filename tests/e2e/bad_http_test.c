@@ -7,13 +7,12 @@
  */
 
 #include "load/base/clock.h"
-#include "load/base/net.h"
 #include "tests/support/drips.h"
 #include "tests/support/files.h"
+#include "tests/support/sockets.h"
 #include "tests/support/test.h"
 #include "tests/support/writes.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -281,16 +280,13 @@ TEST(an_older_client_is_answered_and_left, P58)
 TEST(half_open_connections_hold_nobody_up, P60)
 {
     static const char half[] = "GET /products/7 HTTP/1.1\r\nHost: sh";
-    struct net_address address;
     char path[BURST_PATH_BYTES];
     int fds[HALF_OPEN];
     assert_true(fleet_start(1, NULL));
     fleet_cold_product(path);
     struct burst *neighbours = open_neighbours(path);
-    assert_true(net_address_init(&address, "127.0.0.1", fleet.catalogd[0].port));
     for (size_t i = 0; i < HALF_OPEN; i++) {
-        fds[i] = net_connect_start(&address);
-        assert_true(fds[i] != -1 && net_wait(fds[i], POLLOUT, clock_us() + 10000000));
+        fds[i] = socket_connect(fleet.catalogd[0].port, 0);
         assert_int_equal(write(fds[i], half, i % sizeof half), i % sizeof half);
     }
     assert_true(fleet_wait_metric(0, "catalogd_connections", HALF_OPEN));

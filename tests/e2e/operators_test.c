@@ -13,28 +13,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { PROCESSES = 2, TEXT_BYTES = 256 };
 
 #define LONG "FRESH_MS=3600000", "JITTER_PERCENT=0"
 
-static char folder[] = "/tmp/operators_test.XXXXXX";
+static char folder[PROC_PATH_BYTES];
 static char cold[BURST_PATH_BYTES], key[64];
 static struct pg_conn *gate;
 static uint32_t product;
 
 static bool up(void)
 {
-    return mkdtemp(folder) != NULL && writes_up();
-}
-
-static bool down(void)
-{
-    char name[TEXT_BYTES];
-    snprintf(name, sizeof name, "%s/token", folder);
-    unlink(name);
-    return fleet_down() && rmdir(folder) == 0;
+    return proc_folder("operators", NULL, folder) && writes_up();
 }
 
 static bool choose_product(void)
@@ -333,4 +324,4 @@ TEST(a_longer_life_is_announced_to_the_database_before_it_counts, P146)
     assert_int_equal(writes_number(SILENCE), before + 3590000);
 }
 
-TEST_GROUP(.up = up, .down = down, .before = choose_product, .after = end);
+TEST_GROUP(.up = up, .down = fleet_down, .before = choose_product, .after = end);

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* examples_test.c - the example servers at work: started, asked over HTTP, ended by a signal. */
-#include "load/base/clock.h"
 #include "load/base/http.h"
-#include "load/base/net.h"
 #include "load/stack/stack.h"
 #include "tests/support/files.h"
+#include "tests/support/sockets.h"
 #include "tests/support/test.h"
 
 #include <hiredis/hiredis.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 enum { WAIT_MS = 30000, CLIENTS = 60, PROGRAM_BYTES = PROC_PATH_BYTES + 32 };
@@ -89,9 +86,7 @@ static void example_start(struct example *example, const char *name, const char 
     const char *argv[] = {program, "0", folder, redis.url, delay_ms, NULL};
     example->pid = proc_start(&(struct proc_options){.argv = argv, .output_path = example->out_path});
     assert_true(example->pid > 0);
-    for (int i = 0; i < WAIT_MS && !read_port(example); i++)
-        clock_pause_ms(1);
-    assert_true(example->port != 0);
+    WAIT_UNTIL(read_port(example));
 }
 
 struct client {
@@ -107,15 +102,6 @@ static void *client_run(void *context)
     http_raw_ask("127.0.0.1", client->port, client->request, strlen(client->request), WAIT_MS,
                  &client->answer);
     return NULL;
-}
-
-static int connect_to(uint16_t port)
-{
-    struct net_address address;
-    assert_true(net_address_init(&address, "127.0.0.1", port));
-    int fd = net_connect_start(&address);
-    assert_true(fd != -1 && net_wait(fd, POLLOUT, clock_after_ms(WAIT_MS)));
-    return fd;
 }
 
 /* Some of these servers answer as HTTP/1.1 whatever they are asked as. */
@@ -225,8 +211,7 @@ TEST(the_guard_of_a_parent_says_in_its_worker_whose_it_is)
     struct example example;
     example_start(&example, "preforkserver", "0");
     ask(&example, "GET /page.txt HTTP/1.0\r\n\r\n", " 200 ");
-    for (int i = 0; i < WAIT_MS && !has_said(&example, "the parent's guard says in a worker: invalid"); i++)
-        clock_pause_ms(1);
+    WAIT_UNTIL(has_said(&example, "the parent's guard says in a worker: invalid"));
     assert_true(has_said(&example, "this guard was opened before fork(), in another process"));
     end_examples(&example, 1);
 }
@@ -237,10 +222,9 @@ static void outlives_clients_that_leave(const char *name)
     struct example example;
     empty_cache();
     example_start(&example, name, "300");
-    int leaving = connect_to(example.port), silent = connect_to(example.port);
-    assert_true(send(leaving, "GET /page.txt HTTP/1.0\r\n\r\n", 26, MSG_NOSIGNAL) == 26);
-    for (int i = 0; i < WAIT_MS && !has_said(&example, "load file:page.txt"); i++)
-        clock_pause_ms(1);
+    int leaving = socket_connect(example.port, 0), silent = socket_connect(example.port, 0);
+    socket_say(leaving, "GET /page.txt HTTP/1.0\r\n\r\n");
+    WAIT_UNTIL(has_said(&example, "load file:page.txt"));
     close(leaving);
     ask(&example, "GET /page.txt HTTP/1.0\r\n\r\n", " 200 ");
     assert_int_equal(stack_log_count(example.out_path, 0, "load file:page.txt"), 1);
@@ -266,8 +250,7 @@ static void ends_in_order_while_a_client_waits(const char *name)
     example_start(&example, name, "300");
     client.port = example.port;
     assert_int_equal(pthread_create(&client.thread, NULL, client_run, &client), 0);
-    for (int i = 0; i < WAIT_MS && !has_said(&example, "load file:page.txt"); i++)
-        clock_pause_ms(1);
+    WAIT_UNTIL(has_said(&example, "load file:page.txt"));
     end_examples(&example, 1);
     pthread_join(client.thread, NULL);
     if (strstr(client.answer.bytes, "a slow page") == NULL)
