@@ -236,17 +236,13 @@ static bool warm_up(struct bench *bench, struct contest *contest)
     return good;
 }
 
-static bool start(struct bench *bench, struct contest *contest)
-{
-    return contenders_start(bench, &contest->contenders) && contenders_start_rivals(&contest->contenders) &&
-           warm_up(bench, contest) && same_body(contest, NGINX) && same_body(contest, VARNISH);
-}
-
 bool measure_hits(struct bench *bench)
 {
     static struct contest contest;
     progress_begin("hits, beside a constant, nginx, Varnish:");
-    bool good = start(bench, &contest) && repeat(bench, &contest);
+    bool good = contenders_start(bench, &contest.contenders) &&
+                contenders_start_rivals(&contest.contenders) && warm_up(bench, &contest) &&
+                same_body(&contest, NGINX) && same_body(&contest, VARNISH) && repeat(bench, &contest);
     contenders_stop(&contest.contenders);
     if (good)
         report(&contest);

@@ -46,12 +46,6 @@ static uint32_t database_connections(const struct scenario *scenario)
     return workers * scenario->process_count + SPARE_CONNECTIONS;
 }
 
-static bool start_redis(struct servers *servers)
-{
-    progress_step("private Redis");
-    return progress_done(stack_redis_start(&servers->redis, NULL));
-}
-
 static bool start_replica(struct servers *servers)
 {
     if (!servers->scenario->has_replica)
@@ -130,7 +124,9 @@ bool servers_open(struct servers *servers, const struct scenario *scenario)
         return false;
     net_raise_file_limit(scenario->work.connection_count +
                          SPARE_FILES); /* as far as it goes; herd_start() judges */
-    return start_redis(servers) && start_replica(servers) && start_postgres(servers) && start_proxy(servers);
+    progress_step("private Redis");
+    return progress_done(stack_redis_start(&servers->redis, NULL)) && start_replica(servers) &&
+           start_postgres(servers) && start_proxy(servers);
 }
 
 void servers_close(struct servers *servers)

@@ -47,15 +47,10 @@ bool format_append_summary(const struct report *report, const char *path, char w
 
 /* ---- a file ---- */
 
-static bool is_special(const char *path)
-{
-    struct stat stat_of;
-    return stat(path, &stat_of) == 0 && !S_ISREG(stat_of.st_mode);
-}
-
 bool result_file_open(struct result_file *file, const char *path, char why[static RESULT_WHY_BYTES])
 {
-    bool special = is_special(path);
+    struct stat stat_of;
+    bool special = stat(path, &stat_of) == 0 && !S_ISREG(stat_of.st_mode);
     *file = (struct result_file){.path = path};
     int bytes = snprintf(file->temporary, sizeof file->temporary, "%s.%d.new", path, (int)getpid());
     if (bytes < 0 || (size_t)bytes >= sizeof file->temporary) {

@@ -22,11 +22,6 @@
 
 enum { TEXT_BYTES_MAX = 1024, PLACE_BYTES = 96, FILE_BYTES_MAX = 256 << 20 };
 
-static const void *items_of(const struct field *field, const void *at)
-{
-    return field->kind == FIELD_LIST ? at : *(void *const *)at;
-}
-
 /* ==== writing ==== */
 
 static json_t *object_to_json(const struct result *result, const struct field *fields, const void *base);
@@ -140,7 +135,7 @@ static json_t *value_to_json(const struct result *result, const struct field *fi
         return object_to_json(result, field->fields, at);
     case FIELD_LIST:
     case FIELD_SERIES:
-        return list_to_json(result, field, items_of(field, at),
+        return list_to_json(result, field, field->kind == FIELD_LIST ? at : *(void *const *)at,
                             *(const size_t *)(const void *)((const char *)base + field->count_offset));
     case FIELD_COUNTS:
         return counts_to_json(field, at);
@@ -258,18 +253,6 @@ static bool take_text(struct reader *reader, const struct field *field, const js
     text_clean(at, field->bytes, json_string_value(json), json_string_length(json),
                field->kind == FIELD_LINES);
     return true;
-}
-
-static bool take_bool(struct reader *reader, const json_t *json, bool *out)
-{
-    *out = json_is_true(json);
-    return json_is_boolean(json) || fail(reader, "must be true or false");
-}
-
-static bool take_double(struct reader *reader, const json_t *json, double *out)
-{
-    *out = json_number_value(json);
-    return (json_is_number(json) && *out >= 0) || fail(reader, "must be a number, not negative");
 }
 
 static bool take_mark_kind(struct reader *reader, const json_t *json, enum result_mark_kind *out)
@@ -392,13 +375,15 @@ static bool take_value(struct reader *reader, const struct field *field, const j
     case FIELD_LINES:
         return take_text(reader, field, json, at);
     case FIELD_BOOL:
-        return take_bool(reader, json, at);
+        *(bool *)at = json_is_true(json);
+        return json_is_boolean(json) || fail(reader, "must be true or false");
     case FIELD_U32:
         return take_u32(reader, json, at);
     case FIELD_U64:
         return take_number(reader, json, INT64_MAX, at);
     case FIELD_DOUBLE:
-        return take_double(reader, json, at);
+        *(double *)at = json_number_value(json);
+        return (json_is_number(json) && *(double *)at >= 0) || fail(reader, "must be a number, not negative");
     case FIELD_MARK_KIND:
         return take_mark_kind(reader, json, at);
     case FIELD_OBJECT:

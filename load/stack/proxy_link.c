@@ -100,13 +100,6 @@ static bool may_read(const struct proxy_link *link, const struct proxy_way *way)
     return way->count == 0 && !is_frozen(link, way);
 }
 
-static uint64_t due_of(const struct proxy_link *link, uint64_t now_us)
-{
-    if (fault_of(link) == PROXY_DELAY)
-        return now_us + (uint64_t)link->route->amount_ms * 1000;
-    return now_us;
-}
-
 enum progress { NOTHING, MOVED, ENDED, BROKEN };
 
 static void strike(struct proxy_link *link)
@@ -153,7 +146,7 @@ static enum progress way_read(struct proxy_link *link, struct proxy_way *way, ui
         return MOVED;
     }
     if (way->count == 0 && fault_of(link) != PROXY_DRIBBLE)
-        way->due_us = due_of(link, now_us);
+        way->due_us = now_us + (fault_of(link) == PROXY_DELAY ? (uint64_t)link->route->amount_ms * 1000 : 0);
     if (fault_of(link) == PROXY_DELAY)
         touch(link, PROXY_DELAY);
     way->count += (size_t)got;

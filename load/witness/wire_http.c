@@ -83,18 +83,12 @@ void wire_http_client(struct wire *wire, const char *bytes, size_t count, uint64
     part->bytes[part->count] = '\0';
 }
 
-static void begin_answer(struct wire *wire)
-{
-    bool is_head = strncmp(wire->open[wire->first].text, "HEAD ", 5) == 0;
-    http_parse_next(&wire->answer, is_head);
-    wire->is_started = true;
-}
-
 void wire_http_server(struct wire *wire, const char *bytes, size_t count, uint64_t now_us)
 {
     while (count > 0 && wire->count > 0) {
         if (!wire->is_started)
-            begin_answer(wire);
+            http_parse_next(&wire->answer, strncmp(wire->open[wire->first].text, "HEAD ", 5) == 0);
+        wire->is_started = true;
         size_t used = http_parse_feed(&wire->answer, bytes, count);
         if (wire->answer.state == HTTP_PARSE_BAD) {
             wire->opaque = "a response is not HTTP/1.1, or the connection was upgraded";

@@ -175,13 +175,6 @@ static bool is_wanted(const struct witness_log *log, struct span statement)
     return log->statement == NULL || contains(statement, log->statement);
 }
 
-/* "... witness 17 ..." */
-static void note_ours(struct witness_log *log, struct span statement)
-{
-    if (log->awaited != 0 && number_behind(statement, WITNESS_OURS) == log->awaited)
-        log->has_awaited = true;
-}
-
 /* Its own values; or none until DETAIL brings them. */
 static void keep_key(struct witness_log *log, struct witness_pending *pending, const struct witness_key *read)
 {
@@ -244,7 +237,9 @@ static void judge_statement(struct witness_log *log, const struct said *said)
     witness_key_read(statement.at, statement.bytes, &read);
     if (contains(statement, WITNESS_OURS)) {
         pending->is_ours = true;
-        note_ours(log, statement);
+        if (log->awaited != 0 &&
+            number_behind(statement, WITNESS_OURS) == log->awaited) /* "... witness 17 ..." */
+            log->has_awaited = true;
     } else if (said->is_simple && is_command(read.form, "PREPARE")) {
         forget_pending(log);
     } else {
