@@ -133,7 +133,22 @@ static const char *url_of(enum herd_server_port port, const char *path)
     return url;
 }
 
+/* Five requests at once, with further options. */
+#define BURST(...) TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", __VA_ARGS__)
+
 /* ---- what it leaves ---- */
+
+static struct report report; /* that was read last */
+
+/* Lent until the next one; its first result. */
+static const struct result *read_report(const char *path)
+{
+    char why[RESULT_WHY_BYTES];
+    report_clear(&report);
+    if (!report_read(&report, path, why))
+        fail_msg("%s", why);
+    return report.results[0];
+}
 
 static void expect_all_gone(const pid_t *pids, size_t count)
 {
@@ -247,8 +262,6 @@ TEST(a_run_that_was_served_nothing_shows_nothing)
 
 TEST(a_run_against_any_service_is_judged_and_kept)
 {
-    struct report report = {.result_count = 0};
-    char why[RESULT_WHY_BYTES];
     const char *json = path_of("any.json");
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/key/{1-9} weight 3"), "--url",
                        url_of(HERD_SERVER_HTTP_TOO, "/cache/me+hit"), "--rate", "400", "--for", "500ms",
@@ -257,12 +270,10 @@ TEST(a_run_against_any_service_is_judged_and_kept)
                        "--expect", "cache hit >= 10%"),
                   HELD);
     expect_said("held");
-    assert_true(report_read(&report, json, why));
-    assert_string_equal(report.results[0]->name, "mine");
+    assert_string_equal(read_report(json)->name, "mine");
     assert_int_equal(report.results[0]->requests, 200);
     assert_int_equal(report.results[0]->check_count, 4);
     assert_non_null(strstr(report.command, "--header 'X-Test: yes'"));
-    report_clear(&report);
     expect_status(TOOL("report", json), HELD);
     expect_said("mine");
     expect_status(TOOL("compare", json, json), HELD);
@@ -344,27 +355,22 @@ TEST(a_log_is_asked_again)
 TEST(secrets_of_the_command_line_are_in_no_report)
 {
     static const char never[] = "20s sql \"SELECT 1\""; /* so that the database is named for something */
-    struct report report = {.result_count = 0};
-    char why[RESULT_WHY_BYTES];
     const char *json = path_of("secret.json");
-    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--json", json, "--header",
-                       "authorization: Bearer hunter1", "--database", "host=nowhere password=hunter2 user=me",
-                       "--at", never, "--header", "X-Test: kept"),
+    expect_status(BURST("--json", json, "--header", "authorization: Bearer hunter1", "--database",
+                        "host=nowhere password=hunter2 user=me", "--at", never, "--header", "X-Test: kept"),
                   DID_NOT_HOLD);
-    assert_true(report_read(&report, json, why));
+    read_report(json);
     assert_null(strstr(report.command, "hunter"));
     assert_non_null(strstr(report.command, "--header authorization:... "));
     assert_non_null(strstr(report.command, "'host=nowhere password=... user=me'"));
     assert_non_null(strstr(report.command, "'X-Test: kept'"));
-    report_clear(&report);
-    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--json", json, "--database",
-                       "postgresql://me:hun@ter3@nowhere/x?password=hunter4&a=b", "--at", never),
+    expect_status(BURST("--json", json, "--database",
+                        "postgresql://me:hun@ter3@nowhere/x?password=hunter4&a=b", "--at", never),
                   DID_NOT_HOLD);
-    assert_true(report_read(&report, json, why));
+    read_report(json);
     assert_null(strstr(report.command, "ter3"));
     assert_null(strstr(report.command, "ter4"));
     assert_non_null(strstr(report.command, "postgresql://me:...@nowhere/x?password=...&a=b"));
-    report_clear(&report);
 }
 
 TEST(a_report_that_nobody_takes_is_no_success)
@@ -383,9 +389,7 @@ TEST(what_became_worse_than_the_baseline_is_exit_1)
                        "answered = 50", "--baseline", json, "--allow-different"),
                   DID_NOT_HOLD);
     expect_said("WORSE");
-    expect_status(
-        TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--baseline", "/nowhere.json"),
-        NOT_RUN);
+    expect_status(BURST("--baseline", "/nowhere.json"), NOT_RUN);
     expect_said("/nowhere.json");
 }
 
@@ -409,12 +413,8 @@ TEST(a_baseline_of_other_settings_is_refused_before_anybody_is_asked)
 TEST(results_without_a_name_in_common_are_not_compared_until_they_are_paired)
 {
     const char *mine = path_of("mine.json"), *yours = path_of("yours.json");
-    expect_status(
-        TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--name", "mine one", "--json", mine),
-        HELD);
-    expect_status(
-        TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--name", "yours", "--json", yours),
-        HELD);
+    expect_status(BURST("--name", "mine one", "--json", mine), HELD);
+    expect_status(BURST("--name", "yours", "--json", yours), HELD);
     expect_status(TOOL("compare", mine, yours), BAD_USAGE);
     expect_said("mine.json has: mine one\n");
     expect_said("yours.json has: yours\n");
@@ -428,8 +428,7 @@ TEST(results_without_a_name_in_common_are_not_compared_until_they_are_paired)
         expect_status(status, HELD);
     expect_said("verdict: ");
     herd_server_forget(&server);
-    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--baseline", mine),
-                  BAD_USAGE);
+    expect_status(BURST("--baseline", mine), BAD_USAGE);
     expect_said("it has no result called \"run\", it has: mine one");
     assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 0);
 }
@@ -440,9 +439,7 @@ TEST(what_a_report_needs_is_looked_for_before_anybody_is_asked)
     static const char *const options[] = {"--baseline", "--json", "--html"};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         herd_server_forget(&server);
-        expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", options[i],
-                           "/nowhere/at-all.json"),
-                      NOT_RUN);
+        expect_status(BURST(options[i], "/nowhere/at-all.json"), NOT_RUN);
         expect_said("/nowhere");
         assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 0);
     }
@@ -462,8 +459,7 @@ TEST(what_is_told_to_happen_happens_or_the_check_fails)
                        "100ms run 'echo it broke; exit 3'"),
                   DID_NOT_HOLD);
     expect_said("it ended with status 3: it broke");
-    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--at", "20s note never"),
-                  DID_NOT_HOLD);
+    expect_status(BURST("--at", "20s note never"), DID_NOT_HOLD);
     expect_said("the run was over by then");
 }
 
@@ -474,8 +470,6 @@ static const char long_scenario[] = "stack 1\nproducts 200\nask /products/7\nrat
 
 TEST(ended_in_the_middle_it_reports_and_leaves_nothing)
 {
-    struct report report = {.result_count = 0};
-    char why[RESULT_WHY_BYTES];
     pid_t pids[PIDS_MAX];
     pid_t pid = start((const char *const[]){"scenario", write_file("long.scenario", long_scenario), "--json",
                                             folder, NULL});
@@ -486,12 +480,10 @@ TEST(ended_in_the_middle_it_reports_and_leaves_nothing)
     expect_status(finish(pid), ENDED_EARLY);
     expect_all_gone(pids, count);
     expect_said("ended early");
-    if (!report_read(&report, path_of("long.json"), why))
-        fail_msg("%s", why);
-    assert_true(report.results[0]->is_partial);
-    assert_in_range(report.results[0]->outcomes[RECORD_ANSWERED], 20, 11900);
-    assert_int_equal(report.results[0]->check_count, 0);
-    report_clear(&report);
+    const struct result *result = read_report(path_of("long.json"));
+    assert_true(result->is_partial);
+    assert_in_range(result->outcomes[RECORD_ANSWERED], 20, 11900);
+    assert_int_equal(result->check_count, 0);
 }
 
 /* The second one may come when it has ended already: then it is as above. */
@@ -562,12 +554,12 @@ TEST(the_demo_shows_one_query_for_the_fleet_in_ten_lines_and_a_page)
     const char *json = path_of("demo.json"), *html = path_of("demo.html");
     expect_status(
         on_terminal("", "demo --scale 300 --requests 120 --delay 100 --json %s --html %s", json, html), HELD);
-    const char *report =
+    const char *shown =
         strstr(output, "One cold product, everybody at once: 120 requests at one instant, 2 targets");
-    assert_non_null(report);
+    assert_non_null(shown);
     const size_t lines = count_of("\n");
-    report = strstr(report, "\nqueries  ");
-    assert_non_null(report);
+    shown = strstr(shown, "\nqueries  ");
+    assert_non_null(shown);
     assert_in_range(lines, 10, 14);
     expect_said("\nRedis commands  ");
     expect_said("\nheld      5 of 5 checks");
@@ -635,12 +627,9 @@ static const char eventful_scenario[] =
 
 TEST(whatever_can_happen_to_the_servers_happens)
 {
-    struct report report = {.result_count = 0};
-    char why[RESULT_WHY_BYTES];
     expect_status(TOOL("scenario", write_file("eventful.scenario", eventful_scenario), "--json", folder),
                   HELD);
-    assert_true(report_read(&report, path_of("eventful.json"), why));
-    const struct result *result = report.results[0];
+    const struct result *result = read_report(path_of("eventful.json"));
     size_t faults = 0;
     for (size_t i = 0; i < result->mark_count; i++) {
         const struct result_mark *mark = &result->marks[i];
@@ -649,7 +638,6 @@ TEST(whatever_can_happen_to_the_servers_happens)
             assert_in_range(mark->until_ms - mark->at_ms, 99, LIMIT_MS);
     }
     assert_int_equal(faults, 18);
-    report_clear(&report);
 }
 
 /* By their plain names, with the project's own files, and with catalogd where make puts it. */

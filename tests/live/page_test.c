@@ -41,11 +41,15 @@ static const char *path_of(const char *name)
     return path;
 }
 
-static char *write_page(const struct report *report)
+static struct report report;
+static char *page; /* of the report, as it was written last */
+
+static void write_page(void)
 {
-    if (!page_write(report, path_of("page.html"), why))
+    free(page);
+    if (!page_write(&report, path_of("page.html"), why))
         fail_msg("%s", why);
-    return file_read(path_of("page.html"), NULL);
+    page = file_read(path_of("page.html"), NULL);
 }
 
 /* ---- the browser ---- */
@@ -64,9 +68,10 @@ static bool down(void)
     return true;
 }
 
-/* What a test does to the page and expects of it, in the words of page_test.js; look() closes it. */
+/* Writes the page. What a test does to it and expects of it, in the words of page_test.js, look() closes. */
 static FILE *begin_probe(void)
 {
+    write_page();
     FILE *probe = fopen(path_of("probe.js"), "we");
     assert_non_null(probe);
     return probe;
@@ -110,11 +115,11 @@ static void look(size_t plots, bool is_dark, FILE *probe)
     free(probing);
 }
 
-static struct report report;
-
 static void clear(void)
 {
     report_clear(&report);
+    free(page);
+    page = NULL;
 }
 
 /* ---- tests ---- */
@@ -131,21 +136,17 @@ static void expect_colours(FILE *probe, const char *paper, const char *first, co
 TEST(a_rate_with_faults_fits_a_phone_and_a_desk)
 {
     sample_rate_report(&report);
-    char *page = write_page(&report);
     FILE *probe = begin_probe();
     expect_colours(probe, "255, 255, 255", "213, 94, 0", "0, 114, 178");
     look(RATE_PLOTS, false, probe);
-    free(page);
 }
 
 TEST(a_burst_in_the_dark_is_drawn_in_colours_for_it)
 {
     sample_burst_report(&report);
-    char *page = write_page(&report);
     FILE *probe = begin_probe();
     expect_colours(probe, "18, 21, 26", "255, 138, 51", "79, 179, 240");
     look(BURST_PLOTS, true, probe);
-    free(page);
 }
 
 TEST(nothing_is_fetched_from_anywhere)
@@ -153,7 +154,7 @@ TEST(nothing_is_fetched_from_anywhere)
     static const char *const never[] = {"http:", "https:", "<link",       "<img",   "@import", " src=",
                                         "//cdn", "href=",  "javascript:", "onload", "url("};
     sample_rate_report(&report);
-    char *page = write_page(&report);
+    write_page();
     for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
         if (strstr(page, never[i]) != NULL)
             fail_msg("the page has %s", never[i]);
@@ -161,7 +162,6 @@ TEST(nothing_is_fetched_from_anywhere)
     assert_non_null(strstr(page, "content=\"default-src 'none'; style-src 'sha256-"));
     assert_non_null(strstr(page, "<!DOCTYPE html>\n<html lang=\"en\">"));
     assert_non_null(strstr(page, "</html>"));
-    free(page);
 }
 
 /* So that a page can be told again, and compared, like the file. */
@@ -169,7 +169,8 @@ TEST(a_page_holds_the_json_that_is_written)
 {
     sample_rate_report(&report);
     snprintf(report.about, sizeof report.about, "</script><!--<script> & \"\\\xc3\xa9");
-    char *page = write_page(&report), *at = strstr(page, "id=\"report\">");
+    write_page();
+    char *at = strstr(page, "id=\"report\">");
     assert_non_null(at);
     at += strlen("id=\"report\">");
     json_t *inside = json_loadb(at, (size_t)(strstr(at, "</script>") - at), 0, NULL);
@@ -179,7 +180,6 @@ TEST(a_page_holds_the_json_that_is_written)
     assert_true(json_equal(inside, written));
     json_decref(inside);
     json_decref(written);
-    free(page);
 }
 
 #define EVIL                                                                                                 \
@@ -214,7 +214,6 @@ TEST(foreign_text_stays_text)
     snprintf(report.machine, sizeof report.machine, EVIL);
     for (size_t i = 0; i < report.result_count; i++)
         spoil(report.results[i]);
-    char *page = write_page(&report);
     FILE *probe = begin_probe();
     fputs("const evil = " SHOWN
           ", texts = selector => [...new Set(all(selector).map(one => one.textContent))];\n"
@@ -231,7 +230,6 @@ TEST(foreign_text_stays_text)
     assert_null(strstr(page, "\xe2\x80\xae"));
     assert_null(strstr(page, "\xe2\x80\xa8"));
     look(RATE_PLOTS, false, probe);
-    free(page);
 }
 
 /* ---- what the plots show ---- */
@@ -282,7 +280,6 @@ static void expect_timeline(FILE *probe, size_t plot, const struct result *resul
 TEST(every_value_of_a_result_is_drawn_where_it_belongs)
 {
     sample_rate_report(&report);
-    char *page = write_page(&report);
     FILE *probe = begin_probe();
     for (size_t i = 0; i < report.result_count; i++) {
         const struct result *result = report.results[i];
@@ -291,7 +288,6 @@ TEST(every_value_of_a_result_is_drawn_where_it_belongs)
                 2 * ((result->slice_count * result->slice_ms + 199) / 200));
     }
     look(RATE_PLOTS, false, probe);
-    free(page);
 }
 
 /* "at", then the legend of a plot of latency. */
@@ -340,7 +336,6 @@ static void expect_whole(FILE *probe, size_t plot, const struct result *result)
 TEST(the_values_at_the_pointer_are_those_of_its_instant)
 {
     sample_rate_report(&report);
-    char *page = write_page(&report);
     FILE *probe = begin_probe();
     const struct result *const *results = (const struct result *const *)report.results;
     for (size_t i = 0; i < 3; i++)
@@ -371,7 +366,6 @@ TEST(the_values_at_the_pointer_are_those_of_its_instant)
     fprintf(probe, least < needed_most ? ", '%u\\u2013%u'" : ", '%u'", least, needed_most);
     fputs("].map(text => text.replace('1.20\\u20131.40', '1.2\\u20131.4')));\n", probe);
     look(RATE_PLOTS, false, probe);
-    free(page);
 }
 
 static void expect_burst(FILE *probe, size_t plot, const struct result *result)
@@ -396,12 +390,10 @@ static void expect_burst(FILE *probe, size_t plot, const struct result *result)
 TEST(a_burst_is_drawn_as_answers_and_queries_from_its_instant_on)
 {
     sample_burst_report(&report);
-    char *page = write_page(&report);
     FILE *probe = begin_probe();
     for (size_t i = 0; i < report.result_count; i++)
         expect_burst(probe, i, report.results[i]);
     look(BURST_PLOTS, false, probe);
-    free(page);
 }
 
 TEST(the_first_screen_says_what_a_reader_came_for)
@@ -410,7 +402,6 @@ TEST(the_first_screen_says_what_a_reader_came_for)
     report.results[0]->misses_loads = true;
     report.results[0]->strain.is_bottleneck = true;
     snprintf(report.results[0]->caveat, RESULT_CAVEAT_BYTES, "the log continues elsewhere");
-    char *page = write_page(&report);
     FILE *probe = begin_probe();
     fputs("is('headline', all('.lead')[0].textContent, '1000 requests: off asked the database at least 1000 "
           "times, local 2 times, fleet once.');\n"
@@ -420,13 +411,11 @@ TEST(the_first_screen_says_what_a_reader_came_for)
           "is('not twice', all('.facts dd').some(one => one.textContent.includes('elsewhere')), false);\n",
           probe);
     look(BURST_PLOTS, false, probe);
-    free(page);
 }
 
 TEST(what_went_wrong_is_shown)
 {
     sample_rate_report(&report);
-    char *page = write_page(&report);
     FILE *probe = begin_probe();
     fprintf(probe,
             "is('shown', all('.samples q').length, 9);\n"
@@ -435,7 +424,6 @@ TEST(what_went_wrong_is_shown)
             "').length > 0, true);\n",
             report.results[0]->statuses[503]);
     look(RATE_PLOTS, false, probe);
-    free(page);
 }
 
 TEST(a_figure_that_is_not_known_is_said_to_be_so)
@@ -449,7 +437,6 @@ TEST(a_figure_that_is_not_known_is_said_to_be_so)
     snprintf(result->caveat, sizeof result->caveat, "nobody knows the keys");
     for (size_t i = 0; i < result->slice_count; i++)
         assert_false(result_supports(result->slices[i].answered, 9900));
-    char *page = write_page(&report);
     FILE *probe = begin_probe();
     fputs("is('caveat', all('.caveat').map(one => one.textContent), ['Loads per expiry: not known: nobody "
           "knows the keys']);\n"
@@ -458,7 +445,6 @@ TEST(a_figure_that_is_not_known_is_said_to_be_so)
           "point(0, 1e6);\nis('too few', values(0)[2], 'too few');\n",
           probe);
     look(2, false, probe);
-    free(page);
 }
 
 TEST_GROUP(.up = up, .down = down, .end = clear);
