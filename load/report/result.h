@@ -284,7 +284,7 @@ void report_name(const struct report *report, uint32_t which, char *out, size_t 
 
 /* ---- result_table.c: 100 columns at most; no colour unless `is_terminal` ---- */
 void report_table(const struct report *report, FILE *out, bool is_terminal);
-/* ---- result_brief.c: ten lines for those who see it for the first time ---- */
+/* Ten lines for those who see it for the first time. */
 void report_brief(const struct report *report, FILE *out);
 
 /* ---- result_json.c ---- */

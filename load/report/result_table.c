@@ -241,3 +241,59 @@ void report_table(const struct report *report, FILE *out, bool is_terminal)
     print_shared(&table, "counting: ", offsetof(struct result, caveat), headline_doubts_loads);
     fflush(out);
 }
+
+/* ---- ten lines for those who see it for the first time ---- */
+
+/* Rows of the sheet, and what they are called where no heading is above them. */
+static const struct {
+    const char *label, *shown;
+} brief_rows[] = {
+    {"queries", "queries"},
+    {"seconds until the last answer", "seconds until the last answer"},
+    {"timeout", "no answer in time"},
+    {"p50", "latency, p50, ms"},
+    {"p99", "  p99"},
+    {"Redis commands", "Redis commands"},
+};
+
+static void print_brief_row(const struct table *table, const struct sheet *sheet, size_t index, size_t count)
+{
+    for (size_t i = 0; i < sheet->row_count; i++) {
+        struct sheet_row row = sheet->rows[i];
+        if (strcmp(row.label, brief_rows[index].label) != 0)
+            continue;
+        snprintf(row.label, sizeof row.label, "%s", brief_rows[index].shown);
+        row.weight = FIELD_WHOLE;
+        print_row(table, &row, 0, count);
+        return;
+    }
+}
+
+void report_brief(const struct report *report, FILE *out)
+{
+    static struct sheet sheet;
+    const struct table table = {.report = report, .out = out};
+    const size_t count = report->result_count < SHEET_COLUMNS ? report->result_count : SHEET_COLUMNS;
+    char line[CLEAN_BYTES];
+    size_t held = 0, all = 0;
+    sheet_fill(&sheet, report);
+    snprintf(line, sizeof line, "%s%s%s", report->title, count > 0 ? ": " : "",
+             count > 0 ? report->results[0]->what : "");
+    print_words(&table, line, sizeof line, 0, 0);
+    if (count > 0)
+        print_names(&table, 0, count);
+    for (size_t i = 0; i < sizeof brief_rows / sizeof *brief_rows && count > 0; i++)
+        print_brief_row(&table, &sheet, i, count);
+    fputc('\n', out);
+    for (size_t i = 0; i < report->result_count; i++) {
+        const struct result *result = report->results[i];
+        all += result->check_count;
+        for (size_t j = 0; j < result->check_count; j++) {
+            held += result->checks[j].held;
+            if (!result->checks[j].held)
+                print_check(&table, result, &result->checks[j]);
+        }
+    }
+    fprintf(out, "held      %zu of %zu checks\n", held, all);
+    fflush(out);
+}

@@ -23,7 +23,7 @@ BEGIN {
         "refuse request_refuse breach pg_fault_set witness_note tls_refuse refuse_parameter perror "
     # Their rows are helps.
     HELPS = " app/ops/metrics.c load/play/expect.c load/play/scenario_event.c load/play/scenario_take.c " \
-        "load/play/live.c load/report/result_brief.c "
+        "load/play/live.c load/report/result_table.c "
     MACHINES = "^(text/|application/|GET, HEAD|; hit|SELECT |INSERT |UPDATE |BEGIN|DROP |CREATE |" \
         "umask |export | \\*/ |/\\* | FROM )"
     # In texts that mean the same wherever they are.
