@@ -14,7 +14,6 @@
 
 #include "load/base/clock.h"
 #include "load/base/proc.h"
-#include "load/lab/matrix.h"
 #include "load/lab/note.h"
 #include "load/lab/source.h"
 #include "load/lab/trial.h"

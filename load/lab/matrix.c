@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* matrix.c - see matrix.h. */
-#include "load/lab/matrix.h"
+/* matrix.c - see trial.h. */
+#include "load/lab/trial.h"
 
 #include "load/report/table.h"
 
