@@ -50,8 +50,7 @@ TEST(while_another_process_waits_the_load_goes_on_and_every_renewal_asks_again, 
     pass_to_renewal(bench.policy.lease_ms / 3, RENEWED_AWAITED);
     sent_nothing();
     pass_to_renewal(bench.policy.lease_ms / 3, 1);
-    expect(CORE_CANCEL);
-    reply_code(expect(CORE_RELEASE), 1);
+    expect_given_up();
     loaded(load, "unwanted");
     sent_nothing();
 }
@@ -82,8 +81,7 @@ TEST(the_load_after_an_abandoned_one_is_never_abandoned_and_the_one_after_it_may
 
 TEST(a_lease_that_is_given_back_before_its_load_leaves_the_mark_again)
 {
-    bench.config.max_loads = 1;
-    bench_open();
+    bench_open_with(1, 2);
     struct seen *other = begin_load("b", &b);
     reply(lookup_of("a", &a), (struct core_reply){.kind = REPLY_LEASE, .abandoned = true});
     sent_nothing();
@@ -123,8 +121,7 @@ TEST(in_mode_local_no_other_process_is_asked)
     bench_open();
     struct seen *load = begin_load("a", &a);
     cancel(&a);
-    expect(CORE_CANCEL);
-    reply_code(expect(CORE_RELEASE), 1);
+    expect_given_up();
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
 }
 
@@ -147,8 +144,7 @@ TEST(a_request_that_runs_out_of_time_leaves_as_one_that_is_cancelled_does)
     pass(100);
     answered(&a, GUARD_TIMEOUT);
     reply_code(expect(CORE_RENEW), 1);
-    expect(CORE_CANCEL);
-    reply_code(expect(CORE_RELEASE), 1);
+    expect_given_up();
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
 }
 

@@ -124,6 +124,14 @@ static inline bool bench_up(void)
     return true;
 }
 
+/* With so many workers, and so many further places for loads. */
+static inline void bench_open_with(uint32_t max_loads, uint32_t load_queue)
+{
+    bench.config.max_loads = max_loads;
+    bench.config.load_queue = load_queue;
+    bench_open();
+}
+
 /* ---- events ---- */
 
 /* The test has said in the waiter what kind of get this is. */
@@ -338,6 +346,12 @@ static inline void sent_nothing(void)
     assert_int_equal(bench.seen_first, bench.seen_count);
 }
 
+static inline void at_rest(void)
+{
+    sent_nothing();
+    assert_true(core_idle(bench.core));
+}
+
 static inline void still_waits(const struct caller *caller)
 {
     assert_int_equal(caller->accepted, GUARD_OK);
@@ -406,6 +420,13 @@ static inline void pass_to_renewal(uint32_t span_ms, int64_t code)
 {
     pass(span_ms);
     reply_code(expect(CORE_RENEW), code);
+}
+
+/* A load is cancelled, and its lease goes back. */
+static inline void expect_given_up(void)
+{
+    expect(CORE_CANCEL);
+    reply_code(expect(CORE_RELEASE), 1);
 }
 
 static inline void close_core(void)

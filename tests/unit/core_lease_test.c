@@ -85,8 +85,7 @@ TEST(a_lease_that_arrives_after_its_time_is_not_used, P7)
 
 TEST(a_lease_that_ran_out_in_the_queue_starts_no_load, P7)
 {
-    bench.config.max_loads = 1;
-    bench_open();
+    bench_open_with(1, 2);
     struct seen *load = begin_load("k", &first);
     struct seen *acquire = lookup_of("k2", &second);
     reply_kind(acquire, REPLY_LEASE);
@@ -149,8 +148,7 @@ TEST(a_message_of_an_invalidation_asks_whether_the_lease_was_voided)
 
 TEST(a_lease_lost_in_the_queue_is_asked_for_again)
 {
-    bench.config.max_loads = 1;
-    bench_open();
+    bench_open_with(1, 2);
     struct seen *load = begin_load("k", &first);
     reply_kind(lookup_of("k2", &second), REPLY_LEASE);
     pass(1000);
@@ -210,18 +208,16 @@ TEST(a_load_given_up_is_not_a_duplicate_of_the_next_one)
     bench.policy.max_hold_ms = bench.policy.load_limit_ms = 900;
     begin_load("k", &first);
     pass(900);
-    expect(CORE_CANCEL);
-    reply_code(expect(CORE_RELEASE), 1);
+    expect_given_up();
     finish_load_for(begin_load("k", &second), "v2", &second, GUARD_FROM_LOAD);
     assert_int_equal(stats_of().load_duplicate, 0);
 }
 
 TEST(a_lease_is_not_held_in_the_queue_beyond_its_limit)
 {
-    bench.config.max_loads = 1;
     bench.policy.max_hold_ms = 5000;
     bench.policy.load_limit_ms = 5000;
-    bench_open();
+    bench_open_with(1, 2);
     begin_load("k", &first);
     reply_kind(lookup_of("k2", &second), REPLY_LEASE);
     for (int third = 1; third < 5; third++) {
@@ -269,8 +265,7 @@ TEST(an_unanswered_release_is_repeated_while_the_lease_may_stand)
     assert_int_equal(again->action.failure, GUARD_FAILURE_UNAVAILABLE);
     bench.now_us += 3000000;
     reply_kind(again, REPLY_UNKNOWN);
-    sent_nothing();
-    assert_true(core_idle(bench.core));
+    at_rest();
 }
 
 TEST(a_refresh_that_cannot_have_the_lease_is_dropped)

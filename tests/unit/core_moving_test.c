@@ -213,8 +213,7 @@ TEST(the_end_waits_for_no_pause)
     reply_kind(release, REPLY_MOVING);
     reply_kind(expect(CORE_RELEASE), REPLY_MOVING); /* and no pause any more */
     reply_kind(expect(CORE_RELEASE), REPLY_MOVING);
-    sent_nothing();
-    assert_true(core_idle(bench.core));
+    at_rest();
 }
 
 /* ---- invalidated ---- */

@@ -61,8 +61,7 @@ TEST(the_starter_is_the_one_that_the_host_has_chosen, P149)
 TEST(only_the_starter_is_answered_and_the_others_load_at_once, P149)
 {
     static struct caller callers[3];
-    bench.config.max_loads = 3;
-    bench_open();
+    bench_open_with(3, 2);
     struct seen *acquire = lookup_of("k", &callers[0]);
     get("k", &callers[1]);
     reply_kind(acquire, REPLY_LEASE);

@@ -699,8 +699,7 @@ TEST(closing_gives_back_what_is_held_and_leaves_the_queue)
     struct seen *load = load_with_permit("a", &callers[0]);
     refuse(request_one("b", &callers[1]), PERMIT_MS);
     close_core();
-    expect(CORE_CANCEL);
-    reply_code(expect(CORE_RELEASE), 1);
+    expect_given_up();
     reply_code(expect(CORE_RELEASE), 1);
     struct seen *left = expect(CORE_PERMIT_RELEASE);
     assert_string_equal(left->token, "");
@@ -715,8 +714,7 @@ TEST(closing_gives_back_what_is_held_and_leaves_the_queue)
         assert_false(core_idle(bench.core));
     }
     reply_kind(released, REPLY_UNSENT);
-    sent_nothing();
-    assert_true(core_idle(bench.core));
+    at_rest();
 }
 
 /* ---- users come first ---- */
@@ -726,10 +724,8 @@ static struct seen *ask_among_refreshes(unsigned count, struct caller *asking)
 {
     struct seen *asked[8];
     char key[] = "r0";
-    bench.config.max_loads = 8;
-    bench.config.load_queue = 10;
     bench.policy.stale_ms = 10000;
-    bench_open();
+    bench_open_with(8, 10);
     for (unsigned i = 0; i < count; i++, key[1]++) {
         queue_refresh(key);
         asked[i] = expect_refreshs_request();
@@ -848,9 +844,7 @@ TEST(a_user_that_joins_a_queued_warm_up_makes_it_a_users, P157)
 TEST(a_warm_up_whose_user_has_left_is_a_refresh_again)
 {
     static struct caller running, warming[2], users[2];
-    bench.config.max_loads = 1;
-    bench.config.load_queue = 3;
-    bench_open();
+    bench_open_with(1, 3);
     struct seen *load = begin_load("running", &running);
     queue_warm_up("left", &warming[0]);
     get("left", &users[0]);
@@ -881,10 +875,8 @@ TEST(a_waiter_answered_with_the_stale_value_promotes_nothing)
 TEST(a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed, P157)
 {
     static struct caller callers[2];
-    bench.config.max_loads = 1;
-    bench.config.load_queue = 1;
     bench.policy.stale_ms = 10000;
-    bench_open();
+    bench_open_with(1, 1);
     struct seen *load = begin_load("running", &callers[0]);
     queue_refresh("refreshed");
     sent_nothing();
@@ -908,10 +900,8 @@ TEST(a_queued_refresh_whose_user_has_left_gives_its_place_to_a_user)
 {
     static struct caller callers[3];
     enum { SOFT_MS = 50 };
-    bench.config.max_loads = 1;
-    bench.config.load_queue = 1;
     bench.policy.stale_ms = 10000;
-    bench_open();
+    bench_open_with(1, 1);
     struct seen *load = begin_load("running", &callers[0]);
     bench.policy.soft_ms = SOFT_MS;
     const struct core_reply stale = {
@@ -933,10 +923,8 @@ TEST(a_queued_refresh_whose_user_has_left_gives_its_place_to_a_user)
 TEST(a_refresh_with_a_waiter_keeps_its_place)
 {
     static struct caller callers[3];
-    bench.config.max_loads = 1;
-    bench.config.load_queue = 2;
     bench.policy.stale_ms = 10000;
-    bench_open();
+    bench_open_with(1, 2);
     begin_load("running", &callers[0]);
     queue_refresh("plain");
     queue_refresh("joined");

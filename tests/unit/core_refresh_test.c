@@ -113,8 +113,7 @@ TEST(a_background_refresh_takes_the_lease_loads_and_fills)
     assert_int_equal(acquire->action.lookup, LOOKUP_NORMAL);
     reply_stale_of(acquire, REFRESH_OURS, 3000);
     finish_load(expect(CORE_LOAD), "new");
-    sent_nothing();
-    assert_true(core_idle(bench.core));
+    at_rest();
     assert_int_equal(stats_of().refresh_started, 1);
 }
 
@@ -142,9 +141,7 @@ TEST(while_others_refresh_or_it_cools_down_no_hit_asks_again, P46)
 
 TEST(a_refresh_finds_no_place_among_the_loads_of_users_and_asks_nothing, P157)
 {
-    bench.config.max_loads = 1;
-    bench.config.load_queue = 0;
-    bench_open();
+    bench_open_with(1, 0);
     struct seen *load = begin_load("other", &caller);
     refresh("k", NULL);
     sent_nothing();
@@ -160,8 +157,7 @@ TEST(what_a_refresh_gets_and_does_not_need_is_given_back)
         reply_kind(expect(CORE_ACQUIRE), kinds[i]);
         if (i < 2)
             reply_code(expect(CORE_RELEASE), 1);
-        sent_nothing();
-        assert_true(core_idle(bench.core));
+        at_rest();
     }
 }
 

@@ -22,8 +22,7 @@ TEST(a_fresh_value_answers_everybody_who_asked_before_the_lookup, P13)
     assert_true(caller.waiter.result.stored);
     answered_value(&caller, "v1", GUARD_FROM_CACHE);
     assert_int_equal(stats_of().hit, 1);
-    sent_nothing();
-    assert_true(core_idle(bench.core));
+    at_rest();
 }
 
 TEST(an_absent_entry_is_an_answer)
@@ -293,8 +292,7 @@ TEST(a_stale_value_answers_and_is_refreshed_behind)
     struct seen *fill = expect(CORE_FILL);
     assert_int_equal(fill->action.stale_ms, 5000);
     reply_code(fill, 1);
-    sent_nothing();
-    assert_true(core_idle(bench.core));
+    at_rest();
 }
 
 TEST(a_stale_value_that_others_refresh_or_that_cools_down_is_only_answered)
@@ -304,8 +302,7 @@ TEST(a_stale_value_that_others_refresh_or_that_cools_down_is_only_answered)
     answered_value(&others, "old", GUARD_FROM_STALE);
     reply_stale(lookup_of("k", &cooling), REFRESH_COOLING, "old");
     answered_value(&cooling, "old", GUARD_FROM_STALE);
-    sent_nothing();
-    assert_true(core_idle(bench.core));
+    at_rest();
     assert_int_equal(stats_of().stale, 2);
 }
 
@@ -670,9 +667,7 @@ TEST(loads_beyond_the_workers_queue_in_order)
 
 TEST(without_a_place_a_get_only_looks_and_is_shed_if_it_would_have_to_load)
 {
-    bench.config.max_loads = 1;
-    bench.config.load_queue = 0;
-    bench_open();
+    bench_open_with(1, 0);
     struct seen *load = begin_load("k", &loader);
     struct seen *peek = lookup_of("k2", &hit);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
@@ -686,9 +681,7 @@ TEST(without_a_place_a_get_only_looks_and_is_shed_if_it_would_have_to_load)
 
 TEST(a_place_that_came_free_during_the_peek_is_used)
 {
-    bench.config.max_loads = 1;
-    bench.config.load_queue = 0;
-    bench_open();
+    bench_open_with(1, 0);
     static struct caller second;
     struct seen *load = begin_load("k", &loader);
     struct seen *peek = lookup_of("k2", &second);
@@ -699,9 +692,7 @@ TEST(a_place_that_came_free_during_the_peek_is_used)
 
 TEST(a_lease_that_a_peek_cannot_have_got_is_given_back)
 {
-    bench.config.max_loads = 1;
-    bench.config.load_queue = 0;
-    bench_open();
+    bench_open_with(1, 0);
     static struct caller second;
     struct seen *load = begin_load("k", &loader);
     reply_kind(lookup_of("k2", &second), REPLY_LEASE);
@@ -712,9 +703,7 @@ TEST(a_lease_that_a_peek_cannot_have_got_is_given_back)
 
 TEST(without_redis_and_without_a_place_a_get_is_shed_at_once, P50)
 {
-    bench.config.max_loads = 1;
-    bench.config.load_queue = 0;
-    bench_open();
+    bench_open_with(1, 0);
     open_the_breaker();
     static struct caller second;
     get("k", &loader);
@@ -838,14 +827,12 @@ TEST(an_unanswered_acquire_that_nobody_waits_for_is_given_back_too)
         assert_string_equal(release->token, acquire->token);
         reply_kind(release, REPLY_UNKNOWN);
     }
-    sent_nothing();
-    assert_true(core_idle(bench.core));
+    at_rest();
 }
 
 TEST(a_queued_lease_that_nobody_waits_for_any_more_is_given_back)
 {
-    bench.config.max_loads = 1;
-    bench_open();
+    bench_open_with(1, 2);
     static struct caller first, second;
     struct seen *load = begin_load("k", &first);
     struct seen *acquire = lookup_of("k2", &second);
@@ -905,8 +892,7 @@ TEST(in_off_mode_every_miss_loads)
 
 TEST(the_action_ring_keeps_its_order_while_it_grows_and_wraps)
 {
-    bench.config.max_loads = 64;
-    bench_open();
+    bench_open_with(64, 2);
     static struct caller callers[60];
     char key[60][16];
     for (int round = 0; round < 3; round++) {

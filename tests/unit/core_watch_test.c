@@ -187,8 +187,7 @@ TEST(a_load_that_is_given_up_ends_when_its_loader_does, P161)
     struct seen *load = begin_load("k", &caller);
     expect_event(GUARD_EVENT_LOAD_STARTED, "k");
     close_core();
-    expect(CORE_CANCEL);
-    reply_code(expect(CORE_RELEASE), 1);
+    expect_given_up();
     told_nothing();
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
     const struct guard_event *event = expect_event(GUARD_EVENT_LOAD_ENDED, "k");

@@ -353,6 +353,12 @@ static inline void sent_nothing(void)
     assert_int_equal(bench.seen_first, bench.seen_count);
 }
 
+static inline void at_rest(void)
+{
+    sent_nothing();
+    assert_true(lock_core_idle(bench.core));
+}
+
 static inline void still_waits(const struct caller *caller)
 {
     assert_int_equal(caller->accepted, GUARD_LOCK_OK);
@@ -393,11 +399,17 @@ static inline struct guard_locks_stats stats_of(void)
 
 /* ---- ways that many tests go ---- */
 
-/* Asked, and granted at once: the take. */
-static inline struct seen *hold_name(struct caller *caller, const char *name)
+/* Asked: the take. */
+static inline struct seen *take_of(struct caller *caller, const char *name)
 {
     ask_for(caller, name);
-    struct seen *take = expect(LOCK_TAKE);
+    return expect(LOCK_TAKE);
+}
+
+/* And granted at once. */
+static inline struct seen *hold_name(struct caller *caller, const char *name)
+{
+    struct seen *take = take_of(caller, name);
     grant(take, 7);
     holds(caller);
     return take;
@@ -406,8 +418,7 @@ static inline struct seen *hold_name(struct caller *caller, const char *name)
 /* Asked, and refused behind `before` others. */
 static inline struct seen *wait_for(struct caller *caller, const char *name, uint32_t before)
 {
-    ask_for(caller, name);
-    struct seen *take = expect(LOCK_TAKE);
+    struct seen *take = take_of(caller, name);
     refuse(take, before, 0);
     still_waits(caller);
     return take;
@@ -418,6 +429,14 @@ static inline void renew(enum lock_reply_kind kind)
 {
     pass(BENCH_LEASE_MS / 3);
     reply_kind(expect(LOCK_RENEW), kind);
+}
+
+/* "a" is held, and its renewal under way. */
+static inline struct seen *hold_to_renewal(struct caller *caller)
+{
+    hold_name(caller, "a");
+    pass(BENCH_LEASE_MS / 3);
+    return expect(LOCK_RENEW);
 }
 
 /* Given back, which is told before the provider knows, or without its being asked. */

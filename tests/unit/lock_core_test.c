@@ -12,8 +12,7 @@ static struct caller caller, a, b;
 
 TEST(a_free_name_is_granted_with_its_fencing_number)
 {
-    ask_for(&caller, "a");
-    struct seen *take = expect(LOCK_TAKE);
+    struct seen *take = take_of(&caller, "a");
     assert_string_equal(take->names[0], "a");
     assert_int_equal(take->action.place_ms, 3000);
     grant(take, 41);
@@ -97,8 +96,7 @@ TEST(beyond_max_requests_that_wait_the_next_is_shed)
 
 TEST(what_the_provider_cannot_do_is_invalid_and_says_why)
 {
-    ask_for(&caller, "a");
-    reply(expect(LOCK_TAKE),
+    reply(take_of(&caller, "a"),
           (struct lock_reply){.kind = LOCK_IMPOSSIBLE, .why = "advisory locks need a direct connection"});
     answered(&caller, GUARD_LOCK_INVALID);
     assert_string_equal(caller.request.result.why, "advisory locks need a direct connection");
@@ -109,8 +107,7 @@ TEST(what_the_provider_cannot_do_is_invalid_and_says_why)
 
 TEST(a_take_without_an_answer_is_sent_again_with_the_same_token, P107)
 {
-    ask_for(&caller, "a");
-    struct seen *take = expect(LOCK_TAKE);
+    struct seen *take = take_of(&caller, "a");
     reply_kind(take, LOCK_UNANSWERED);
     still_waits(&caller);
     assert_in_range(pass_to_next(), 10, 30);
@@ -152,8 +149,7 @@ TEST(a_refusal_makes_the_pauses_after_takes_without_an_answer_begin_anew)
 
 TEST(a_give_says_that_a_take_is_in_doubt_even_if_a_later_one_was_answered, P107)
 {
-    ask_for(&caller, "a");
-    reply_kind(expect(LOCK_TAKE), LOCK_UNANSWERED);
+    reply_kind(take_of(&caller, "a"), LOCK_UNANSWERED);
     pass_to_next();
     grant(expect(LOCK_TAKE), 9);
     give(&caller);
@@ -169,18 +165,15 @@ TEST(a_give_of_what_was_answered_is_not_in_doubt)
 
 TEST(a_take_that_never_ran_leaves_no_doubt_and_nothing_to_give_back)
 {
-    ask_for(&caller, "a");
-    reply_kind(expect(LOCK_TAKE), LOCK_UNSENT);
+    reply_kind(take_of(&caller, "a"), LOCK_UNSENT);
     cancel(&caller);
     answered(&caller, GUARD_LOCK_CANCELLED);
-    sent_nothing();
-    assert_true(lock_core_idle(bench.core));
+    at_rest();
 }
 
 TEST(a_give_while_its_take_is_under_way_is_in_doubt)
 {
-    ask_for(&caller, "a");
-    struct seen *take = expect(LOCK_TAKE);
+    struct seen *take = take_of(&caller, "a");
     cancel(&caller);
     answered(&caller, GUARD_LOCK_CANCELLED);
     struct seen *give_of = expect(LOCK_GIVE);
@@ -188,14 +181,12 @@ TEST(a_give_while_its_take_is_under_way_is_in_doubt)
     assert_string_equal(give_of->token, take->token);
     grant(take, 1);
     reply_kind(give_of, LOCK_DONE);
-    sent_nothing();
-    assert_true(lock_core_idle(bench.core));
+    at_rest();
 }
 
 TEST(a_take_that_is_granted_after_its_give_was_answered_is_given_back_again)
 {
-    ask_for(&caller, "a");
-    struct seen *take = expect(LOCK_TAKE);
+    struct seen *take = take_of(&caller, "a");
     cancel(&caller);
     reply_kind(expect(LOCK_GIVE), LOCK_NOT_HELD);
     assert_false(lock_core_idle(bench.core));
@@ -206,8 +197,7 @@ TEST(a_take_that_is_granted_after_its_give_was_answered_is_given_back_again)
 
 TEST(a_token_that_was_given_back_makes_way_for_another)
 {
-    ask_for(&caller, "a");
-    struct seen *take = expect(LOCK_TAKE);
+    struct seen *take = take_of(&caller, "a");
     reply_kind(take, LOCK_GONE);
     struct seen *again = expect(LOCK_TAKE);
     assert_string_not_equal(again->token, take->token);
@@ -223,8 +213,7 @@ TEST(a_request_that_is_cancelled_before_its_take_is_fetched_sends_nothing)
     lock_core_cancel(bench.core, bench.now_us, &caller.request);
     drain();
     answered(&caller, GUARD_LOCK_CANCELLED);
-    sent_nothing();
-    assert_true(lock_core_idle(bench.core));
+    at_rest();
 }
 
 /* ---- L2: validity ---- */
@@ -251,8 +240,7 @@ TEST(a_provider_may_say_how_long_a_grant_is_valid)
 
 TEST(a_grant_that_comes_too_late_is_given_back_and_asked_for_anew, P108)
 {
-    ask_for(&caller, "a");
-    struct seen *take = expect(LOCK_TAKE);
+    struct seen *take = take_of(&caller, "a");
     stand_still(VALID_MS);
     grant(take, 1);
     still_waits(&caller);
@@ -381,9 +369,7 @@ TEST(a_hold_with_hold_ms_is_not_renewed_beyond_that)
 
 TEST(nothing_renews_a_hold_that_is_being_given_back, P110)
 {
-    hold_name(&caller, "a");
-    pass(THIRD_MS);
-    struct seen *renew = expect(LOCK_RENEW);
+    struct seen *renew = hold_to_renewal(&caller);
     give(&caller);
     struct seen *give_of = expect(LOCK_GIVE);
     reply_kind(renew, LOCK_UNANSWERED);
@@ -401,8 +387,7 @@ TEST(a_renewal_that_was_not_fetched_is_withdrawn_by_the_give)
     lock_core_tick(bench.core, bench.now_us);
     give(&caller);
     reply_kind(expect(LOCK_GIVE), LOCK_DONE);
-    sent_nothing();
-    assert_true(lock_core_idle(bench.core));
+    at_rest();
 }
 
 TEST(a_renewal_that_was_not_fetched_is_withdrawn_when_the_hold_is_lost)
@@ -483,9 +468,7 @@ TEST(a_give_is_not_repeated_once_its_lease_is_over)
 TEST(a_give_is_repeated_for_the_lease_of_a_renewal_that_was_answered_after_it)
 {
     enum { LATE_MS = 100 };
-    hold_name(&caller, "a");
-    pass(BENCH_LEASE_MS / 3);
-    struct seen *renewal = expect(LOCK_RENEW);
+    struct seen *renewal = hold_to_renewal(&caller);
     give(&caller);
     uint64_t given_us = bench.now_us;
     struct seen *seen = expect(LOCK_GIVE);
@@ -533,9 +516,7 @@ TEST(a_hold_that_was_given_back_in_time_and_lost_before_that_was_heard_of_is_unk
 {
     static const enum lock_reply_kind kinds[] = {LOCK_DONE, LOCK_UNANSWERED, LOCK_NOT_HELD};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        hold_name(&caller, "a");
-        pass(THIRD_MS);
-        struct seen *renewal = expect(LOCK_RENEW);
+        struct seen *renewal = hold_to_renewal(&caller);
         caller.hold.given_us = bench.now_us;
         stand_still(BENCH_LEASE_MS);
         reply_kind(renewal, kinds[i]);
@@ -565,9 +546,7 @@ TEST(lost_is_told_warn_ms_before_the_validity_ends)
 {
     bench.config.warn_ms = 1234;
     bench_open();
-    hold_name(&caller, "a");
-    pass(THIRD_MS);
-    expect(LOCK_RENEW);
+    hold_to_renewal(&caller);
     pass(VALID_MS - THIRD_MS - 1235);
     assert_int_equal(caller.losses, 0);
     pass(1);
@@ -576,9 +555,7 @@ TEST(lost_is_told_warn_ms_before_the_validity_ends)
 
 TEST(lost_is_told_once_and_a_renewal_that_is_answered_after_it_changes_nothing)
 {
-    hold_name(&caller, "a");
-    pass(THIRD_MS);
-    struct seen *renew = expect(LOCK_RENEW);
+    struct seen *renew = hold_to_renewal(&caller);
     pass(VALID_MS - THIRD_MS - VALID_MS / 6);
     is_lost(&caller);
     reply_kind(renew, LOCK_DONE);
@@ -588,9 +565,7 @@ TEST(lost_is_told_once_and_a_renewal_that_is_answered_after_it_changes_nothing)
 
 TEST(a_hold_that_is_given_back_in_time_after_lost_was_told_was_held_all_along)
 {
-    hold_name(&caller, "a");
-    pass(THIRD_MS);
-    expect(LOCK_RENEW);
+    hold_to_renewal(&caller);
     pass(VALID_MS - THIRD_MS - 100);
     is_lost(&caller);
     give_answered(&caller, LOCK_DONE, GUARD_LOCK_OK);

@@ -10,8 +10,7 @@ static struct caller crowd[10000];
 static void crowd_waits_behind(unsigned before, unsigned count, uint32_t hint_ms)
 {
     for (unsigned i = 0; i < count; i++) {
-        ask_for(&crowd[i], "a");
-        refuse(expect(LOCK_TAKE), before + i, hint_ms);
+        refuse(take_of(&crowd[i], "a"), before + i, hint_ms);
     }
 }
 
@@ -37,8 +36,7 @@ TEST(a_waiter_that_is_told_asks_at_once_with_the_same_token)
 
 TEST(a_hint_that_overtakes_the_refusal_counts, P112)
 {
-    ask_for(&caller, "a");
-    struct seen *take = expect(LOCK_TAKE);
+    struct seen *take = take_of(&caller, "a");
     told(take);
     sent_nothing();
     refuse(take, 1, 0);
@@ -115,8 +113,7 @@ TEST(one_that_waits_alone_asks_when_what_is_in_front_runs_out)
 {
     bench.config.stays = false;
     bench_open();
-    ask_for(&caller, "a");
-    refuse(expect(LOCK_TAKE), 7, 300);
+    refuse(take_of(&caller, "a"), 7, 300);
     assert_in_range(pass_to_next(), 300, 303);
     expect(LOCK_TAKE);
 }
@@ -129,8 +126,7 @@ TEST(after_a_resync_every_waiter_asks_within_100_ms, P112)
     wait_for(&together, "a", 5);
     ask_for_names(&alone, NAMES("b", "c"), NULL);
     refuse(expect(LOCK_TAKE), 5, 0);
-    ask_for(&asking, "d");
-    struct seen *take = expect(LOCK_TAKE);
+    struct seen *take = take_of(&asking, "d");
     resync();
     sent_nothing();
     unsigned takes = 0, stays = 0;
@@ -405,9 +401,7 @@ TEST(nothing_is_sent_while_the_link_is_down_and_everything_asks_when_it_comes_up
 
 TEST(a_renewal_that_was_under_way_when_the_link_came_up_is_followed_by_another)
 {
-    hold_name(&caller, "a");
-    pass(BENCH_LEASE_MS / 3);
-    struct seen *renew = expect(LOCK_RENEW);
+    struct seen *renew = hold_to_renewal(&caller);
     link_down();
     link_up();
     sent_nothing();

@@ -182,8 +182,7 @@ TEST(one_that_asks_once_wants_no_place_and_is_busy_when_refused)
     refuse(take, 3, 100);
     answered(&a, GUARD_LOCK_BUSY);
     assert_int_equal(a.request.result.before, 3);
-    sent_nothing();
-    assert_true(lock_core_idle(bench.core));
+    at_rest();
 }
 
 TEST(one_that_asks_once_is_unreachable_after_once_ms_without_an_answer)
@@ -232,8 +231,7 @@ TEST(one_that_only_looks_at_a_latch_leaves_nothing_even_while_it_asks)
     cancel(&a);
     sent_nothing();
     reply_kind(take, LOCK_GRANTED);
-    sent_nothing();
-    assert_true(lock_core_idle(bench.core));
+    at_rest();
 }
 
 TEST(a_latch_that_is_not_open_is_busy_for_one_that_asks_once_and_says_how_many_are_missing)
