@@ -51,7 +51,6 @@ static void begin_view(void)
 static void say(char id, uint16_t port, uint64_t epoch, unsigned first, unsigned last)
 {
     struct redis_view_master *master = &view.masters[view.master_count];
-
     memset(master->id, id, REDIS_NODE_ID_BYTES);
     if (port != 0)
         strcpy(master->at.host, "127.0.0.1");
@@ -62,6 +61,13 @@ static void say(char id, uint16_t port, uint64_t epoch, unsigned first, unsigned
     view.master_count++;
 }
 
+/* Its first half of the slots; what follows says the rest. */
+static void begin_view_of(char id, uint16_t port, uint64_t epoch)
+{
+    begin_view();
+    say(id, port, epoch, 0, 8191);
+}
+
 static bool take(void)
 {
     return redis_slots_take(&slots, &view);
@@ -70,6 +76,13 @@ static bool take(void)
 static struct redis_endpoint at(uint16_t port)
 {
     return (struct redis_endpoint){.host = "127.0.0.1", .port = port};
+}
+
+/* That node says that the slot is at this port. */
+static bool moved(unsigned from, unsigned slot, uint16_t port)
+{
+    struct redis_endpoint to = at(port);
+    return redis_slots_moved(&slots, from, slot, &to);
 }
 
 static uint16_t owner_port(unsigned slot)
@@ -90,8 +103,7 @@ static unsigned node_count(void)
 static bool take_two(void)
 {
     redis_slots_init(&slots);
-    begin_view();
-    say('a', 7000, 1, 0, 8191);
+    begin_view_of('a', 7000, 1);
     say('b', 7001, 2, 8192, REDIS_SLOTS - 1);
     return take();
 }
@@ -100,14 +112,11 @@ TEST_GROUP(.before = empty_map);
 
 TEST(a_higher_epoch_moves_a_slot_and_an_old_view_cannot_turn_it_back, P139)
 {
-    begin_view();
-    say('c', 7002, 3, 0, 8191);
+    begin_view_of('c', 7002, 3);
     say('b', 7001, 2, 8192, REDIS_SLOTS - 1);
     assert_true(take());
     assert_int_equal(owner_port(5000), 7002);
-
-    begin_view();
-    say('a', 7000, 1, 0, 8191);
+    begin_view_of('a', 7000, 1);
     say('b', 7001, 2, 8192, REDIS_SLOTS - 1);
     assert_false(take());
     assert_int_equal(owner_port(5000), 7002);
@@ -120,8 +129,7 @@ TEST(who_takes_the_last_slot_of_another_has_taken_its_place)
     say('c', 7002, 3, 0, 8190);
     assert_true(take());
     assert_int_equal(slots.nodes[redis_slots_owner(&slots, 0)].takeovers, 0);
-    begin_view();
-    say('c', 7002, 3, 0, 8191);
+    begin_view_of('c', 7002, 3);
     assert_true(take());
     assert_int_equal(slots.nodes[redis_slots_owner(&slots, 0)].takeovers, 1);
     assert_false(take());
@@ -169,8 +177,7 @@ TEST(who_is_forgotten_and_not_reached_loses_its_slots_to_a_lower_epoch)
 /* No view has ever told its id, so none can name it. */
 TEST(who_is_known_by_a_redirection_alone_and_not_reached_loses_its_slots)
 {
-    struct redis_endpoint to = at(7002);
-    assert_true(redis_slots_moved(&slots, redis_slots_owner(&slots, 5000), 5000, &to));
+    assert_true(moved(redis_slots_owner(&slots, 5000), 5000, 7002));
     unsigned stranger = redis_slots_owner(&slots, 5000);
     redis_slots_hold(&slots, stranger);
     assert_false(claim_slots_of_the_dead("ab")); /* it is reached */
@@ -194,13 +201,10 @@ TEST(a_slot_that_a_view_leaves_out_stays_where_it_was)
 TEST(moved_from_the_owner_moves_its_slot_at_once_and_the_old_claim_does_not_come_back)
 {
     unsigned a = redis_slots_owner(&slots, 5000);
-    struct redis_endpoint to = at(7001);
-
-    assert_true(redis_slots_moved(&slots, a, 5000, &to));
+    assert_true(moved(a, 5000, 7001));
     assert_int_equal(owner_port(5000), 7001);
     assert_int_equal(owner_port(5001), 7000);
-    begin_view();
-    say('a', 7000, 1, 0, 8191);
+    begin_view_of('a', 7000, 1);
     say('b', 7001, 2, 8192, REDIS_SLOTS - 1);
     assert_false(take());
     assert_int_equal(owner_port(5000), 7001);
@@ -209,20 +213,16 @@ TEST(moved_from_the_owner_moves_its_slot_at_once_and_the_old_claim_does_not_come
 TEST(moved_from_another_node_moves_nothing, P139)
 {
     unsigned b = redis_slots_owner(&slots, 9000);
-    struct redis_endpoint to = at(7001);
-
-    assert_false(redis_slots_moved(&slots, b, 5000, &to));
-    assert_false(redis_slots_moved(&slots, REDIS_NO_NODE, 5000, &to));
+    assert_false(moved(b, 5000, 7001));
+    assert_false(moved(REDIS_NO_NODE, 5000, 7001));
     assert_int_equal(owner_port(5000), 7000);
 }
 
 TEST(moved_to_itself_or_to_nowhere_moves_nothing)
 {
     unsigned a = redis_slots_owner(&slots, 5000);
-    struct redis_endpoint to = at(7000);
-
-    assert_false(redis_slots_moved(&slots, a, 5000, &to));
-    to = (struct redis_endpoint){.port = 7001};
+    assert_false(moved(a, 5000, 7000));
+    struct redis_endpoint to = {.port = 7001};
     assert_false(redis_slots_moved(&slots, a, 5000, &to));
     assert_int_equal(owner_port(5000), 7000);
     assert_int_equal(node_count(), 2);
@@ -231,13 +231,10 @@ TEST(moved_to_itself_or_to_nowhere_moves_nothing)
 TEST(a_node_that_only_a_redirection_has_named_gets_its_id_from_a_view)
 {
     unsigned a = redis_slots_owner(&slots, 5000);
-    struct redis_endpoint to = at(7002);
-
-    assert_true(redis_slots_moved(&slots, a, 5000, &to));
+    assert_true(moved(a, 5000, 7002));
     unsigned c = redis_slots_owner(&slots, 5000);
     assert_string_equal(slots.nodes[c].id, "");
-    begin_view();
-    say('a', 7000, 1, 0, 8191);
+    begin_view_of('a', 7000, 1);
     say('c', 7002, 3, 5000, 5000);
     assert_false(take());
     assert_int_equal(slots.nodes[c].id[0], 'c');
@@ -248,10 +245,8 @@ TEST(a_node_that_only_a_redirection_has_named_gets_its_id_from_a_view)
 TEST(the_same_node_at_another_address_is_another_one_and_takes_over)
 {
     unsigned a = redis_slots_owner(&slots, 5000);
-
     redis_slots_hold(&slots, a);
-    begin_view();
-    say('a', 7009, 1, 0, 8191);
+    begin_view_of('a', 7009, 1);
     assert_true(take());
     assert_int_equal(owner_port(5000), 7009);
     assert_int_not_equal(redis_slots_owner(&slots, 5000), a);
@@ -261,8 +256,7 @@ TEST(the_same_node_at_another_address_is_another_one_and_takes_over)
 
 TEST(a_node_without_a_known_host_stays_where_it_was)
 {
-    begin_view();
-    say('a', 0, 1, 0, 8191);
+    begin_view_of('a', 0, 1);
     say('x', 0, 7, 8192, REDIS_SLOTS - 1);
     assert_false(take());
     assert_int_equal(owner_port(5000), 7000);
@@ -271,8 +265,7 @@ TEST(a_node_without_a_known_host_stays_where_it_was)
 
 TEST(a_view_that_knows_none_of_our_nodes_begins_the_map_anew)
 {
-    begin_view();
-    say('x', 7000, 0, 0, 8191);
+    begin_view_of('x', 7000, 0);
     say('y', 7001, 0, 8192, REDIS_SLOTS - 1);
     assert_false(redis_slots_knows(&slots, &view));
     assert_true(take());
@@ -285,11 +278,9 @@ TEST(a_view_that_knows_none_of_our_nodes_begins_the_map_anew)
 TEST(a_node_that_owns_nothing_is_gone_once_nobody_holds_it)
 {
     unsigned a = redis_slots_owner(&slots, 5000);
-
     redis_slots_hold(&slots, a);
     redis_slots_hold(&slots, a);
-    begin_view();
-    say('c', 7002, 3, 0, 8191);
+    begin_view_of('c', 7002, 3);
     say('b', 7001, 2, 8192, REDIS_SLOTS - 1);
     assert_true(take());
     assert_false(slots.nodes[a].named);
@@ -303,10 +294,8 @@ TEST(a_node_that_is_asked_for_its_first_slot_stays_for_a_few_views)
 {
     struct redis_endpoint to = at(7005);
     unsigned found = redis_slots_find(&slots, &to);
-
     assert_int_equal(redis_slots_find(&slots, &to), found);
-    begin_view();
-    say('a', 7000, 1, 0, 8191);
+    begin_view_of('a', 7000, 1);
     assert_false(take());
     assert_false(take());
     assert_false(take());
@@ -323,8 +312,7 @@ TEST(without_room_for_another_node_its_slots_stay_and_nothing_breaks)
     }
     struct redis_endpoint one_more = at(9999);
     assert_int_equal(redis_slots_find(&slots, &one_more), REDIS_NO_NODE);
-    begin_view();
-    say('a', 7000, 1, 0, 8191);
+    begin_view_of('a', 7000, 1);
     say('z', 9998, 9, 5000, 5000);
     assert_false(take());
     assert_int_equal(owner_port(5000), 7000);
