@@ -145,15 +145,15 @@ static redisReply *parsed(const char *wire)
 }
 
 static uint32_t ask_now[4];
+static struct lock_reply reply; /* the last */
 
 /* Only the kind, and whether there is a reason. */
-static void assert_read(const struct lock_asked *asked, const char *wire, enum lock_reply_kind kind,
-                        struct lock_reply *out)
+static void assert_read(const struct lock_asked *asked, const char *wire, enum lock_reply_kind kind)
 {
     redisReply *raw = parsed(wire);
-    lock_wire_read(asked, REDIS_REPLIED, raw, out, ask_now);
-    assert_int_equal(out->kind, kind);
-    assert_true((out->why != NULL) == (kind == LOCK_UNANSWERED));
+    lock_wire_read(asked, REDIS_REPLIED, raw, &reply, ask_now);
+    assert_int_equal(reply.kind, kind);
+    assert_true((reply.why != NULL) == (kind == LOCK_UNANSWERED));
     freeReplyObject(raw);
 }
 
@@ -164,8 +164,7 @@ static const struct lock_asked three_stay = {LOCK_STAY, false, 3};
 
 TEST(a_grant_has_a_number_for_each_name)
 {
-    struct lock_reply reply;
-    assert_read(&two_names, "*3\r\n:1\r\n:1700000000000000\r\n:7\r\n", LOCK_GRANTED, &reply);
+    assert_read(&two_names, "*3\r\n:1\r\n:1700000000000000\r\n:7\r\n", LOCK_GRANTED);
     assert_int_equal(reply.fence[0], 1700000000000000);
     assert_int_equal(reply.fence[1], 7);
     assert_int_equal(reply.valid_ms, 0);
@@ -173,40 +172,36 @@ TEST(a_grant_has_a_number_for_each_name)
 
 TEST(a_refusal_says_when_to_ask_again_and_how_many_stand_in_front)
 {
-    struct lock_reply reply;
-    assert_read(&two_names, "*3\r\n:0\r\n:250\r\n:9\r\n", LOCK_REFUSED, &reply);
+    assert_read(&two_names, "*3\r\n:0\r\n:250\r\n:9\r\n", LOCK_REFUSED);
     assert_int_equal(reply.hint_ms, 250);
     assert_int_equal(reply.before, 9);
-    assert_read(&two_names, "*1\r\n:-1\r\n", LOCK_GONE, &reply);
+    assert_read(&two_names, "*1\r\n:-1\r\n", LOCK_GONE);
 }
 
 TEST(renewals_and_releases_are_held_or_not)
 {
-    struct lock_reply reply;
-    assert_read(&renewal, ":1\r\n", LOCK_DONE, &reply);
-    assert_read(&renewal, ":0\r\n", LOCK_NOT_HELD, &reply);
-    assert_read(&giving, ":1\r\n", LOCK_DONE, &reply);
-    assert_read(&giving, ":0\r\n", LOCK_NOT_HELD, &reply);
+    assert_read(&renewal, ":1\r\n", LOCK_DONE);
+    assert_read(&renewal, ":0\r\n", LOCK_NOT_HELD);
+    assert_read(&giving, ":1\r\n", LOCK_DONE);
+    assert_read(&giving, ":0\r\n", LOCK_NOT_HELD);
 }
 
 TEST(a_latch_is_open_or_some_are_missing)
 {
-    struct lock_reply reply;
-    assert_read(&latch, ":0\r\n", LOCK_GRANTED, &reply);
-    assert_read(&latch, ":3\r\n", LOCK_REFUSED, &reply);
+    assert_read(&latch, ":0\r\n", LOCK_GRANTED);
+    assert_read(&latch, ":3\r\n", LOCK_REFUSED);
     assert_int_equal(reply.before, 3);
-    assert_read(&latch, ":-1\r\n", LOCK_GONE, &reply);
-    assert_read(&leaving, ":3\r\n", LOCK_DONE, &reply);
+    assert_read(&latch, ":-1\r\n", LOCK_GONE);
+    assert_read(&leaving, ":3\r\n", LOCK_DONE);
 }
 
 TEST(those_that_should_ask_are_counted_from_nought)
 {
-    struct lock_reply reply;
-    assert_read(&three_stay, "$3\r\n101\r\n", LOCK_DONE, &reply);
+    assert_read(&three_stay, "$3\r\n101\r\n", LOCK_DONE);
     assert_int_equal(reply.ask_now_count, 2);
     assert_int_equal(reply.ask_now[0], 0);
     assert_int_equal(reply.ask_now[1], 2);
-    assert_read(&three_stay, "$3\r\n000\r\n", LOCK_DONE, &reply);
+    assert_read(&three_stay, "$3\r\n000\r\n", LOCK_DONE);
     assert_int_equal(reply.ask_now_count, 0);
 }
 
@@ -245,15 +240,13 @@ TEST(anything_else_is_no_answer_and_says_why)
         {&three_stay, "*3\r\n:1\r\n:0\r\n:1\r\n"},
         {&three_stay, "$-1\r\n"},
     };
-    struct lock_reply reply;
     for (size_t i = 0; i < COUNT(nonsense); i++)
-        assert_read(nonsense[i].asked, nonsense[i].wire, LOCK_UNANSWERED, &reply);
+        assert_read(nonsense[i].asked, nonsense[i].wire, LOCK_UNANSWERED);
 }
 
 /* An error may come from the middle of a script. */
 TEST(an_error_is_no_answer_and_its_text_the_reason)
 {
-    struct lock_reply reply;
     redisReply *raw = parsed("-READONLY You can't write against a read only replica.\r\n");
     lock_wire_read(&renewal, REDIS_REPLIED, raw, &reply, NULL);
     assert_int_equal(reply.kind, LOCK_UNANSWERED);
@@ -268,7 +261,6 @@ TEST(a_take_that_an_operator_must_allow_first_is_impossible)
         "-ERR unknown command 'EVALSHA', with args beginning with: 'x'\r\n",
         "-ERR Unknown Redis command called from script script: 8a, on @user_script:1.\r\n"};
     const struct lock_asked take = {.kind = LOCK_TAKE, .count = 1};
-    struct lock_reply reply;
     for (size_t i = 0; i < COUNT(refusals); i++) {
         redisReply *raw = parsed(refusals[i]);
         lock_wire_read(&take, REDIS_REPLIED, raw, &reply, NULL);
@@ -282,7 +274,6 @@ TEST(a_take_that_an_operator_must_allow_first_is_impossible)
 
 TEST(what_was_not_sent_has_not_run_and_what_was_not_answered_may_have)
 {
-    struct lock_reply reply;
     lock_wire_read(&renewal, REDIS_UNSENT, NULL, &reply, NULL);
     assert_int_equal(reply.kind, LOCK_UNSENT);
     lock_wire_read(&renewal, REDIS_UNKNOWN, NULL, &reply, NULL);

@@ -60,54 +60,55 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t *thread, con
 
 /* ---- a loop, and what it was told ---- */
 
-struct scene {
+static struct scene {
     uv_loop_t loop;
     struct guard_host *host;
     struct guard_host_state host_state;
     struct resolve *resolve;
     unsigned done, addresses;
     bool problem;
-};
+} scene;
 
 static void on_done(void *context, const struct addrinfo *found, const char *problem)
 {
-    struct scene *scene = context;
-    scene->done++;
-    scene->problem = problem != NULL;
+    (void)context;
+    scene.done++;
+    scene.problem = problem != NULL;
     for (; found != NULL; found = found->ai_next)
-        scene->addresses++;
+        scene.addresses++;
 }
-
-static struct scene the_scene;
 
 static bool begin_scene(void)
 {
-    struct scene *scene = &the_scene;
-    memset(scene, 0, sizeof *scene);
+    memset(&scene, 0, sizeof scene);
     sem_init(&gate, 0, 0);
     sem_init(&entered, 0, 0);
     sem_init(&left, 0, 0);
     atomic_store(&held, false);
-    if (uv_loop_init(&scene->loop) != 0)
+    if (uv_loop_init(&scene.loop) != 0)
         return false;
-    scene->host = uv_host_attach(&scene->loop, &scene->host_state);
-    return scene->host != NULL;
+    scene.host = uv_host_attach(&scene.loop, &scene.host_state);
+    return scene.host != NULL;
 }
 
 static bool end_scene(void)
 {
-    struct scene *scene = &the_scene;
-    host_close(scene->host, NULL, NULL);
-    uv_run(&scene->loop, UV_RUN_DEFAULT);
-    return uv_loop_close(&scene->loop) == 0;
+    host_close(scene.host, NULL, NULL);
+    uv_run(&scene.loop, UV_RUN_DEFAULT);
+    return uv_loop_close(&scene.loop) == 0;
 }
 
-static void resolve_now(struct scene *scene, const char *name)
+static struct resolve *start(const char *name)
 {
-    assert_non_null(resolve_start(scene->host, name, 7, on_done, scene));
-    assert_int_equal(scene->done, 0);
-    while (scene->done == 0)
-        uv_run(&scene->loop, UV_RUN_ONCE);
+    return resolve_start(scene.host, name, 7, on_done, NULL);
+}
+
+static void resolve_now(const char *name)
+{
+    assert_non_null(start(name));
+    assert_int_equal(scene.done, 0);
+    while (scene.done == 0)
+        uv_run(&scene.loop, UV_RUN_ONCE);
 }
 
 TEST(digits_need_nobody)
@@ -136,42 +137,38 @@ TEST(digits_need_nobody)
 
 TEST(a_name_is_resolved_on_a_thread_that_hears_no_signal)
 {
-    struct scene *scene = &the_scene;
-    resolve_now(scene, "localhost");
-    assert_false(scene->problem);
-    assert_in_range(scene->addresses, 1, 100);
+    resolve_now("localhost");
+    assert_false(scene.problem);
+    assert_in_range(scene.addresses, 1, 100);
     assert_false(atomic_load(&hears_signals));
 }
 
 TEST(a_name_that_is_unknown_says_why)
 {
-    struct scene *scene = &the_scene;
-    resolve_now(scene, "no-such-host.invalid");
-    assert_true(scene->problem);
-    assert_int_equal(scene->addresses, 0);
+    resolve_now("no-such-host.invalid");
+    assert_true(scene.problem);
+    assert_int_equal(scene.addresses, 0);
 }
 
 TEST(a_thread_that_is_refused_is_an_error_of_the_start_and_counts_for_nothing)
 {
-    struct scene *scene = &the_scene;
     atomic_store(&refuses_threads, true);
     for (unsigned i = 0; i < 2 * RESOLVE_THREADS_MAX; i++) {
         errno = 0;
-        assert_null(resolve_start(scene->host, "localhost", 7, on_done, scene));
+        assert_null(start("localhost"));
         assert_int_equal(errno, EPERM);
     }
     atomic_store(&refuses_threads, false);
-    resolve_now(scene, "localhost");
-    assert_false(scene->problem);
+    resolve_now("localhost");
+    assert_false(scene.problem);
 }
 
 TEST(one_that_is_forgotten_says_nothing_whether_it_has_ended_or_not)
 {
-    struct scene *scene = &the_scene;
     struct resolve *resolve;
     atomic_store(&held, true);
     for (int ended = 0; ended <= 1; ended++) {
-        resolve = resolve_start(scene->host, "localhost", 7, on_done, scene);
+        resolve = start("localhost");
         assert_non_null(resolve);
         wait_for(&entered);
         if (!ended)
@@ -181,21 +178,21 @@ TEST(one_that_is_forgotten_says_nothing_whether_it_has_ended_or_not)
         if (ended)
             resolve_forget(&resolve);
         assert_null(resolve);
-        uv_run(&scene->loop, UV_RUN_NOWAIT);
+        uv_run(&scene.loop, UV_RUN_NOWAIT);
     }
     resolve_forget(&resolve); /* nothing */
-    assert_int_equal(scene->done, 0);
+    assert_int_equal(scene.done, 0);
 }
 
 /* In a child, which may not start threads under every sanitizer, and need not: they are refused there. */
-static int errno_of_child(struct scene *scene)
+static int errno_of_child(void)
 {
     int status = -1;
     pid_t child = fork();
     if (child == 0) {
         atomic_store(&refuses_threads, true);
         errno = 0;
-        resolve_start(scene->host, "localhost", 7, on_done, scene);
+        start("localhost");
         _exit(errno);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -204,18 +201,17 @@ static int errno_of_child(struct scene *scene)
 
 TEST(only_so_many_threads_hang_at_a_time_and_none_of_them_in_a_forked_child)
 {
-    struct scene *scene = &the_scene;
     struct resolve *hanging[RESOLVE_THREADS_MAX], *one_more = NULL;
     unsigned count = 0;
     atomic_store(&held, true);
     /* Threads of tests before this one may be leaving still. */
     for (time_t end = time(NULL) + WAIT_S; count < RESOLVE_THREADS_MAX && time(NULL) < end;)
-        count += (hanging[count] = resolve_start(scene->host, "localhost", 7, on_done, scene)) != NULL;
+        count += (hanging[count] = start("localhost")) != NULL;
     assert_int_equal(count, RESOLVE_THREADS_MAX);
     errno = 0;
-    assert_null(resolve_start(scene->host, "localhost", 7, on_done, scene));
+    assert_null(start("localhost"));
     assert_int_equal(errno, EAGAIN);
-    assert_int_equal(errno_of_child(scene), EPERM);
+    assert_int_equal(errno_of_child(), EPERM);
     for (unsigned i = 0; i < RESOLVE_THREADS_MAX; i++) {
         wait_for(&entered);
         resolve_forget(&hanging[i]);
@@ -223,14 +219,14 @@ TEST(only_so_many_threads_hang_at_a_time_and_none_of_them_in_a_forked_child)
     sem_post(&gate);
     wait_for(&left);
     for (time_t end = time(NULL) + WAIT_S; one_more == NULL && time(NULL) < end;)
-        one_more = resolve_start(scene->host, "localhost", 7, on_done, scene);
+        one_more = start("localhost");
     assert_non_null(one_more);
     resolve_forget(&one_more);
     for (unsigned i = 0; i < RESOLVE_THREADS_MAX; i++)
         sem_post(&gate);
     for (unsigned i = 0; i < RESOLVE_THREADS_MAX; i++)
         wait_for(&left);
-    assert_int_equal(scene->done, 0);
+    assert_int_equal(scene.done, 0);
 }
 
 TEST_GROUP(.before = begin_scene, .after = end_scene);
