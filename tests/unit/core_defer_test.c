@@ -74,26 +74,6 @@ TEST(a_load_that_waits_for_a_thread_has_its_lease_renewed_and_its_whole_limit_le
     assert_true(second->action.deadline_us == bench.now_us + bench.policy.load_limit_ms * 1000ull);
 }
 
-TEST(a_thousand_are_deferred_over_two_threads)
-{
-    enum { MANY = 1000 };
-    static struct caller callers[MANY];
-    static struct seen *loads[MANY];
-    char key[16];
-    threads(MANY, 2);
-    bench.config.max_waiters = MANY;
-    bench_open();
-    for (int i = 0; i < MANY; i++) {
-        snprintf(key, sizeof key, "k%d", i);
-        loads[i] = begin_deferred(key, &callers[i]);
-    }
-    assert_int_equal(stats_of().loads_running, MANY);
-    for (int i = 0; i < MANY; i++) {
-        finish_load_for(loads[i], "v", &callers[i], GUARD_FROM_LOAD);
-    }
-    assert_int_equal(stats_of().loads_running, 0);
-}
-
 /* ---- limits ---- */
 
 TEST(a_load_that_is_deferred_after_its_limit_fails_at_once)

@@ -74,39 +74,33 @@ TEST(an_absent_row_has_a_life_and_no_stale_time)
     stored(fill);
 }
 
+/* So is a stale time of the policy's that the fresh time leaves no room for. */
 TEST(what_is_longer_than_the_limit_is_cut_and_counted, P151)
 {
     static const struct {
         uint32_t fresh_ms, stale_ms, is_fresh_ms, is_stale_ms, cut;
     } ROWS[] = {
-        {20000, 0, 10000, 0, 1},     {6000, 6000, 6000, 4000, 1},
-        {20000, 20000, 10000, 0, 1}, {6000, 4000, 6000, 4000, 0},
-        {0, 10001, 0, 10000, 1},     {GUARD_POLICY_MS - 1, GUARD_POLICY_MS - 1, 10000, 0, 1},
+        {20000, 0, 10000, 0, 1},
+        {6000, 6000, 6000, 4000, 1},
+        {20000, 20000, 10000, 0, 1},
+        {6000, 4000, 6000, 4000, 0},
+        {0, 10001, 0, 10000, 1},
+        {GUARD_POLICY_MS - 1, GUARD_POLICY_MS - 1, 10000, 0, 1},
+        {8000, GUARD_POLICY_MS, 8000, 2000, 1},
     };
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
         bench_again();
+        bool own = ROWS[i].stale_ms != GUARD_POLICY_MS;
         bench.config.max_value_ms = 10000;
+        bench.policy.stale_ms = 5000;
         bench_open();
         struct seen *fill = fill_of("row", keep_for(ROWS[i].fresh_ms, ROWS[i].stale_ms));
         assert_int_equal(fill->action.fresh_ms, ROWS[i].is_fresh_ms);
         assert_int_equal(fill->action.stale_ms, ROWS[i].is_stale_ms);
-        assert_life(fill, (struct entry_life){true, true, ROWS[i].is_fresh_ms, ROWS[i].is_stale_ms});
+        assert_life(fill, (struct entry_life){true, own, ROWS[i].is_fresh_ms, own ? ROWS[i].is_stale_ms : 0});
         assert_int_equal(stats_of().keep_cut, ROWS[i].cut);
         stored(fill);
     }
-}
-
-/* A stale time of the policy's that its fresh time leaves no room for is cut, too. */
-TEST(a_long_fresh_time_leaves_less_for_the_policys_stale_time)
-{
-    bench.config.max_value_ms = 10000;
-    bench.policy.stale_ms = 5000;
-    bench_open();
-    struct seen *fill = fill_of("row", keep_for(8000, GUARD_POLICY_MS));
-    assert_int_equal(fill->action.stale_ms, 2000);
-    assert_life(fill, (struct entry_life){true, false, 8000, 0});
-    assert_int_equal(stats_of().keep_cut, 1);
-    stored(fill);
 }
 
 /* ---- found unchanged ---- */

@@ -243,18 +243,6 @@ TEST(without_a_lease_a_load_has_the_same_limits)
 
 /* ---- what is released how ---- */
 
-TEST(a_release_names_the_token_it_gives_back_also_with_an_acquire_behind_it)
-{
-    struct seen *acquire = lookup_of("k", &first);
-    struct seen *load = lease(acquire);
-    get("k", &second);
-    load_fails(load, GUARD_FAILURE_UNAVAILABLE);
-    struct seen *release = expect(CORE_RELEASE), *next = expect(CORE_ACQUIRE);
-    assert_string_equal(release->token, acquire->token);
-    assert_string_equal(next->prev, acquire->token);
-    assert_string_not_equal(next->token, acquire->token);
-}
-
 TEST(an_unanswered_release_is_repeated_while_the_lease_may_stand)
 {
     struct seen *acquire = lookup_of("k", &caller);

@@ -130,11 +130,4 @@ TEST(an_acquire_says_what_will_be_waited_for)
     }
 }
 
-TEST(a_background_refresh_waits_for_no_process)
-{
-    bench.policy.stale_ms = 1000;
-    refresh_behind("k", (struct core_refresh){.filler = NULL});
-    assert_int_equal(expect(CORE_ACQUIRE)->action.waits, WAIT_NOT);
-}
-
 TEST_GROUP(.before = bench_up, .end = bench_close);

@@ -106,17 +106,6 @@ TEST(what_a_refresh_goes_back_to_is_given_back_once_its_load_has_begun_or_none_w
 
 /* ---- background refreshes ---- */
 
-TEST(a_background_refresh_takes_the_lease_loads_and_fills)
-{
-    refresh("k", NULL);
-    struct seen *acquire = expect(CORE_ACQUIRE);
-    assert_int_equal(acquire->action.lookup, LOOKUP_NORMAL);
-    reply_stale_of(acquire, REFRESH_OURS, 3000);
-    finish_load(expect(CORE_LOAD), "new");
-    at_rest();
-    assert_int_equal(stats_of().refresh_started, 1);
-}
-
 TEST(while_others_refresh_or_it_cools_down_no_hit_asks_again, P46)
 {
     static const struct {
@@ -344,8 +333,12 @@ TEST(a_value_in_hand_never_goes_to_a_waiter_that_came_after_its_lookup)
 static struct seen *begin_refresh(void)
 {
     refresh("k", NULL);
-    reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OURS, 3000);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    assert_int_equal(acquire->action.lookup, LOOKUP_NORMAL);
+    assert_int_equal(acquire->action.waits, WAIT_NOT);
+    reply_stale_of(acquire, REFRESH_OURS, 3000);
     struct seen *load = expect(CORE_LOAD);
+    assert_int_equal(stats_of().refresh_started, 1);
     assert_non_null(load->action.previous);
     return load;
 }

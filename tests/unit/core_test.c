@@ -105,12 +105,14 @@ TEST(a_failed_load_is_released_with_its_failure)
     answered_from(&early, GUARD_FAILED, GUARD_FROM_LOAD);
     assert_int_equal(early.waiter.result.failure, GUARD_FAILURE_UNAVAILABLE);
     struct seen *release = expect(CORE_RELEASE);
+    assert_string_equal(release->token, load->token);
     assert_int_equal(release->action.failure, GUARD_FAILURE_UNAVAILABLE);
     assert_int_equal(release->action.failure_ms, bench.policy.failure_ms);
     /* a waiter that joined after the query was sent gets another round, behind the release */
     still_waits(&late);
     struct seen *acquire = expect(CORE_ACQUIRE);
     assert_string_equal(acquire->prev, release->token);
+    assert_string_not_equal(acquire->token, release->token);
     reply_code(release, 1);
     reply(acquire,
           (struct core_reply){.kind = REPLY_FAILED, .failure = GUARD_FAILURE_UNAVAILABLE, .pttl_ms = 900});
@@ -281,20 +283,6 @@ TEST(after_three_rounds_a_waiter_gets_a_load_without_a_lease, P44)
 
 /* ---- stale ---- */
 
-TEST(a_stale_value_answers_and_is_refreshed_behind)
-{
-    bench.policy.stale_ms = 5000;
-    struct seen *acquire = lookup_of("k", &caller);
-    assert_int_equal(acquire->action.lookup, LOOKUP_NORMAL);
-    reply_stale(acquire, REFRESH_OURS, "old");
-    answered_value(&caller, "old", GUARD_FROM_STALE);
-    loaded(expect(CORE_LOAD), "new");
-    struct seen *fill = expect(CORE_FILL);
-    assert_int_equal(fill->action.stale_ms, 5000);
-    reply_code(fill, 1);
-    at_rest();
-}
-
 TEST(a_stale_value_that_others_refresh_or_that_cools_down_is_only_answered)
 {
     bench.policy.stale_ms = 5000;
@@ -311,6 +299,7 @@ TEST(a_stale_hit_never_waits_for_the_refresh_of_its_own_process, P46)
     bench.policy.stale_ms = 5000;
     static struct caller first, second;
     struct seen *granted = lookup_of("k", &first);
+    assert_int_equal(granted->action.lookup, LOOKUP_NORMAL);
     reply_stale(granted, REFRESH_OURS, "old");
     struct seen *load = expect(CORE_LOAD);
     struct seen *peek = lookup_of("k", &second);
@@ -828,21 +817,6 @@ TEST(an_unanswered_acquire_that_nobody_waits_for_is_given_back_too)
         reply_kind(release, REPLY_UNKNOWN);
     }
     at_rest();
-}
-
-TEST(a_queued_lease_that_nobody_waits_for_any_more_is_given_back)
-{
-    bench_open_with(1, 2);
-    static struct caller first, second;
-    struct seen *load = begin_load("k", &first);
-    struct seen *acquire = lookup_of("k2", &second);
-    reply_kind(acquire, REPLY_LEASE);
-    cancel(&second);
-    struct seen *release = expect(CORE_RELEASE); /* not when a worker comes free: others wait for it */
-    assert_string_equal(release->token, acquire->token);
-    reply_code(release, 1);
-    finish_load_for(load, "v1", &first, GUARD_FROM_LOAD);
-    sent_nothing();
 }
 
 TEST(a_join_behind_a_release_asks_again)
