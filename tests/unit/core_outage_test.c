@@ -104,28 +104,17 @@ TEST(an_absent_row_is_kept_too)
 
 /* ---- not for everybody ---- */
 
-static void loads_for(struct core_waiter who)
+TEST(a_get_that_revalidates_only_refreshes_or_passes_loads)
 {
-    go_away();
-    loaded(load_alone(&caller), "row");
-    second = (struct caller){.waiter = who};
-    get_as_prepared("k", &second, bench.now_us + UINT64_C(10000000));
-    loaded_for(expect(CORE_LOAD), "newer", &second, GUARD_FROM_LOAD);
-}
-
-TEST(a_get_that_revalidates_loads)
-{
-    loads_for((struct core_waiter){.revalidates = true});
-}
-
-TEST(a_get_that_only_refreshes_loads)
-{
-    loads_for((struct core_waiter){.refreshes = true});
-}
-
-TEST(a_get_that_passes_loads)
-{
-    loads_for((struct core_waiter){.passes = true});
+    static const struct core_waiter WHO[] = {{.revalidates = true}, {.refreshes = true}, {.passes = true}};
+    for (size_t i = 0; i < sizeof WHO / sizeof *WHO; i++) {
+        outage_close();
+        outage_up();
+        go_away();
+        loaded(load_alone(&caller), "row");
+        get_as("k", &second, WHO[i]);
+        loaded_for(expect(CORE_LOAD), "newer", &second, GUARD_FROM_LOAD);
+    }
 }
 
 TEST(a_nested_get_loads)

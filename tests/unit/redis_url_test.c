@@ -33,7 +33,6 @@ TEST(a_url_names_host_port_login_and_database)
         struct redis_url url;
         struct guard_error error = {GUARD_OK, ""};
         char label[REDIS_LABEL_SIZE];
-
         if (!redis_url_read(goods[i].url, &url, &error))
             fail_msg("%s: %s", goods[i].url, error.text);
         redis_endpoint_label(&url.hosts[0], label);
@@ -51,7 +50,6 @@ TEST(a_url_names_hosts_and_how_the_master_is_found)
 {
     struct redis_url url;
     char label[REDIS_LABEL_SIZE];
-
     assert_true(redis_url_read("rediss+sentinel://me:pw@s1,[::1]:1,s3:7/the%20master/3?sentinel_username=u&"
                                "sentinel_password=p%26q&strict=yes&ssl_ca_certs=/ca&ssl_cert_reqs=ca&"
                                "ssl_server_name=cache&wait_replicas=2&wait_ms=50&fence=role",
@@ -80,7 +78,6 @@ TEST(a_url_names_hosts_and_how_the_master_is_found)
 TEST(each_word_of_a_parameter_is_taken, P132)
 {
     struct redis_url url;
-
     assert_true(redis_url_read("rediss://h?ssl_cert_reqs=none&ssl_certfile=/c&ssl_keyfile=/k", &url, NULL));
     assert_int_equal(url.tls.verify, REDIS_TLS_NONE);
     assert_string_equal(url.tls.cert, "/c");
@@ -180,7 +177,6 @@ TEST(what_is_wrong_is_named_and_never_repeated, P132)
     for (size_t i = 0; i < sizeof bads / sizeof bads[0]; i++) {
         struct redis_url url, untouched;
         struct guard_error error = {GUARD_OK, ""};
-
         memset(&url, 0x5a, sizeof url);
         memset(&untouched, 0x5a, sizeof untouched);
         if (redis_url_read(bads[i].url, &url, &error))
@@ -197,7 +193,6 @@ TEST(a_missing_url_and_a_missing_error_are_no_crash)
 {
     struct redis_url url;
     struct guard_error error;
-
     assert_false(redis_url_read(NULL, &url, &error));
     assert_int_equal(error.status, GUARD_INVALID);
     assert_false(redis_url_read(NULL, &url, NULL));
@@ -209,7 +204,6 @@ static bool parses(const char *before, size_t count, const char *after, struct r
 {
     char url[8192];
     int length = snprintf(url, sizeof url, "%s", before);
-
     memset(url + length, 'x', count);
     snprintf(url + length + count, sizeof url - (size_t)length - count, "%s", after);
     return redis_url_read(url, out, NULL);
@@ -218,7 +212,6 @@ static bool parses(const char *before, size_t count, const char *after, struct r
 TEST(the_longest_parts_fit_and_one_byte_more_is_refused)
 {
     struct redis_url url;
-
     assert_true(parses("redis://", 253, ":1", &url));
     assert_int_equal(strlen(url.hosts[0].host), 253);
     assert_false(parses("redis://", 254, ":1", &url));
@@ -237,7 +230,6 @@ TEST(a_cleared_url_holds_no_secret)
 {
     static const struct redis_url empty;
     struct redis_url url;
-
     memset(&url, 0, sizeof url);
     assert_true(redis_url_read("redis://me:hunter2@h", &url, NULL));
     redis_url_clear(&url);

@@ -15,7 +15,6 @@ static struct redisReply *parse(const char *resp)
 {
     redisReader *reader = redisReaderCreate();
     void *reply = NULL;
-
     assert_int_equal(redisReaderFeed(reader, resp, strlen(resp)), REDIS_OK);
     assert_int_equal(redisReaderGetReply(reader, &reply), REDIS_OK);
     assert_non_null(reply);
@@ -26,7 +25,6 @@ static struct redisReply *parse(const char *resp)
 static bool read_view(const char *slots_resp, const char *nodes_text)
 {
     char nodes_resp[2048];
-
     snprintf(nodes_resp, sizeof nodes_resp, "$%zu\r\n%s\r\n", strlen(nodes_text), nodes_text);
     struct redisReply *slots = parse(slots_resp), *nodes = parse(nodes_resp);
     why[0] = '\0';
@@ -107,7 +105,6 @@ TEST(a_malformed_view_is_refused_with_the_reason)
         {"*2\r\n*3\r\n:0\r\n:7\r\n" NODE(LOCAL, 7000, ID_A) "*3\r\n:7\r\n:9\r\n" NODE(LOCAL, 7001, ID_B),
          "slot 7 twice"},
     };
-
     for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++) {
         assert_false(read_view(samples[i].slots, ""));
         if (strstr(why, samples[i].said) == NULL)
@@ -119,7 +116,6 @@ TEST(more_masters_than_there_is_room_for_are_refused)
 {
     char *resp = malloc(300 * 96);
     size_t bytes = (size_t)sprintf(resp, "*%d\r\n", REDIS_NODES_MAX + 1);
-
     for (int i = 0; i <= REDIS_NODES_MAX; i++)
         bytes += (size_t)sprintf(resp + bytes, "*3\r\n:%d\r\n:%d\r\n*3\r\n" LOCAL ":%d\r\n$40\r\n%040d\r\n",
                                  i, i, i + 1, i);
@@ -133,7 +129,6 @@ static size_t say_each_slot_by_itself(char *resp)
 {
     static const char node[] = "*4\r\n" LOCAL ":%d\r\n$40\r\n%040d\r\n*2\r\n$8\r\nhostname\r\n$4\r\nhost\r\n";
     size_t bytes = (size_t)sprintf(resp, "*%d\r\n", REDIS_SLOTS);
-
     for (int slot = 0; slot < REDIS_SLOTS; slot++) {
         bytes += (size_t)sprintf(resp + bytes, "*4\r\n:%d\r\n:%d\r\n", slot, slot);
         bytes += (size_t)sprintf(resp + bytes, node, 7000 + slot % 3, slot % 3);
@@ -148,7 +143,6 @@ TEST(a_view_with_each_slot_by_itself_is_within_the_bounds_of_a_reply)
     size_t bytes = say_each_slot_by_itself(resp), fed = 0;
     struct redis_reader reader = {.parser = NULL};
     struct redisReply *reply = NULL;
-
     assert_true(redis_reader_open(&reader, REDIS_VIEW_BYTES_MAX, REDIS_VIEW_ELEMENTS_MAX));
     while (reply == NULL && fed < bytes) {
         size_t part = bytes - fed < REDIS_FEED_BYTES ? bytes - fed : REDIS_FEED_BYTES;
@@ -175,7 +169,6 @@ static bool redirects(const char *text, struct redis_redirect *out)
 TEST(redirections_are_read, P140)
 {
     struct redis_redirect to;
-
     assert_true(redirects("MOVED 3999 127.0.0.1:6381", &to));
     assert_false(to.ask);
     assert_int_equal(to.slot, 3999);
@@ -218,7 +211,6 @@ TEST(what_is_no_redirection_is_none)
     };
     struct redis_redirect to;
     char longest[300];
-
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (redirects(texts[i], &to))
             fail_msg("\"%s\"", texts[i]);

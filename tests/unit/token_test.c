@@ -39,7 +39,6 @@ static bool read_from(const char *text, mode_t mode, struct token *token)
 TEST(the_first_line_is_the_token)
 {
     struct token token;
-
     assert_true(read_from("0123456789abcdef\nand a comment\n", 0600, &token));
     assert_int_equal(token.bytes, 16);
     assert_true(token_matches(&token, SECRET));
@@ -55,7 +54,6 @@ TEST(nothing_but_the_token_matches)
         "", "0", "0123456789abcde", "0123456789abcdeF", "0123456789abcdef0", "X123456789abcdef"};
     struct token token;
     char endless[4 * TOKEN_BYTES_MAX];
-
     assert_true(read_from(SECRET, 0600, &token));
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         assert_false(token_matches(&token, others[i]));
@@ -68,7 +66,6 @@ TEST(the_longest_token_is_compared_to_its_end)
 {
     char text[TOKEN_BYTES_MAX + 2];
     struct token token;
-
     memset(text, 'a', sizeof(text));
     text[TOKEN_BYTES_MAX] = '\0';
     assert_true(read_from(text, 0600, &token));
@@ -83,7 +80,6 @@ TEST(the_longest_token_is_compared_to_its_end)
 TEST(a_file_that_others_can_open_is_refused)
 {
     struct token token;
-
     assert_false(read_from(SECRET, 0644, &token));
     assert_false(read_from(SECRET, 0660, &token));
     assert_false(read_from(SECRET, 0602, &token));
@@ -100,7 +96,6 @@ TEST(what_is_no_token_is_refused)
                                         "0123456789abcd\xc3\xa9",
                                         "0123456789\tabcdef"};
     struct token token;
-
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         assert_false(read_from(texts[i], 0600, &token));
     assert_false(token_read("TOKEN_FILE", folder, &token));
@@ -110,7 +105,6 @@ TEST(what_is_no_token_is_refused)
 TEST(without_a_file_none_is_asked_for)
 {
     struct token token;
-
     assert_true(token_read("TOKEN_FILE", "", &token));
     assert_int_equal(token.bytes, 0);
 }

@@ -425,6 +425,7 @@ static struct {
     struct guard_load *loads[MOST];
     atomic_uint count;
     atomic_uint called; /* back */
+    void (*on_cancel)(void *context);
     int fd_before, fd_after;
     int other_fd;
 } later;
@@ -439,7 +440,7 @@ static void put_off(struct guard_load *load)
 {
     unsigned at = atomic_load(&later.count);
     assert_true(at < MOST);
-    assert_int_equal(guard_load_defer(load, NULL, called_back, NULL), GUARD_OK);
+    assert_int_equal(guard_load_defer(load, NULL, later.on_cancel, NULL), GUARD_OK);
     later.loads[at] = load;
     atomic_store(&later.count, at + 1);
 }
@@ -453,6 +454,7 @@ static void load_later(struct guard_load *load, void *context)
 static void bench_open_later(uint32_t count, guard_loader *loader)
 {
     memset(&later, 0, sizeof later);
+    later.on_cancel = called_back;
     bench_open(count, loader);
 }
 
@@ -861,18 +863,12 @@ static void *finish_when_called(void *context)
     return NULL;
 }
 
-static void load_later_to_be_called_long(struct guard_load *load, void *context)
-{
-    (void)context;
-    assert_int_equal(guard_load_defer(load, NULL, be_called_long, NULL), GUARD_OK);
-    later.loads[0] = load;
-}
-
 TEST(a_verdict_waits_for_the_call_back_that_runs_on_another_thread, P152)
 {
     pthread_t thread;
     memset(&race, 0, sizeof race);
-    bench_open_later(1, load_later_to_be_called_long);
+    bench_open_later(1, load_later);
+    later.on_cancel = be_called_long;
     defer_one(1);
     assert_int_equal(pthread_create(&thread, NULL, finish_when_called, later.loads[0]), 0);
     load_cancel(bench.desk, 1);
@@ -888,16 +884,10 @@ static void finish_in_call_back(void *context)
     guard_load_fail(later.loads[0], GUARD_FAILURE_UNAVAILABLE);
 }
 
-static void load_later_to_finish_when_called(struct guard_load *load, void *context)
-{
-    (void)context;
-    later.loads[0] = load;
-    assert_int_equal(guard_load_defer(load, NULL, finish_in_call_back, NULL), GUARD_OK);
-}
-
 TEST(it_may_be_finished_in_the_call_back_itself)
 {
-    bench_open_later(1, load_later_to_finish_when_called);
+    bench_open_later(1, load_later);
+    later.on_cancel = finish_in_call_back;
     defer_one(1);
     load_cancel(bench.desk, 1);
     wait_finished(2);
