@@ -30,7 +30,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 enum {
-    SEEDS = 80,
+    SEEDS = 100,
     STEPS = 400,
     MUTANT_SEEDS = 40,
     SEEN = 3, /* so often at least must each kind of reply and of trouble have come up */
@@ -485,6 +485,18 @@ static void make_master(void)
     sim.redis.readonly = false;
 }
 
+static void lose_replicas(void)
+{
+    must("CONFIG SET min-replicas-to-write 1");
+    sim.redis.readonly = true;
+}
+
+static void need_no_replicas(void)
+{
+    must("CONFIG SET min-replicas-to-write 0");
+    sim.redis.readonly = false;
+}
+
 static void deny_scripts(void)
 {
     must("ACL SETUSER guard -eval -evalsha");
@@ -515,6 +527,7 @@ static const struct trouble {
     {"scripts forgotten", 10, forget_scripts, NULL, false, false},
     {"no memory", 8, fill_memory, free_memory, false, false},
     {"read only", 24, make_replica, make_master, false, false},
+    {"no replicas", 48, lose_replicas, need_no_replicas, false, false},
     {"scripts denied", 24, deny_scripts, allow_all, true, true},
     {"keys denied", 24, deny_keys, allow_all, true, true},
     {"channel denied", 16, deny_channels, allow_all, false, true},
@@ -619,11 +632,13 @@ static const char *any_token(uint32_t key)
     return world.tokens[key][below(TOKENS)];
 }
 
-/* The lease that stands, if one does, more often than not. */
+/* The lease that stands, if one does, more often than not; or what differs from it in the last byte alone. */
 static void choose_token(struct command *command)
 {
     const struct stored_lease *lease = &sim.redis.slot[command->key].lease;
     strcpy(command->token, lease->there && below(3) != 0 ? lease->token : any_token(command->key));
+    if (below(32) == 0)
+        command->token[strlen(command->token) - 1] ^= 1;
     command->action.token = command->token;
 }
 
@@ -865,7 +880,7 @@ static const struct {
     uint32_t weight;
     void (*step)(void);
 } steps[] = {
-    {30, step_acquire},   {12, step_fill}, {6, step_renew}, {8, step_release}, {10, step_touch},
+    {30, step_acquire},   {12, step_fill}, {6, step_renew}, {8, step_release}, {16, step_touch},
     {6, step_invalidate}, {12, step_time}, {6, step_clock}, {3, step_lose},    {2, step_damage},
     {2, step_mix_up},     {1, step_empty}, {5, step_share}, {8, step_abandon}, {1, step_pushes},
 };
@@ -961,7 +976,7 @@ static void assert_everything_was_seen(void)
         assert_in_range(trouble_count[i], SEEN, UINT32_MAX);
 }
 
-TEST(the_model_answers_and_stores_what_redis_does, P1, P37)
+TEST(the_model_answers_and_stores_what_redis_does, P1, P2, P4, P6, P31, P37, P43)
 {
     const char *seed = getenv("MODEL_SEED");
     if (seed != NULL) {
