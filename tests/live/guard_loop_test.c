@@ -2,8 +2,6 @@
 /*
  * guard_loop_test.c - the guard on loops of the host's: on which thread an answer comes, and how a loop leaves. All of it on
  * each of the loops that there is an adapter for.
- *
- *     guard_loop_test hits LOOP COUNT      only hits on one loop, to count instructions: perf stat -e instructions:u
  */
 #include "host_rig.h"
 
@@ -454,70 +452,7 @@ TEST(who_asks_in_the_turn_in_which_the_connection_is_lost_is_answered, P76)
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);
 
-/* ---- hits, one after the other, for whoever counts what they cost ---- */
-
-enum { HITS_AT_ONCE = 8 };
-
-struct hits {
-    struct host *host;
-    unsigned long left;
-    unsigned asked;
-};
-
-static void ask_hit(struct hits *hits);
-
-static void hit_answered(void *context, const struct guard_result *results)
-{
-    struct hits *hits = context;
-    assert_int_equal(results[0].source, GUARD_FROM_CACHE);
-    atomic_fetch_add(&fleet.answered, 1);
-    hits->asked--;
-    if (hits->left > 0)
-        ask_hit(hits);
-}
-
-static void ask_hit(struct hits *hits)
-{
-    struct guard_request request = {.kind = fleet.kinds[0],
-                                    .key = "k",
-                                    .loop = hits->host->attached,
-                                    .answered = hit_answered,
-                                    .context = hits};
-    hits->left--;
-    hits->asked++;
-    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
-    atomic_fetch_add(&fleet.accepted[0], 1);
-}
-
-static void ask_hits(struct host *host, void *context)
-{
-    struct hits *hits = context;
-    hits->host = host;
-    for (int i = 0; i < HITS_AT_ONCE; i++)
-        ask_hit(hits);
-}
-
-static struct hits hits;
-
-static void all_are_hits(void)
-{
-    struct host host;
-    open_with_host(&host);
-    host_wait_up(&host, "k", "k v1");
-    host_do(&host, ask_hits, &hits);
-    WAIT_UNTIL(atomic_load(&fleet.answered) == fleet_accepted() && hits.left == 0);
-    host_close(&host);
-    fleet_close();
-}
-
 int main(int argc, char **argv)
 {
-    if (argc != 4 || strcmp(argv[1], "hits") != 0)
-        return loops_main(argc, argv);
-    rig_kind = loop_kind_of(argv[2]);
-    hits.left = strtoul(argv[3], NULL, 10);
-    if (rig_kind == NULL || hits.left < HITS_AT_ONCE || !rig_start())
-        return 2;
-    all_are_hits();
-    return rig_stop() ? 0 : 1;
+    return loops_main(argc, argv);
 }

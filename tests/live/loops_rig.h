@@ -394,14 +394,6 @@ static inline void loop_rig_open(struct loop_rig *rig, void (*woken)(void *conte
     rig_kind->open(rig);
 }
 
-static inline const struct loop_kind *loop_kind_of(const char *name)
-{
-    for (size_t i = 0; i < sizeof loop_kinds / sizeof loop_kinds[0]; i++)
-        if (strcmp(loop_kinds[i].name, name) == 0)
-            return &loop_kinds[i];
-    return NULL;
-}
-
 static inline int loops_main(int argc, char **argv)
 {
     int failed = 0;
