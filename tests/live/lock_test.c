@@ -46,46 +46,6 @@ TEST(what_one_thread_does_in_turn_is_done_in_that_order, P121)
     assert_given(&hold);
 }
 
-/* ---- owners ---- */
-
-TEST(a_write_lock_under_the_owners_own_read_lock_is_refused)
-{
-    struct guard_locks *locks = locks_open();
-    struct guard_owner *owner = NULL;
-    const char *name = "catalog";
-    struct guard_lock_request request = lock_request(GUARD_LOCK_READ, &name);
-    struct guard_error error = {.text = ""};
-    struct guard_lock_result result;
-    assert_int_equal(guard_owner_new(locks, &owner), GUARD_LOCK_OK);
-    request.owner = owner;
-    struct guard_hold *reader = hold_of(locks, &request);
-    request.kind = GUARD_LOCK_WRITE;
-    assert_int_equal(guard_lock_wait(locks, &request, &result, &error), GUARD_LOCK_INVALID);
-    assert_true(error.text[0] != '\0');
-    assert_ptr_equal(result.why, error.text);
-    assert_given(&reader);
-    guard_owner_free(&owner);
-}
-
-TEST(an_owner_that_goes_gives_its_locks_back_and_its_holds_are_lost, P115)
-{
-    struct guard_locks *one = locks_open(), *other = locks_open();
-    struct guard_owner *owner = NULL;
-    const char *name = "catalog";
-    struct guard_lock_request request = lock_request(GUARD_LOCK_FAIR, &name);
-    struct taking held;
-    assert_int_equal(guard_owner_new(one, &owner), GUARD_LOCK_OK);
-    request.owner = owner;
-    take_start(one, &held, request);
-    take_expect(&held, GUARD_LOCK_OK);
-    guard_owner_free(&owner);
-    struct guard_hold *next = hold_name(other, name);
-    WAIT_UNTIL(atomic_load(&held.losses) == 1);
-    assert_int_equal(guard_hold_left_ms(held.result.hold), 0);
-    assert_int_equal(guard_unlock_wait(&held.result.hold), GUARD_LOCK_LOST);
-    assert_given(&next);
-}
-
 /* ---- callbacks ---- */
 
 struct nested {
