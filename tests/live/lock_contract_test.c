@@ -5,9 +5,10 @@
  *
  * The table's order is that of what they have: a group has a turn for each of the first so many.
  */
+#include "load/stack/proxy.h"
 #include "locks_rig.h"
 
-enum { WITH_PERMITS = 2, WITH_READERS = 3, ALL = 4, MASTERS = 3, NO_KIND = 99 };
+enum { WITH_PERMITS = 2, WITH_READERS = 3, ALL = 4, MASTERS = 3, NO_KIND = 99, SHORT_MS = 3000 };
 
 static struct stack_postgres postgres;
 static struct stack_zookeeper zookeeper;
@@ -88,6 +89,26 @@ static bool contract_before(void)
     return true;
 }
 
+static struct proxy *proxy;
+
+static bool contract_after(void)
+{
+    locks_after();
+    proxy_close(&proxy);
+    return true;
+}
+
+/* The way to the one server, which the test can cut. */
+static const char *url_through_proxy(void)
+{
+    static char url[96];
+    const char *port = strrchr(urls[0], ':') + 1;
+    assert_true(proxy_open_to((uint16_t)strtoul(port, NULL, 10), &proxy));
+    snprintf(url, sizeof url, "%.*s%u%s", (int)(port - urls[0]), urls[0], (unsigned)proxy_port(proxy, 0),
+             port + strspn(port, "0123456789"));
+    return url;
+}
+
 static struct guard_lock_request request_for(enum guard_lock_kind kind, const char *const *names)
 {
     struct guard_lock_request request = lock_request(kind, names);
@@ -137,7 +158,7 @@ TEST(permits_count_units, P116)
 }
 
 TEST_GROUP(.turns = WITH_PERMITS, .up = provider_up, .down = provider_down, .before = contract_before,
-           .after = locks_after);
+           .after = contract_after);
 
 /* ---- a line, and readers ---- */
 
@@ -224,8 +245,60 @@ TEST(a_look_shows_holders_and_those_that_wait_in_their_order)
     assert_given(&reader.result.hold);
 }
 
+/* It cannot know what has become of it: it stops before its lease, or its session, can be over. */
+TEST(a_holder_that_is_cut_off_is_told_before_another_is_granted, P126)
+{
+    const char *name = "catalog", *url = NULL;
+    struct guard_lock_request request = exclusive(&name), patient = request;
+    struct guard_locks *others = locks_open();
+    url = url_through_proxy();
+    locks_rig.config.urls = &url;
+    locks_rig.config.limit_ms = SHORT_MS / 5;
+    request.lease_ms = locks_rig.config.max_lease_ms = SHORT_MS;
+    struct guard_locks *locks = locks_open();
+    struct guard_lock_result held = lock_of(locks, &request);
+    struct pollfd lost = {.fd = guard_hold_lost_fd(held.hold), .events = POLLIN};
+    assert_int_equal(held.status, GUARD_LOCK_OK);
+    assert_int_equal(poll(&lost, 1, 0), 0);
+    proxy_set(proxy, 0, PROXY_SILENT, 0);
+    struct guard_lock_result next = lock_of(others, &patient);
+    assert_int_equal(next.status, GUARD_LOCK_OK);
+    assert_int_equal(poll(&lost, 1, 0), 1);
+    assert_int_equal(guard_hold_left_ms(held.hold), 0);
+    assert_true(next.fence[0] > held.fence[0]);
+    proxy_set(proxy, 0, PROXY_NONE, 0);
+    assert_int_equal(guard_unlock_wait(&held.hold), GUARD_LOCK_LOST);
+    assert_given(&next.hold);
+}
+
+static void *lock_pair(void *locks)
+{
+    struct guard_lock_request request = exclusive((const char *const[]){"first", "second"});
+    request.count = 2;
+    struct guard_hold *hold = hold_of(locks, &request);
+    assert_given(&hold);
+    return NULL;
+}
+
+/* What has a session of PostgreSQL for the first name needs none for the second: only so many may stand in line. */
+TEST(more_requests_for_several_names_than_sessions_come_through)
+{
+    enum { REQUESTS = 12, SESSIONS = 8 };
+    struct guard_locks *locks = locks_open(), *other = locks_open();
+    const char *second = "second";
+    struct guard_lock_request request = exclusive(&second);
+    struct guard_hold *hold = hold_of(locks, &request);
+    pthread_t threads[REQUESTS];
+    for (size_t i = 0; i < REQUESTS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, lock_pair, locks), 0);
+    WAIT_UNTIL(view_of(other, "first").waiter_count >= SESSIONS - 2); /* one holds each of the names */
+    assert_given(&hold);
+    for (size_t i = 0; i < REQUESTS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+}
+
 TEST_GROUP(.turns = WITH_READERS, .up = provider_up, .down = provider_down, .before = contract_before,
-           .after = locks_after);
+           .after = contract_after);
 
 /* ---- one at a time ---- */
 
@@ -442,7 +515,7 @@ TEST(closing_answers_those_that_wait_and_gives_back_what_is_held, P121)
 }
 
 TEST_GROUP(.turns = ALL, .up = provider_up, .down = provider_down, .before = contract_before,
-           .after = locks_after);
+           .after = contract_after);
 
 /* ZooKeeper's library, see lock_zookeeper_test.c. */
 #define VISIBLE __attribute__((visibility("default")))

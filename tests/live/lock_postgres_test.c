@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_postgres_test.c - locks by PostgreSQL on a private server: at the seam to the core, then through locks.h.
+ * lock_postgres_test.c - locks by PostgreSQL on a private server, at the seam to the core.
  *
  * A side of the rig stands for a process; where one has to die or to stop for real it is this program again, started
  * with "hold" (see hold_main()).
  */
 #include "tests/live/lock_rig.h"
 
-#include "guard/locks.h"
 #include "load/base/clock.h"
 #include "load/base/proc.h"
 #include "load/stack/proxy.h"
@@ -16,7 +15,6 @@
 #include "tests/support/sockets.h"
 
 #include <libpq-fe.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -64,35 +62,22 @@ static void print_locks(void)
 #define LOCKS "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
 static const char all_locks[] = LOCKS, waiting_locks[] = LOCKS " AND NOT granted";
 
-static bool becomes(const char *statement, uint64_t wanted, uint32_t limit_ms, void (*pause_ms)(uint32_t ms))
-{
-    uint64_t end_us = clock_now_us() + limit_ms * UINT64_C(1000);
-    while (number_of(statement) != wanted) {
-        if (clock_now_us() > end_us)
-            return false;
-        pause_ms(PACE_MS);
-    }
-    return true;
-}
-
-static void wait_at_pace(const char *statement, uint64_t wanted, void (*pause_ms)(uint32_t ms))
-{
-    if (becomes(statement, wanted, RIG_WAIT_MS, pause_ms))
-        return;
-    print_locks();
-    fail_msg("%" PRIu64 ", never %" PRIu64 ": %s", number_of(statement), wanted, statement);
-}
-
 /* The rig's loop goes on meanwhile. */
 static void wait_for_number(const char *statement, uint64_t wanted)
 {
-    wait_at_pace(statement, wanted, rig_pause_ms);
+    uint64_t end_us = clock_now_us() + RIG_WAIT_MS * UINT64_C(1000);
+    while (number_of(statement) != wanted) {
+        if (clock_now_us() > end_us) {
+            print_locks();
+            fail_msg("%" PRIu64 ", never %" PRIu64 ": %s", number_of(statement), wanted, statement);
+        }
+        rig_pause_ms(PACE_MS);
+    }
 }
 
-/* One for both groups. */
 static bool server_up(void)
 {
-    return server.pid > 0 || stack_postgres_start(&server, 100);
+    return stack_postgres_start(&server, 100);
 }
 
 static bool server_down(void)
@@ -498,26 +483,6 @@ TEST(a_take_whose_reply_is_lost_is_in_doubt_and_may_be_repeated)
     proxy_close(&proxy);
 }
 
-TEST(a_holder_behind_a_dead_network_is_dropped_by_the_server)
-{
-    struct proxy *proxy;
-    char url[96];
-    assert_true(proxy_open_to(server.port, &proxy));
-    snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u/postgres", (unsigned)proxy_port(proxy, 0));
-    struct rig_side *cut = open_prompt_side(0, url);
-    struct rig_claim *holder = claim_of(0, cut, GUARD_LOCK_FAIR, "cut");
-    struct rig_claim *next = claim_of(1, open_side(1, server.url), GUARD_LOCK_FAIR, "cut");
-    holder->lease_ms = SHORT_MS;
-    claim_new_token(holder);
-    claim_acquire(holder);
-    proxy_set(proxy, 0, PROXY_SILENT, 0);
-    assert_int_not_equal(claim_do(holder, LOCK_RENEW), LOCK_DONE);
-    claim_acquire(next);
-    expect_given(next);
-    side_close(cut);
-    proxy_close(&proxy);
-}
-
 /* Seconds until the server asks the client of this port whether it is there; 0: nothing is said of that. */
 static double next_keepalive_s(uint64_t client_port)
 {
@@ -828,69 +793,7 @@ TEST(a_late_writer_is_refused_and_the_next_grant_waits_for_an_early_one, P125)
     give_at_last(second);
 }
 
-TEST_GROUP(.up = server_up, .before = test_begins, .after = test_ends);
-
-/* ---- through locks.h ---- */
-
-static struct guard_locks *open_locks(const char *url, uint32_t limit_ms)
-{
-    struct guard_locks_config config = GUARD_LOCKS_CONFIG_DEFAULTS;
-    struct guard_locks *locks = NULL;
-    struct guard_error error = {.text = ""};
-    config.provider = GUARD_LOCKS_POSTGRES;
-    config.urls = &url;
-    config.limit_ms = limit_ms;
-    config.connect_limit_ms = config.place_ms = 4 * limit_ms;
-    config.log = guard_log_none;
-    if (guard_locks_open(&config, &locks, &error) != GUARD_OK)
-        fail_msg("%s", error.text);
-    return locks;
-}
-
-static struct guard_lock_request request_for(const char *const *names, size_t count)
-{
-    struct guard_lock_request request = GUARD_LOCK_REQUEST_DEFAULTS;
-    request.names = names;
-    request.count = count;
-    request.wait_ms = RIG_WAIT_MS;
-    request.lease_ms = LONG_MS;
-    return request;
-}
-
-static struct guard_lock_result must_lock(struct guard_locks *locks, const struct guard_lock_request *request)
-{
-    struct guard_lock_result result;
-    struct guard_error error = {.text = ""};
-    if (guard_lock_wait(locks, request, &result, &error) != GUARD_LOCK_OK)
-        fail_msg("%s: %s", guard_lock_status_name(result.status), error.text);
-    return result;
-}
-
-/* The one that has a session for the first name needs none for the second. */
-static void *lock_pair(void *locks)
-{
-    const struct guard_lock_request request = request_for((const char *[]){"first", "second"}, 2);
-    struct guard_lock_result result = must_lock(locks, &request);
-    assert_int_equal(guard_unlock_wait(&result.hold), GUARD_LOCK_OK);
-    return NULL;
-}
-
-TEST(more_requests_for_several_names_than_sessions_come_through)
-{
-    struct guard_locks *locks = open_locks(server.url, 5000);
-    pthread_t threads[12];
-    const struct guard_lock_request request = request_for((const char *[]){"second"}, 1);
-    struct guard_lock_result result = must_lock(locks, &request);
-    for (size_t i = 0; i < 12; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, lock_pair, locks), 0);
-    wait_at_pace(waiting_locks, 7, clock_pause_ms); /* all sessions but that one */
-    assert_int_equal(guard_unlock_wait(&result.hold), GUARD_LOCK_OK);
-    for (size_t i = 0; i < 12; i++)
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-    assert_int_equal(guard_locks_close(&locks, 5000), GUARD_LOCK_OK);
-}
-
-TEST_GROUP(.up = server_up, .down = server_down);
+TEST_GROUP(.up = server_up, .down = server_down, .before = test_begins, .after = test_ends);
 
 int main(int argc, char **argv)
 {

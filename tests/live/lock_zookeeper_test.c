@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * lock_zookeeper_test.c - locks on a real ZooKeeper: its provider as the core sees it, with servers, connections and
- * holders that die, stop or lose a reply; then the whole through locks.h.
+ * holders that die, stop or lose a reply.
  *
  * Each side has a session of its own, as a process has. What is to be killed is a program of its own: this one, with the
  * argument --hold.
@@ -12,7 +12,6 @@
 #include "load/stack/stack.h"
 #include "tests/live/lock_rig.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -623,73 +622,6 @@ TEST(without_a_majority_nothing_is_granted_or_confirmed, P126)
 }
 
 TEST_GROUP(.up = start_ensemble, .down = stop_ensemble, .before = before_each, .after = after_each);
-
-/* ---- through locks.h ---- */
-
-static struct guard_locks *locks_at(const char *url, uint32_t max_lease_ms)
-{
-    struct guard_locks_config config = GUARD_LOCKS_CONFIG_DEFAULTS;
-    struct guard_locks *locks = NULL;
-    struct guard_error error = {.text = ""};
-    config.provider = GUARD_LOCKS_ZOOKEEPER;
-    config.urls = &url;
-    config.name_space = "whole";
-    config.max_lease_ms = max_lease_ms;
-    config.log = guard_log_none;
-    if (guard_locks_open(&config, &locks, &error) != GUARD_OK)
-        fail_msg("%s", error.text);
-    return locks;
-}
-
-static void close_locks(struct guard_locks *locks)
-{
-    assert_int_equal(guard_locks_close(&locks, RIG_WAIT_MS), GUARD_LOCK_OK);
-}
-
-static struct guard_lock_request request_of(enum guard_lock_kind kind, const char *const *names, size_t count)
-{
-    struct guard_lock_request request = GUARD_LOCK_REQUEST_DEFAULTS;
-    request.kind = kind;
-    request.names = names;
-    request.count = count;
-    request.wait_ms = RIG_WAIT_MS;
-    return request;
-}
-
-static struct guard_lock_result wait_for(struct guard_locks *locks, const struct guard_lock_request *request,
-                                         enum guard_lock_status wanted)
-{
-    struct guard_lock_result result = {.status = GUARD_LOCK_INVALID};
-    struct guard_error error = {.text = ""};
-    if (guard_lock_wait(locks, request, &result, &error) != wanted)
-        fail_msg("%s, not %s: %s", guard_lock_status_name(result.status), guard_lock_status_name(wanted),
-                 error.text);
-    return result;
-}
-
-/* It cannot know what has become of it: it stops before its session can be over. */
-TEST(a_holder_that_is_cut_off_is_told_before_another_is_granted, P126)
-{
-    static const char *const names[] = {"cut off"};
-    struct guard_locks *locks = locks_at(proxy_url(), SHORT_MS), *others = locks_at(zookeeper.url, CALM_MS);
-    struct guard_lock_request request = request_of(GUARD_LOCK_FAIR, names, 1);
-    request.lease_ms = SHORT_MS;
-    struct guard_lock_result held = wait_for(locks, &request, GUARD_LOCK_OK);
-    struct pollfd lost = {.fd = guard_hold_lost_fd(held.hold), .events = POLLIN};
-    assert_int_equal(poll(&lost, 1, 0), 0);
-    proxy_set(proxy, 0, PROXY_SILENT, 0);
-    struct guard_lock_result next = wait_for(others, &request, GUARD_LOCK_OK);
-    assert_int_equal(poll(&lost, 1, 0), 1);
-    assert_int_equal(guard_hold_left_ms(held.hold), 0);
-    assert_true(next.fence[0] > held.fence[0]);
-    proxy_set(proxy, 0, PROXY_NONE, 0);
-    assert_int_equal(guard_unlock_wait(&held.hold), GUARD_LOCK_LOST);
-    assert_int_equal(guard_unlock_wait(&next.hold), GUARD_LOCK_OK);
-    close_locks(locks);
-    close_locks(others);
-}
-
-TEST_GROUP(.up = start_one, .down = stop_one);
 
 /* ---- the holder ---- */
 
