@@ -64,47 +64,11 @@ TEST(a_revalidation_brings_what_the_source_has_while_others_get_what_is_there, P
     assert_int_equal(expect_row(1, "k", "k v2").source, GUARD_FROM_CACHE);
 }
 
-/* A load that was running, here or in another process, is not what was asked for; and two processes share one that is. */
-static void revalidate_beside_a_load_of(size_t loading)
-{
-    static struct ask asks[4];
-    fleet_open(2);
-    source_shut(&fleet.source);
-    start_as(loading, &old, "k", 0);
-    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1); /* its version is read */
-    atomic_store(&fleet.source.version, 2);
-    for (size_t i = 0; i < 4; i++)
-        start_as(i % 2, &asks[i], "k", GUARD_REVALIDATE);
-    for (size_t i = 0; i < 2; i++) { /* the last of each has looked */
-        struct guard_stats before = stats_of(fleet.guards[i]);
-        WAIT_UNTIL(stats_of(fleet.guards[i]).lease_busy >= before.lease_busy + 2);
-    }
-    source_open(&fleet.source);
-    expect_answer_from(&old, "k v1", GUARD_FROM_LOAD);
-    for (size_t i = 0; i < 4; i++) {
-        ask_wait(&asks[i]);
-        assert_row(&asks[i].result, "k v2");
-        ask_clear(&asks[i]);
-    }
-    assert_int_equal(atomic_load(&fleet.source.begun), 2);
-}
-
-TEST(a_load_that_runs_here_does_not_answer_a_revalidation, P155)
-{
-    revalidate_beside_a_load_of(0);
-}
-
-TEST(nor_does_one_that_runs_elsewhere, P155)
-{
-    revalidate_beside_a_load_of(1);
-}
-
 /* The message of it that comes back to this process is held. */
 TEST(what_a_revalidation_has_stored_is_known_near_before_any_message)
 {
     char url[RIG_URL_BYTES];
     struct proxy *proxy = NULL;
-    fleet_init();
     assert_true(proxy_open_to(rig_redis.port, &proxy));
     proxy_mark(proxy, 0, "SUBSCRIBE", PROXY_NONE);
     snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
@@ -125,7 +89,6 @@ TEST(what_a_revalidation_has_stored_is_known_near_before_any_message)
 TEST(what_is_near_goes_everywhere_when_a_revalidation_has_stored_a_newer_value, P155)
 {
     static struct ask ask;
-    fleet_init();
     fleet_keep_near();
     fleet_open(2);
     bring_near(0, "k", "k v1");
@@ -146,9 +109,8 @@ TEST(what_is_near_goes_everywhere_when_a_revalidation_has_stored_a_newer_value, 
     expect_row(1, "k", "k v2");
 }
 
-TEST(nor_are_a_stale_value_and_one_at_the_soft_limit, P155)
+TEST(neither_a_stale_value_nor_one_at_the_soft_limit_answers_a_revalidation, P155)
 {
-    fleet_init();
     fleet.policy.stale_ms = STALE_FOR_MS;
     fleet.policy.soft_ms = 1;
     fleet_open(1);
@@ -234,7 +196,6 @@ TEST(a_peek_of_an_absent_row_a_stale_one_that_is_not_wanted_and_a_damaged_one, P
 
 TEST(a_peek_looks_near_first_and_in_mode_shadow_nowhere, P148)
 {
-    fleet_init();
     fleet_keep_near();
     fleet_open(1);
     bring_near(0, "k", "k v1");
@@ -249,7 +210,6 @@ TEST(a_peek_looks_near_first_and_in_mode_shadow_nowhere, P148)
 
 TEST(a_peek_without_redis_does_not_know, P148)
 {
-    fleet_init();
     fleet.config.redis_url = "redis://127.0.0.1:1";
     fleet.config.redis_limit_ms = 100;
     fleet.config.log = guard_log_none;
@@ -282,37 +242,8 @@ TEST(an_expired_value_is_stale_at_once_and_refreshed, P154)
     assert_int_equal(expect_row(1, "k", "k v2").source, GUARD_FROM_CACHE);
 }
 
-TEST(expiring_again_does_not_lengthen_the_stale_time, P154)
-{
-    open_stale(1);
-    expect_row(0, "k", "k v1");
-    expire(0, KEY_CHANGE("k", RIG_LIMIT_MS));
-    age_value("k", STALE_FOR_MS / 2);
-    expire(0, KEY_CHANGE("k", RIG_LIMIT_MS));
-    assert_in_range(redis_number("PTTL", "k", 'v'), 1, STALE_FOR_MS / 2);
-}
-
-TEST(an_expiry_voids_the_load_that_runs, P154)
-{
-    static struct ask since;
-    open_stale(2);
-    atomic_store(&fleet.source.stubborn, true);
-    source_shut(&fleet.source);
-    start_as(0, &old, "k", 0);
-    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1);
-    atomic_store(&fleet.source.version, 2);
-    assert_true(expire(1, KEY_CHANGE("k", RIG_LIMIT_MS)).load_voided);
-    start_as(1, &since, "k", 0);
-    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
-    source_open(&fleet.source);
-    expect_answer_from(&old, "k v1", GUARD_FROM_LOAD); /* it began before */
-    expect_answer_from(&since, "k v2", GUARD_FROM_LOAD);
-    assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_CACHE);
-}
-
 TEST(near_caches_hear_of_an_expiry, P154)
 {
-    fleet_init();
     fleet_keep_near();
     fleet.policy.stale_ms = STALE_FOR_MS;
     fleet_open(2);
@@ -321,19 +252,6 @@ TEST(near_caches_hear_of_an_expiry, P154)
     expire(0, KEY_CHANGE("k", RIG_LIMIT_MS));
     assert_false(is_near(0, "k"));
     WAIT_UNTIL(!is_near(1, "k"));
-}
-
-TEST(what_cannot_be_expired_is_refused_by_name)
-{
-    struct guard_invalidated result;
-    fleet_init();
-    fleet.config.log = guard_log_none;
-    fleet_open(1);
-    assert_int_equal(guard_expire(fleet.guards[0], NULL), GUARD_INVALID);
-    assert_int_equal(guard_expire_wait(fleet.guards[0], KEY_CHANGE("", 0), &result), GUARD_INVALID);
-    assert_int_equal(
-        guard_expire_wait(fleet.guards[0], &(struct guard_change){.key = "k", .tag = "t"}, &result),
-        GUARD_INVALID);
 }
 
 /* ---- several keys and tags in one change ---- */
@@ -407,7 +325,6 @@ static void note_change(void *context, const struct guard_invalidated *result)
 TEST(what_is_near_of_several_keys_goes_when_they_are_changed_and_one_callback_tells_of_it, P186)
 {
     atomic_uint told = 0;
-    fleet_init();
     fleet_keep_near();
     fleet_open(1);
     for (size_t i = 0; i < 3; i++) {
@@ -463,7 +380,6 @@ TEST(each_of_several_counts_among_those_that_are_under_way)
 TEST(a_change_of_several_that_is_not_confirmed_says_so, P186)
 {
     struct guard_invalidated result;
-    fleet_init();
     fleet.config.redis_url = "redis://127.0.0.1:1/0";
     fleet.config.log = guard_log_none;
     fleet_add();
@@ -521,9 +437,9 @@ TEST(what_has_an_expired_tag_is_stale_in_every_process_and_refreshed_once, P154)
         struct guard_result result = expect_row(i, "k", "k v1");
         assert_int_equal(result.source, GUARD_FROM_STALE);
         assert_int_equal(result.left_ms, 0);
+        WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2); /* the first, which knows the tags, asks for it */
     }
     assert_in_range(redis_number("PTTL", "k", 'v'), 1, STALE_FOR_MS);
-    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
     source_open(&fleet.source);
     WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
     for (size_t i = 0; i < 3; i++)
@@ -544,42 +460,6 @@ TEST(it_is_stale_no_longer_than_its_own_stale_time_since_the_expiry, P154)
     expire_tag(0);
     let_expiries_pass(STALE_FOR_MS);
     assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_LOAD);
-}
-
-TEST(expiring_a_tag_again_lengthens_no_stale_time)
-{
-    open_tagged(1);
-    atomic_store(&fleet.source.verdict, SOURCE_FAIL);
-    expire_tag(0);
-    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
-    age_value("k", STALE_FOR_MS / 2);
-    expire_tag(0);
-    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
-    assert_in_range(redis_number("PTTL", "k", 'v'), 1, STALE_FOR_MS / 2);
-    fleet_close();
-    open_tagged(1);
-    atomic_store(&fleet.source.verdict, SOURCE_FAIL);
-    expire_tag(0);
-    let_expiries_pass(STALE_FOR_MS / 2);
-    expire_tag(0);
-    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
-    assert_in_range(redis_number("PTTL", "k", 'v'), 1, STALE_FOR_MS / 2);
-}
-
-TEST(an_invalidated_tag_is_not_stale_whether_it_was_expired_before_or_after, P154)
-{
-    open_tagged(2);
-    expire_tag(0);
-    assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_STALE);
-    WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
-    expire_tag(0);
-    invalidate_tag(0);
-    atomic_store(&fleet.source.version, 3);
-    assert_int_equal(expect_row(1, "k", "k v3").source, GUARD_FROM_LOAD);
-    invalidate_tag(1);
-    expire_tag(0);
-    atomic_store(&fleet.source.version, 4);
-    assert_int_equal(expect_row(0, "k", "k v4").source, GUARD_FROM_LOAD);
 }
 
 TEST(what_was_made_stale_is_gone_when_its_tag_is_invalidated)
@@ -619,21 +499,6 @@ TEST(a_peek_and_a_revalidation_after_an_expiry_of_the_tag)
     assert_int_equal(expect_as(0, "k", GUARD_REVALIDATE, "k v2").source, GUARD_FROM_LOAD);
 }
 
-TEST(with_a_soft_limit_an_expired_tag_is_answered_after_it)
-{
-    fleet_init();
-    fleet.policy.stale_ms = STALE_FOR_MS;
-    fleet.policy.soft_ms = 1;
-    fleet.policy.tagged = true;
-    fleet.source.tag = "t";
-    fleet_open(1);
-    expect_row(0, "k", "k v1");
-    source_shut(&fleet.source);
-    expire_tag(0);
-    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
-    assert_int_equal(FLEET_SUM(stale_soft), 1);
-}
-
 /* A get with less time than a lookup may take is looked up by the core alone. */
 TEST(what_the_core_finds_is_stale_too)
 {
@@ -649,7 +514,6 @@ TEST(what_the_core_finds_is_stale_too)
 
 TEST(near_caches_keep_nothing_that_has_an_expired_tag)
 {
-    fleet_init();
     fleet_keep_near();
     fleet.policy.stale_ms = STALE_FOR_MS;
     fleet.policy.tagged = true;
@@ -850,7 +714,6 @@ TEST(no_value_is_dropped_before_the_last_lease, P156)
 
 TEST(near_caches_of_all_processes_are_emptied, P156)
 {
-    fleet_init();
     fleet_keep_near();
     fleet_open(2);
     bring_near(0, "k", "k v1");
@@ -916,7 +779,6 @@ TEST(without_redis_clearing_is_unknown_by_its_deadline_and_closing_ends_it, P156
 {
     struct guard_cleared result;
     atomic_int status = -1;
-    fleet_init();
     fleet.config.redis_url = "redis://127.0.0.1:1";
     fleet.config.log = guard_log_none;
     fleet.drain_ms = 0;

@@ -134,17 +134,6 @@ TEST(an_invalidation_says_whether_anything_may_have_had_the_tag)
     rig_invalidate(0, TAG_CHANGE(long_tag + 1, RIG_LIMIT_MS));
 }
 
-TEST(an_absent_row_has_tags_too, P73)
-{
-    tags_open(1);
-    atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
-    expect(0, "a1", GUARD_ABSENT);
-    assert_int_equal(expect(0, "a1", GUARD_ABSENT).source, GUARD_FROM_CACHE);
-    atomic_store(&fleet.source.verdict, SOURCE_ROW);
-    change(0, "a");
-    expect_row(0, "a1", "a1 v2");
-}
-
 TEST(each_key_of_a_batch_has_its_own_tags, P73)
 {
     const char *keys[] = {"a1", "b1", "a2"};
@@ -265,56 +254,7 @@ TEST(what_is_found_unchanged_is_born_again_and_keeps_its_tags)
     expect_row(0, "a1", "v2");
 }
 
-/* The refresh began before the invalidation: what it brings is not for him either. */
-TEST(who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after_it, P74)
-{
-    static struct ask ask;
-    tags_init();
-    fleet.policy.stale_ms = LONG_MS;
-    fleet_open(1);
-    expect_row(0, "a1", "a1 v1");
-    age_value("a1", LONG_MS / 2);
-    source_shut(&fleet.source);
-    assert_int_equal(expect_row(0, "a1", "a1 v1").source, GUARD_FROM_STALE);
-    WAIT_UNTIL(fleet.source.begun == 2);
-    change(0, "a");
-    uint64_t found = stats_of(fleet.guards[0]).entry_outdated;
-    ask_start(0, &ask, "a1");
-    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 1 && stats_of(fleet.guards[0]).entry_outdated > found);
-    source_open(&fleet.source);
-    expect_answer(&ask, "a1 v2");
-}
-
 /* ---- what Redis loses ---- */
-
-TEST(a_clock_that_was_evicted_begins_where_no_entry_is_good_that_should_not_be, P75)
-{
-    static const char *const clocks[] = {
-        "0000000000000001.000000000001", /* as if Redis's time had been set back meanwhile */
-        "9999999999999999.000000000001", /* or forward */
-    };
-    char row[32];
-    tags_open(1);
-    expect_row(0, "a1", "a1 v1");
-    on_tag_key("DEL", "clock", "");
-    assert_int_equal(expect_row(0, "a1", "a1 v1").source, GUARD_FROM_CACHE);
-    change(0, "a");
-    expect_row(0, "a1", "a1 v2");
-    for (unsigned i = 0; i < 2; i++) {
-        on_tag_key("SET", "clock", clocks[i]);
-        change(0, "a");
-        snprintf(row, sizeof row, "a1 v%u", i + 3);
-        expect_row(0, "a1", row);
-        assert_int_equal(expect_row(0, "a1", row).source, GUARD_FROM_CACHE);
-    }
-    on_tag_key("SET", "clock", "nonsense");
-    change(0, "a");
-    expect_row(0, "a1", "a1 v5");
-    on_tag_key("DEL", "clock", "");
-    on_tag_key("LPUSH", "clock", "not a string");
-    change(0, "a");
-    expect_row(0, "a1", "a1 v6");
-}
 
 TEST(after_a_flush_everything_works_on)
 {
@@ -323,19 +263,6 @@ TEST(after_a_flush_everything_works_on)
     rig_do("FLUSHALL");
     rig_do("SCRIPT FLUSH");
     change(0, "a");
-    expect_row(0, "a1", "a1 v2");
-    assert_int_equal(expect_row(0, "a1", "a1 v2").source, GUARD_FROM_CACHE);
-}
-
-TEST(without_memory_an_invalidation_still_holds, P75)
-{
-    tags_open(1);
-    expect_row(0, "a1", "a1 v1");
-    rig_do("CONFIG SET maxmemory 1");
-    change(0, "a");
-    expect_row(0, "a1", "a1 v2");
-    rig_do("CONFIG SET maxmemory 0");
-    expect_row(0, "a2", "a2 v2"); /* gives the tag an epoch again */
     expect_row(0, "a1", "a1 v2");
     assert_int_equal(expect_row(0, "a1", "a1 v2").source, GUARD_FROM_CACHE);
 }
