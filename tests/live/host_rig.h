@@ -137,6 +137,7 @@ struct loop_ask {
     struct host *host;
     const char *key;
     uint32_t deadline_ms;
+    struct guard_request more; /* what else is asked for; answered: beside loop_answered(), if it is set */
     enum guard_status status;
 };
 
@@ -145,18 +146,21 @@ static inline void loop_answered(void *context, const struct guard_result *resul
     struct loop_ask *loop_ask = context;
     assert_true(pthread_equal(pthread_self(), loop_ask->host->thread));
     ask_answered(&loop_ask->ask, result);
+    if (loop_ask->more.answered != NULL)
+        loop_ask->more.answered(loop_ask, result);
 }
 
 static inline void loop_ask(struct host *host, void *context)
 {
     struct loop_ask *loop_ask = context;
     struct ask *ask = &loop_ask->ask;
-    struct guard_request request = {.kind = fleet.kinds[host->guard],
-                                    .key = loop_ask->key,
-                                    .loop = host->attached,
-                                    .deadline_ms = loop_ask->deadline_ms,
-                                    .answered = loop_answered,
-                                    .context = loop_ask};
+    struct guard_request request = loop_ask->more;
+    request.kind = fleet.kinds[host->guard];
+    request.key = loop_ask->key;
+    request.loop = host->attached;
+    request.deadline_ms = loop_ask->deadline_ms;
+    request.answered = loop_answered;
+    request.context = loop_ask;
     memset(ask, 0, sizeof *ask);
     loop_ask->host = host;
     ask->caller = pthread_self();
@@ -169,8 +173,7 @@ static inline void loop_ask(struct host *host, void *context)
 
 static inline void loop_ask_start(struct host *host, struct loop_ask *asked, const char *key)
 {
-    asked->key = key;
-    asked->deadline_ms = 0;
+    *asked = (struct loop_ask){.key = key};
     host_do(host, loop_ask, asked);
     assert_int_equal(asked->status, GUARD_OK);
 }

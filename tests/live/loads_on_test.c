@@ -135,38 +135,18 @@ TEST(it_may_defer_its_load_to_that_loop, P187)
     host_close(&host);
 }
 
-static void nested_answered_here(void *context, const struct guard_result *result)
-{
-    struct loop_ask *outer = context;
-    loop_answered(outer, result);
-}
-
-static void ask_within(struct host *of, void *context)
-{
-    struct loop_ask *asked = context;
-    const struct guard_request request = {.kind = fleet.kinds[0],
-                                          .key = "inner",
-                                          .loop = of->attached,
-                                          .within = atomic_load(&here.deferred),
-                                          .answered = nested_answered_here,
-                                          .context = asked};
-    memset(asked, 0, sizeof *asked);
-    asked->host = of;
-    here.defers = false;
-    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
-    atomic_fetch_add(&fleet.accepted[0], 1);
-}
-
 TEST(what_a_deferred_one_needs_begins_on_the_loop_too, P187)
 {
-    struct loop_ask outer, inner;
+    struct loop_ask outer, inner = {.key = "inner"};
     fleet.config.max_loads = 1;
     open_here();
     here.defers = true;
     here.loop = host.attached;
     loop_ask_start(&host, &outer, "k");
     WAIT_UNTIL(atomic_load(&here.deferred) != NULL);
-    host_do(&host, ask_within, &inner);
+    here.defers = false;
+    inner.more.within = atomic_load(&here.deferred);
+    host_do(&host, loop_ask, &inner);
     expect_answer(&inner.ask, "inner v1");
     host_do(&host, finish_deferred, NULL);
     expect_answer(&outer.ask, "k v1");
@@ -272,32 +252,19 @@ TEST(and_if_the_loop_goes_when_it_has_been_chosen, P187)
 
 /* ---- in the background ---- */
 
-static void ask_here(struct host *of, struct loop_ask *asked, unsigned flags)
+/* For this client. */
+static struct loop_ask ask_for(const char *client, unsigned flags)
 {
-    const struct guard_request request = {.kind = fleet.kinds[0],
-                                          .key = "k",
-                                          .loop = of->attached,
-                                          .flags = flags,
-                                          .answered = loop_answered,
-                                          .context = asked,
-                                          .asker = (char *)asked->key,
-                                          .asker_ref = ref_asker,
-                                          .asker_unref = unref_asker};
-    asked->host = of;
-    memset(&asked->ask, 0, sizeof asked->ask);
-    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
-    atomic_fetch_add(&fleet.accepted[0], 1);
-}
-
-static void ask_as_client(struct host *of, void *context)
-{
-    ask_here(of, context, 0);
+    return (struct loop_ask){
+        .key = "k",
+        .more = {
+            .flags = flags, .asker = (char *)client, .asker_ref = ref_asker, .asker_unref = unref_asker}};
 }
 
 /* Without a lookup, which the loop would have to send. */
 static void ask_and_let_queue(struct host *of, struct loop_ask *asked)
 {
-    ask_here(of, asked, GUARD_REVALIDATE);
+    loop_ask(of, asked);
     WAIT_UNTIL(stats_of(fleet.guards[0]).loads_running == 1);
 }
 
@@ -310,12 +277,12 @@ static void detach_within(struct guard_load *load)
 /* Over a lookup of the loop's own, and over the guard's thread, which alone can revalidate. */
 TEST(behind_a_stale_answer_it_begins_on_the_loop_and_has_the_asker_of_that_request, P145, P187)
 {
-    struct loop_ask asked = {.key = "client"};
+    struct loop_ask asked = ask_for("client", 0);
     open_here();
     host_wait_up(&host, "k", "k v1");
     age_value("k", 30000);
     atomic_store(&fleet.source.version, 2);
-    host_do(&host, ask_as_client, &asked);
+    host_do(&host, loop_ask, &asked);
     ask_wait(&asked.ask);
     assert_int_equal(asked.ask.result.source, GUARD_FROM_STALE);
     expect_answer(&asked.ask, "k v1");
@@ -327,12 +294,12 @@ TEST(behind_a_stale_answer_it_begins_on_the_loop_and_has_the_asker_of_that_reque
 
 TEST(a_loop_may_be_detached_by_a_loader_that_runs_on_it, P187)
 {
-    struct loop_ask asked = {.key = "client"};
+    struct loop_ask asked = ask_for("client", 0);
     open_here();
     host_wait_up(&host, "k", "k v1");
     age_value("k", 30000);
     here.within = detach_within;
-    host_do(&host, ask_as_client, &asked);
+    host_do(&host, loop_ask, &asked);
     expect_answer(&asked.ask, "k v1");
     began_on_loop(2);
     WAIT_UNTIL(host.detached);
@@ -373,30 +340,17 @@ TEST(what_is_deferred_is_told_when_a_loader_detaches_its_loop, P187)
 
 static void answered_detaches(void *context, const struct guard_result *result)
 {
-    loop_answered(context, result);
+    (void)context, (void)result;
     detach(&host, NULL);
-}
-
-static void ask_to_detach(struct host *of, void *context)
-{
-    struct loop_ask *asked = context;
-    const struct guard_request request = {.kind = fleet.kinds[0],
-                                          .key = "last",
-                                          .loop = of->attached,
-                                          .answered = answered_detaches,
-                                          .context = asked};
-    asked->host = of;
-    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
-    atomic_fetch_add(&fleet.accepted[0], 1);
 }
 
 TEST(what_is_deferred_is_told_when_a_callback_detaches_its_loop, P187)
 {
-    struct loop_ask asked = {.key = "last"};
+    struct loop_ask asked = {.key = "last", .more = {.answered = answered_detaches}};
     open_here();
     host_wait_up(&host, "k", "k v1");
     leave_deferred("k");
-    host_do(&host, ask_to_detach, &asked);
+    host_do(&host, loop_ask, &asked);
     expect_answer(&asked.ask, "last v1");
     deferred_is_told();
 }
@@ -414,32 +368,27 @@ static void ask_and_block(struct host *of, void *context)
 
 TEST(the_lease_of_a_load_that_a_blocked_loop_does_not_begin_goes_to_another_process, P187)
 {
-    struct loop_ask asked = {.key = "k"};
+    struct loop_ask asked = ask_for("client", GUARD_REVALIDATE);
     open_with_other();
     host_do(&host, ask_and_block, &asked);
     expect_answer(&asked.ask, "k v1");
     host_close(&host);
 }
 
-static void ask_to_revalidate(struct host *of, void *context)
-{
-    ask_here(of, context, GUARD_REVALIDATE);
-}
-
 static struct loop_ask theirs;
 
 static void block_until_another_loop_loads(struct host *of, void *context)
 {
-    theirs = (struct loop_ask){.key = "client 2"};
+    theirs = ask_for("client 2", GUARD_REVALIDATE);
     ask_and_let_queue(of, context);
-    host_do(&second, ask_to_revalidate, &theirs);
+    host_do(&second, loop_ask, &theirs);
     ask_wait(&theirs.ask);
     assert_true(pthread_equal(here.thread, second.thread));
 }
 
 TEST(what_a_blocked_loop_does_not_begin_is_loaded_on_that_of_another_waiter, P187)
 {
-    struct loop_ask asked = {.key = "client 1"};
+    struct loop_ask asked = ask_for("client 1", GUARD_REVALIDATE);
     shorten_lease();
     open_here();
     host_open(&second, 0);
@@ -460,7 +409,7 @@ static void pass_it(struct guard_load *load)
 
 TEST(what_is_passed_there_is_for_that_waiter_alone, P149, P187)
 {
-    struct loop_ask asked = {.key = "client 1"};
+    struct loop_ask asked = ask_for("client 1", GUARD_REVALIDATE);
     shorten_lease();
     open_here();
     host_open(&second, 0);
@@ -482,7 +431,7 @@ static void ask_and_detach(struct host *of, void *context)
 
 TEST(a_load_that_is_queued_to_a_loop_that_goes_is_for_others, P187)
 {
-    struct loop_ask asked = {.key = "k"};
+    struct loop_ask asked = ask_for("client", GUARD_REVALIDATE);
     open_with_other();
     host_do(&host, ask_and_detach, &asked);
     ask_start(1, &other, "k");
