@@ -6,8 +6,11 @@
  *     a turn is asked for, a timer set --> posted event -+-> before_wait() --> answers, and the timer set anew
  *     the timer                        ------------------'
  *
+ * Beginning  init_process, after nginx has forked: a guard of the master answers INVALID in a worker. A cache manager
+ *            and a cache loader run that, too, and want none.
  * Ending     A worker that quits ends when no timer is left that is not `cancelable`: ours is so exactly while nobody
  *            waits. `always` would drop clients that wait, `never` would never end.
+ *            The descriptor is the guard's: its ngx_connection_t is given back before detach closes it.
  * Timer      ngx_add_timer() keeps one that differs by less than 300 ms: it is deleted first.
  * Log        nginx's is for its own thread (syslog's connection has no lock): lines of the guard's threads come
  *            through a pipe, which takes each as a whole and loses those that it has no room for.
