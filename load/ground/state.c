@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* One that stands still keeps its own reader waiting, for as long as whoever closes the page waits at most. */
+/* One that stands still keeps its reader waiting for READER_LIMIT_MS, and so whoever closes the page. */
 static void read_on(void *context, bool is_last)
 {
     static const char *const names[READER_FIGURES] = {

@@ -272,8 +272,6 @@ static enum act_outcome act_on_leader(struct act *act, enum scenario_verb verb, 
     return act_on_server(act->servers, (struct server){SCENARIO_CATALOGD, act->leader}, verb, why);
 }
 
-/* ---- links ---- */
-
 /* ---- statements, requests, commands ---- */
 
 static enum act_outcome act_errand(struct act *act, const struct scenario_action *action, size_t tag,

@@ -15,8 +15,10 @@
 #include "tests/support/playground.h"
 #include "tests/support/test.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -147,44 +149,44 @@ TEST(a_process_that_is_killed_while_it_loads_is_told)
     "(e => e.id || JSON.stringify(e.dataset) + (e.closest('[data-party]')?.dataset.party ?? '') + "          \
     "e.className)"
 
-/* In an order in which each can be pressed, and what is said then. */
+/* In an order in which each can be pressed; what is said then; and what /proc has, where a program is named. */
 static const struct {
-    const char *button, *said;
+    const char *button, *said, *program;
+    size_t running, stopped;
 } BUTTONS[] = {
-    {"#A [data-deed=pause]", "^Process A was stopped"},
-    {"#A [data-deed=resume]", "^Process A goes on"},
-    {"#A [data-deed=kill]", "^Process A was killed"},
-    {"#A [data-deed=start]", "^Process A is back"},
-    {"#B [data-deed=pause]", "^Process B was stopped"},
-    {"#B [data-deed=resume]", "^Process B goes on"},
-    {"#B [data-deed=kill]", "^Process B was killed"},
-    {"#B [data-deed=start]", "^Process B is back"},
-    {"#redis [data-deed=hang]", "^Redis hangs"},
-    {"#redis [data-deed=heal]", "^Redis answers again"},
-    {"#redis [data-deed=kill]", "^Redis was killed"},
-    {"#redis [data-deed=start]", "^Redis is back, and empty"},
-    {"#postgres [data-deed=lock]", "^The lock on the table of products is gone"}, /* by itself */
-    {"#postgres [data-deed=break]", "^Every query of products fails"},
-    {"#postgres [data-deed=repair]", "^Queries of products work again"},
-    {"#postgres [data-deed=pause]", "^PostgreSQL stands still"},
-    {"#postgres [data-deed=resume]", "^PostgreSQL goes on"},
-    {"#postgres [data-deed=kill]", "^PostgreSQL was killed"},
-    {"#postgres [data-deed=start]", "^PostgreSQL is back, with its data"},
-    {"#redis [data-deed=flush]", "^Everything in Redis was deleted"},
-    {"[data-crowd=cold]", "^100 requests, [1-9]"},
-    {"[data-crowd=warm]", "^100 requests, 0 queries. A: 50 came from the cache. B: 50 came from"},
-    {"[data-do=expire]", "^Product 7 has expired"},
-    {"[data-do=invalidate]", "^Product 7 was dropped from the cache"},
-    {"[data-do=change]", "^The price is "},
-    {"[data-do=buy]", "^One was bought from "},
+    {"#A [data-deed=pause]", "^Process A was stopped", "catalogd", 1, 1},
+    {"#A [data-deed=resume]", "^Process A goes on", "catalogd", 2, 0},
+    {"#A [data-deed=kill]", "^Process A was killed", "catalogd", 1, 0},
+    {"#A [data-deed=start]", "^Process A is back", "catalogd", 2, 0},
+    {"#B [data-deed=pause]", "^Process B was stopped", "catalogd", 1, 1},
+    {"#B [data-deed=resume]", "^Process B goes on", "catalogd", 2, 0},
+    {"#B [data-deed=kill]", "^Process B was killed", "catalogd", 1, 0},
+    {"#B [data-deed=start]", "^Process B is back", "catalogd", 2, 0},
+    {"#redis [data-deed=hang]", .said = "^Redis hangs"},
+    {"#redis [data-deed=heal]", .said = "^Redis answers again"},
+    {"#redis [data-deed=kill]", "^Redis was killed", "redis-server", 0, 0},
+    {"#redis [data-deed=start]", "^Redis is back, and empty", "redis-server", 1, 0},
+    {"#postgres [data-deed=lock]", .said = "^The lock on the table of products is gone"}, /* by itself */
+    {"#postgres [data-deed=break]", .said = "^Every query of products fails"},
+    {"#postgres [data-deed=repair]", .said = "^Queries of products work again"},
+    {"#postgres [data-deed=pause]", "^PostgreSQL stands still", "postgres", 0, 1},
+    {"#postgres [data-deed=resume]", "^PostgreSQL goes on", "postgres", 1, 0},
+    {"#postgres [data-deed=kill]", "^PostgreSQL was killed", "postgres", 0, 0},
+    {"#postgres [data-deed=start]", "^PostgreSQL is back, with its data", "postgres", 1, 0},
+    {"#redis [data-deed=flush]", .said = "^Everything in Redis was deleted"},
+    {"[data-crowd=cold]", .said = "^100 requests, [1-9]"},
+    {"[data-crowd=warm]", .said = "^100 requests, 0 queries. A: 50 came from the cache. B: 50 came from"},
+    {"[data-do=expire]", .said = "^Product 7 has expired"},
+    {"[data-do=invalidate]", .said = "^Product 7 was dropped from the cache"},
+    {"[data-do=change]", .said = "^The price is "},
+    {"[data-do=buy]", .said = "^One was bought from "},
     /* Strikes if the edit is being loaded still. */
-    {"[data-hit=kill]", "there was none to kill|^Process [AB] (was killed|is back)"},
-    {"[data-hit=pause]", "there was none to stop|^Process [AB] (was stopped|goes on)"},
-    {"#redis [data-deed=hang]", "^Redis hangs"},
-    {"[data-do=mend]", "^Redis answers again"},
+    {"[data-hit=kill]", .said = "there was none to kill|^Process [AB] (was killed|is back)"},
+    {"[data-hit=pause]", .said = "there was none to stop|^Process [AB] (was stopped|goes on)"},
+    {"#redis [data-deed=hang]", .said = "^Redis hangs"},
+    {"[data-do=mend]", .said = "^Redis answers again"},
 };
 
-/* What breaks comes back by itself after some seconds; the button that does it sooner is pressed before. */
 /* In the story since the last mark: what follows within one line of the stream takes the place under the buttons. */
 static void expect_told(const char *pattern)
 {
@@ -196,6 +198,20 @@ static void expect_told(const char *pattern)
                  browser_text(browser, "since().join(' | ')", told, sizeof told));
 }
 
+/* Of the playground itself: children of PostgreSQL have its name. */
+static size_t children(const char *program, bool stopped)
+{
+    pid_t family[FAMILY_MAX];
+    size_t count = 0;
+    for (size_t i = proc_family(playground.pid, family, FAMILY_MAX); i-- > 1;) {
+        struct proc_look look;
+        count += proc_look(family[i], &look) && look.parent == playground.pid &&
+                 strcmp(look.name, program) == 0 && (look.state == 'T') == stopped;
+    }
+    return count;
+}
+
+/* What breaks comes back by itself after some seconds; the button that does it sooner is pressed before. */
 TEST(each_button_does_what_the_sentence_after_it_says)
 {
     char expression[512], missed[512];
@@ -215,6 +231,10 @@ TEST(each_button_does_what_the_sentence_after_it_says)
         expect("(window.mark = state.story.at(-1)?.n ?? -1, true)");
         click(BUTTONS[i].button);
         expect_told(BUTTONS[i].said);
+        if (BUTTONS[i].program == NULL)
+            continue;
+        assert_int_equal(children(BUTTONS[i].program, false), BUTTONS[i].running);
+        assert_int_equal(children(BUTTONS[i].program, true), BUTTONS[i].stopped);
     }
     expect(IS_WELL " && " IS_IDLE);
     /* Those of the first screen have tests of their own above. */
@@ -330,31 +350,57 @@ TEST(a_wish_that_is_none_is_refused_and_says_so)
 
 /* ---- any button after any other ---- */
 
+enum { WALK_MS = 40000, TRAIL = 12, NAME_BYTES = 256 };
+
+struct walk {
+    uint64_t seed, chance;
+    char trail[TRAIL][NAME_BYTES]; /* pressed last, the ring */
+    unsigned pressed;
+};
+
+static void fail_walk(const struct walk *walk, const char *what)
+{
+    fprintf(stderr, "SEED=%" PRIu64 ", press %u; the last presses:\n", walk->seed, walk->pressed);
+    for (unsigned i = walk->pressed > TRAIL ? walk->pressed - TRAIL : 0; i < walk->pressed; i++)
+        fprintf(stderr, "  %s\n", walk->trail[i % TRAIL]);
+    fail_msg("%s", what);
+}
+
+/* Any button that is there and can be pressed, or none. */
+static void press_any(struct walk *walk)
+{
+    char expression[512], *name = walk->trail[walk->pressed % TRAIL];
+    snprintf(expression, sizeof expression,
+             "(all => { const one = all[%u %% all.length]; if (!one.checkVisibility() || one.getAttribute("
+             "'aria-disabled') === 'true') return ''; one.click(); return " NAME_OF
+             "(one); })(document.querySelectorAll('button'))",
+             (unsigned)dice_below(&walk->chance, 1000000));
+    walk->pressed += browser_text(browser, expression, name, NAME_BYTES)[0] != '\0';
+}
+
+/* SEED=n draws the same buttons again. */
 TEST(buttons_in_any_order_break_nothing_that_cannot_be_mended)
 {
-    enum { WALK_MS = 40000 };
-    uint64_t chance = clock_wall_us(), end_us = clock_after_ms(WALK_MS);
-    char expression[512], name[256];
-    unsigned pressed = 0;
+    const char *given = getenv("SEED");
+    const uint64_t end_us = clock_after_ms(WALK_MS);
+    static struct walk walk;
     test_needs_long();
+    walk.seed = walk.chance =
+        given != NULL && given[0] != '\0' ? strtoull(given, NULL, 10) : clock_wall_us() % 100000;
     while (clock_us() < end_us) {
-        snprintf(
-            expression, sizeof expression,
-            "(all => { const one = all[%u %% all.length]; if (!one.checkVisibility() || one.getAttribute("
-            "'aria-disabled') === 'true') return ''; one.click(); return " NAME_OF
-            "(one); })(document.querySelectorAll('button'))",
-            (unsigned)dice_below(&chance, 1000000));
-        pressed += browser_text(browser, expression, name, sizeof name)[0] != '\0';
+        press_any(&walk);
         if (proc_wait(playground.pid, 0, NULL)) {
             playground.pid = 0;
-            fail_msg("it has ended, press %u: %s", pressed, name);
+            fail_walk(&walk, "the playground has ended");
         }
-        expect(EACH_REQUEST_IS_TOLD);
+        if (!browser_wait(browser, EACH_REQUEST_IS_TOLD))
+            fail_walk(&walk, "not every request of a crowd is accounted for");
     }
-    print_message("%u presses\n", pressed);
+    print_message("SEED=%" PRIu64 ", %u presses\n", walk.seed, walk.pressed);
     expect(IS_IDLE);
     assert_int_equal(playground_press("{\"do\":\"mend\"}"), 200);
     expect(IS_WELL " && " IS_IDLE);
+    assert_string_equal(browser_complaints(browser), "");
 }
 
 /* ---- the end ---- */

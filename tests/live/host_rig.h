@@ -144,10 +144,11 @@ struct loop_ask {
 static inline void loop_answered(void *context, const struct guard_result *result)
 {
     struct loop_ask *loop_ask = context;
+    void (*also)(void *, const struct guard_result *) = loop_ask->more.answered;
     assert_true(pthread_equal(pthread_self(), loop_ask->host->thread));
-    ask_answered(&loop_ask->ask, result);
-    if (loop_ask->more.answered != NULL)
-        loop_ask->more.answered(loop_ask, result);
+    ask_answered(&loop_ask->ask, result); /* whoever waits for it may go on, and its memory with it */
+    if (also != NULL)
+        also(loop_ask, result);
 }
 
 static inline void loop_ask(struct host *host, void *context)

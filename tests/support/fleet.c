@@ -200,8 +200,10 @@ bool fleet_log_is_clean(const struct stack_catalogd *catalogd)
 {
     static const char *const reports[] = {"Sanitizer", "runtime error:", "Assertion"};
     for (size_t i = 0; i < sizeof reports / sizeof *reports; i++) {
-        if (stack_log_count(catalogd->log_path, 0, reports[i]) > 0)
+        if (stack_log_count(catalogd->log_path, 0, reports[i]) > 0) {
+            fprintf(stderr, "fleet: \"%s\" stands in %s\n", reports[i], catalogd->log_path);
             return false;
+        }
     }
     return true;
 }

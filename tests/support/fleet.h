@@ -92,7 +92,7 @@ bool fleet_wait_registered(size_t process);
  */
 bool fleet_stop(void);
 
-/* The parts of it, for any process: SIGTERM, and it ends with 0 in good time; no sanitizer and no assertion in its log. */
+/* The parts of it, for any process: SIGTERM, and it ends with 0 in good time; no sanitizer, no assertion in its log. */
 bool fleet_ended_in_order(struct stack_catalogd *catalogd);
 bool fleet_log_is_clean(const struct stack_catalogd *catalogd);
 
