@@ -263,29 +263,27 @@ TEST(every_state_meets_every_event_whatever_becomes_of_what_was_under_way, P121)
         every_state_meets_every_event(rows[i].all_at_once, rows[i].stays, rows[i].kind);
 }
 
+TEST_GROUP(.before = NULL);
+
 /* ---- deadlines ---- */
 
 TEST(a_deadline_without_a_refusal_is_unreachable_and_says_what_is_known_of_the_link)
 {
-    bench_up();
     link_down();
     ask_for(&caller, "a");
     pass(BENCH_WAIT_MS);
     answered(&caller, GUARD_LOCK_UNREACHABLE);
     assert_string_equal(caller.request.result.why, "connection refused");
     at_rest();
-    bench_close();
 }
 
 TEST(a_deadline_after_a_refusal_is_busy_even_if_the_link_is_down_since)
 {
-    bench_up();
     wait_for(&caller, "a", 4);
     link_down();
     pass(BENCH_WAIT_MS);
     answered(&caller, GUARD_LOCK_BUSY);
     assert_int_equal(caller.request.result.before, 4);
-    bench_close();
 }
 
 static void ask_for_50_ms(struct caller *asking, const char *name)
@@ -297,7 +295,6 @@ static void ask_for_50_ms(struct caller *asking, const char *name)
 
 TEST(grants_that_are_read_after_the_deadline_count_and_a_refusal_does_not, P118)
 {
-    bench_up();
     static struct caller behind;
     ask_for_50_ms(&caller, "a");
     ask_for_50_ms(&ahead, "b");
@@ -316,14 +313,12 @@ TEST(grants_that_are_read_after_the_deadline_count_and_a_refusal_does_not, P118)
     refuse(expect(LOCK_TAKE), 1, 0);
     tick();
     answered(&caller, GUARD_LOCK_BUSY);
-    bench_close();
 }
 
 /* ---- the end ---- */
 
 TEST(a_request_that_waits_for_ever_has_no_deadline)
 {
-    bench_up();
     prepare(&caller, NAMES("a"));
     caller.request.deadline_us = UINT64_MAX;
     ask(&caller);
@@ -331,12 +326,10 @@ TEST(a_request_that_waits_for_ever_has_no_deadline)
     refuse(expect(LOCK_TAKE), 1, 0);
     pass(1000 * BENCH_WAIT_MS);
     still_waits(&caller);
-    bench_close();
 }
 
 TEST(a_core_that_is_freed_forgets_what_is_not_given_back_yet)
 {
-    bench_up();
     lock_core_owner_new(bench.core);
     hold_name(&caller, "a");
     wait_for(&ahead, "b", 1);
@@ -347,5 +340,6 @@ TEST(a_core_that_is_freed_forgets_what_is_not_given_back_yet)
     assert_null(bench.core);
     bench_open();
     bench.seen_count = 0;
-    bench_close();
 }
+
+TEST_GROUP(.before = bench_up, .after = bench_close);

@@ -98,7 +98,7 @@ TEST(a_hint_makes_the_polls_begin_anew)
     assert_in_range(pass_to_next(), 10, 30);
 }
 
-TEST(one_that_waits_alone_asks_every_third_of_a_place)
+TEST(one_that_waits_alone_asks_every_third_of_a_place_or_when_what_is_in_front_runs_out)
 {
     bench.config.stays = false;
     bench_open();
@@ -107,13 +107,7 @@ TEST(one_that_waits_alone_asks_every_third_of_a_place)
         refuse(expect(LOCK_TAKE), 7, 0);
         assert_int_equal(pass_to_next(), PLACE_MS / 3);
     }
-}
-
-TEST(one_that_waits_alone_asks_when_what_is_in_front_runs_out)
-{
-    bench.config.stays = false;
-    bench_open();
-    refuse(take_of(&caller, "a"), 7, 300);
+    refuse(expect(LOCK_TAKE), 7, 300);
     assert_in_range(pass_to_next(), 300, 303);
     expect(LOCK_TAKE);
 }
