@@ -530,8 +530,8 @@ static size_t ask_crowd(enum core_reply_kind lease, size_t poison, uint32_t work
     return crowd.queries;
 }
 
-/* One key costs two queries for each halving; seven lie in as many eighths, and fail none of their neighbours; a source that
- * refuses everything is asked fifteen times, and what ran beside the fifteenth has begun before. */
+/* One key costs two queries for each halving; seven lie in as many eighths, and fail none of their neighbours; a source
+ * that refuses everything is asked fifteen times, and what ran beside the fifteenth has begun before. */
 TEST(a_query_that_fails_is_halved_for_a_few_keys_and_given_up_for_many)
 {
     static const struct {

@@ -297,22 +297,6 @@ TEST(an_invalidation_of_a_moving_tag_is_repeated_and_unknown_at_its_deadline)
     assert_in_range(stats_of().moving, 4, 100);
 }
 
-/* ---- permits ---- */
-
-TEST(while_the_permits_move_loads_start_without)
-{
-    bench.config.permits = 4;
-    bench.config.permit_ms = 1000;
-    bench_open();
-    reply_kind(lookup_of("k", &caller), REPLY_LEASE);
-    reply_kind(expect(CORE_PERMIT_ACQUIRE), REPLY_MOVING);
-    struct seen *load = expect(CORE_LOAD);
-    assert_string_equal(load->permit, "");
-    sent_nothing(); /* nothing ran, nothing is given back */
-    assert_int_equal(stats_of().permit_spared, 1);
-    finish_load_for(load, "v1", &caller, GUARD_FROM_LOAD);
-}
-
 /* ---- the breaker ---- */
 
 TEST(nor_do_they_excuse_commands_without_answer)

@@ -646,13 +646,17 @@ TEST(an_unanswered_acquire_is_asked_again_with_its_token_then_done_without)
     sent_nothing();
 }
 
-TEST(a_script_that_is_refused_costs_no_load)
+TEST(a_script_that_is_refused_or_whose_keys_move_costs_no_load)
 {
-    reply_kind(request_one("k", &caller), REPLY_REFUSED);
-    struct seen *load = expect(CORE_LOAD);
-    assert_string_equal(load->permit, "");
-    sent_nothing();
-    assert_int_equal(stats_of().permit_spared, 1);
+    static const enum core_reply_kind KINDS[] = {REPLY_REFUSED, REPLY_MOVING};
+    for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++) {
+        open_with_permits();
+        reply_kind(request_one("k", &caller), KINDS[i]);
+        struct seen *load = expect(CORE_LOAD);
+        assert_string_equal(load->permit, "");
+        sent_nothing(); /* nothing ran, nothing is given back */
+        assert_int_equal(stats_of().permit_spared, 1);
+    }
 }
 
 TEST(while_the_breaker_is_open_loads_start_without)

@@ -624,36 +624,6 @@ TEST(an_invalidation_ends_what_the_process_remembers_of_a_failure)
 
 /* ---- the bulkhead ---- */
 
-TEST(loads_beyond_the_workers_queue_in_order)
-{
-    /* 2 workers, queue of 2 */
-    static struct caller callers[4];
-    const char *key[4] = {"k0", "k1", "k2", "k3"};
-    struct seen *load[4];
-    for (int i = 0; i < 4; i++) {
-        reply_kind(lookup_of(key[i], &callers[i]), REPLY_LEASE);
-        if (i < 2)
-            load[i] = expect(CORE_LOAD);
-    }
-    sent_nothing();
-    assert_int_equal(stats_of().loads_running, 2);
-    assert_int_equal(stats_of().loads_queued, 2);
-    loaded(load[1], "v");
-    struct seen *fill = expect(CORE_FILL);
-    load[2] = expect(CORE_LOAD);
-    assert_string_equal(load[2]->key, "k2");
-    reply_code(fill, 1);
-    loaded(load[0], "v");
-    fill = expect(CORE_FILL);
-    load[3] = expect(CORE_LOAD);
-    assert_string_equal(load[3]->key, "k3");
-    reply_code(fill, 1);
-    finish_load(load[2], "v");
-    finish_load(load[3], "v");
-    for (int i = 0; i < 4; i++)
-        answered_value(&callers[i], "v", GUARD_FROM_LOAD);
-}
-
 TEST(without_a_place_a_get_only_looks_and_is_shed_if_it_would_have_to_load)
 {
     bench_open_with(1, 0);
