@@ -191,7 +191,7 @@ TEST(many_clients_of_a_server_with_threads_cost_one_load, P163)
     many_clients_cost_one_load("civetserver");
 }
 
-TEST(many_clients_of_h2o_cost_one_load)
+TEST(many_clients_of_h2o_cost_one_load, P163)
 {
     many_clients_cost_one_load(need_h2o());
 }
