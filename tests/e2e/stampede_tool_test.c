@@ -762,6 +762,38 @@ TEST(with_a_database_alone_it_counts_what_its_log_has)
                   HELD);
 }
 
+/* Each of 10 requests asks the database, 8 at a time, and a life of 60 s makes one expiry of each key. */
+TEST(a_service_that_shields_nothing_does_not_hold)
+{
+    char target[32];
+    const char *json = path_of("unguarded.json"), *database = fleet.postgres.url;
+    assert_true(stack_postgres_log_ends(&fleet.postgres, true));
+    assert_true(
+        fleet_start(1, (const char *const[]){"GUARD_MODE=off", "FRESH_MS=1", "STALE_MS=0", "JITTER_PERCENT=0",
+                                             "MAX_LOADS=8", "LOAD_DELAY_MS=1000", NULL}));
+    snprintf(target, sizeof target, "127.0.0.1:%u", (unsigned)fleet.catalogd[0].port);
+    pid_t pid =
+        start((const char *const[]){"--target", target, "--url", "/products/{each:7-9}", "--burst", "10",
+                                    "--database", database, "--queries", FLEET_LOAD_PRODUCT, "--ttl", "60s",
+                                    "--json", json, "--expect", "most loads per expiry <= 1", NULL});
+    bool ran_at_once = fleet_wait_running(FLEET_LOAD_PRODUCT, 8);
+    expect_status(finish(pid), DID_NOT_HOLD);
+    assert_true(ran_at_once);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 10);
+    expect_said("asked 10 times for 3 expiries: up to 4 times for one (key 7, ");
+    expect_said("NOT HELD  most loads per expiry <= 1: 4 (key 7, ");
+    assert_true(read_report(json)->has_peak);
+    assert_int_equal(report.results[0]->peak_running, 8);
+    expect_status(TOOL("--target", target, "--url", "/products/7", "--burst", "2", "--rounds", "2",
+                       "--database", database, "--queries", FLEET_LOAD_PRODUCT, "--expect",
+                       "loads per expiry <= 9"),
+                  DID_NOT_HOLD);
+    expect_said("asked 4 times for 1 key.");
+    expect_said("! Loads per expiry: not known: how long a value lives was not said (--ttl)");
+    expect_said("NOT HELD  loads per expiry <= 9: not known: how long a value lives was not said (--ttl)");
+    assert_true(stack_postgres_log_ends(&fleet.postgres, false));
+}
+
 TEST(keys_from_a_file_are_those_of_writes_too, P106)
 {
     char url[160], write[200];

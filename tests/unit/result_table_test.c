@@ -143,6 +143,13 @@ TEST(the_headline_says_how_often_the_database_was_asked_and_what_changes_that)
     ROW("most loads per expiry", "40");
     assert_null(strstr(table, "! "));
     assert_non_null(strstr(table, "\ngenerator: "));
+    result->loads = 10;
+    snprintf(result->ttl_doubt, sizeof result->ttl_doubt, "a value lives 5 s, and 1.0 s");
+    show();
+    assert_non_null(strstr(table, "asked 10 times for 10 expiries, which is as few as can be."));
+    assert_non_null(strstr(table, "\n! Loads per expiry: a value lives 5 s, and 1.0 s\n"));
+    result->loads = 294;
+    result->ttl_doubt[0] = '\0';
     result->misses_loads = result->strain.is_bottleneck = true;
     result->expiries = 0;
     snprintf(result->caveat, sizeof result->caveat, "the log continues elsewhere");
