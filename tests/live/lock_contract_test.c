@@ -470,6 +470,7 @@ TEST(an_owner_enters_its_own_lock_again_and_the_last_one_out_gives_it_back, P115
     struct guard_owner *owner = NULL;
     const char *name = "catalog";
     struct guard_lock_request request = exclusive(&name), others = at_once(&name);
+    static struct taking held;
     assert_int_equal(guard_owner_new(one, &owner), GUARD_LOCK_OK);
     request.owner = owner;
     struct guard_lock_result outer = lock_of(one, &request), inner = lock_of(one, &request);
@@ -482,8 +483,15 @@ TEST(an_owner_enters_its_own_lock_again_and_the_last_one_out_gives_it_back, P115
     others.wait_ms = RIG_LIMIT_MS;
     struct guard_hold *theirs = hold_of(other, &others);
     assert_given(&theirs);
-    guard_owner_free(&owner);
+    take_start(one, &held, request);
+    take_expect(&held, GUARD_LOCK_OK);
+    guard_owner_free(&owner); /* what it holds goes with it */
     assert_null(owner);
+    theirs = hold_of(other, &others);
+    WAIT_UNTIL(atomic_load(&held.losses) == 1);
+    assert_int_equal(guard_hold_left_ms(held.result.hold), 0);
+    assert_int_equal(guard_unlock_wait(&held.result.hold), GUARD_LOCK_LOST);
+    assert_given(&theirs);
 }
 
 TEST(closing_answers_those_that_wait_and_gives_back_what_is_held, P121)

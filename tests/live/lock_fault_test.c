@@ -280,6 +280,7 @@ TEST(a_login_that_may_not_ask_for_the_age_is_told_so, P124)
     struct guard_lock_request request = lock_request(GUARD_LOCK_FAIR, &name);
     assert_int_equal(guard_lock_wait(locks, &request, &result, &error), GUARD_LOCK_INVALID);
     assert_non_null(strstr(error.text, "+info"));
+    assert_ptr_equal(result.why, error.text);
 }
 
 /* ---- connections ---- */
