@@ -162,17 +162,16 @@ static redisReply *fill_raw(const struct text *value, const char *px_ms, const c
     return run(&words);
 }
 
-/* The value of the filler gets a new life, as protocol.c asks for it. */
-static redisReply *touch_raw(const char *push_bytes)
+/* The value of the filler gets the new life of another one, as protocol.c asks for it. */
+static redisReply *touch_raw(const struct text *value, const char *push_bytes)
 {
     char bytes[24];
-    const struct text value = envelope_of(&a, STALE_MS);
     struct words words = words_of_entry(SCRIPT_TOUCH);
-    snprintf(bytes, sizeof(bytes), "%zu", value.size);
+    snprintf(bytes, sizeof(bytes), "%zu", value->size);
     add(&words, a.text);
     add_bytes(&words, filler.text, ENVELOPE_UUID_BYTES);
-    add_bytes(&words, value.bytes, ENVELOPE_HEAD_BYTES);
-    add_bytes(&words, value.bytes + value.size - ENVELOPE_CHECKSUM_BYTES, ENVELOPE_CHECKSUM_BYTES);
+    add_bytes(&words, value->bytes, ENVELOPE_HEAD_BYTES);
+    add_bytes(&words, value->bytes + value->size - ENVELOPE_CHECKSUM_BYTES, ENVELOPE_CHECKSUM_BYTES);
     add(&words, bytes);
     add(&words, PX_TEXT);
     add(&words, channel);
@@ -316,7 +315,7 @@ static redisReply *call(unsigned number_of_call)
     case 5:
         return fill_raw(&value, PX_TEXT, "4096");
     case 6:
-        return touch_raw("4096");
+        return touch_raw(&value, "4096");
     case 7:
         return release_raw("unavailable", "1000");
     case 8:
@@ -384,13 +383,38 @@ TEST(no_ttl_argument_makes_a_key_without_ttl, P35)
     }
 }
 
-TEST(a_soft_invalidation_removes_what_has_no_stale_time)
+TEST(a_part_of_a_token_gives_no_right_to_its_lease)
 {
-    const struct text entries[] = {envelope_of(&filler, 0), text_of("not ours", 8), text_of("", 0)};
-    for (size_t i = 0; i < COUNT(entries); i++) {
-        put(&entries[i], PX_MS);
-        assert_int_equal(number(invalidate_raw('s', "60000")), 1);
+    const struct token whole = a;
+    const struct text value = envelope_of(&a, STALE_MS);
+    const size_t parts[] = {0, ENVELOPE_UUID_BYTES, strlen(a.text) - 1};
+    assert_acquire(&a, 'n', "", "L");
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        a.text[parts[i]] = '\0';
+        const long long replies[] = {number(renew_raw()), number(fill_raw(&value, PX_TEXT, "0")),
+                                     number(touch_raw(&value, "0")), number(release_raw("", "0"))};
+        a = whole;
+        for (size_t script = 0; script < COUNT(replies); script++)
+            assert_int_equal(replies[script], 0);
+    }
+    assert_int_equal(number(renew_raw()), 1);
+    told("");
+}
+
+TEST(a_soft_invalidation_removes_what_has_no_stale_time_or_shall_have_none)
+{
+    const struct {
+        struct text entry;
+        const char *stale_ms;
+    } rows[] = {{envelope_of(&filler, 0), "60000"},
+                {text_of("not ours", 8), "60000"},
+                {text_of("", 0), "60000"},
+                {envelope_of(&filler, STALE_MS), "0"}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        put(&rows[i].entry, PX_MS);
+        assert_int_equal(number(invalidate_raw('s', rows[i].stale_ms)), 1);
         assert_false(exists(k.value));
+        assert_int_equal(number(invalidate_raw('s', rows[i].stale_ms)), 0);
     }
 }
 
@@ -424,9 +448,14 @@ TEST(what_others_wait_for_travels_if_it_is_no_longer_than_it_may_be)
         put_value(STALE_MS);
         assert_acquire(&a, 'n', "", "S");
         assert_acquire(&b, 'n', "s", "S");
-        assert_int_equal(number(touch_raw(push_bytes)), 1);
+        assert_int_equal(number(touch_raw(&value, push_bytes)), 1);
         expect_message("touched", spare_bytes < 0 ? &nothing : &value);
     }
+    must("DEL %s", k.value);
+    assert_acquire(&a, 'n', "", "L");
+    must("RPUSH %s a b", k.waiting); /* says of nobody that it waits */
+    assert_int_equal(number(fill_raw(&value, PX_TEXT, "4096")), 1);
+    expect_message("filled", &nothing);
 }
 
 TEST_GROUP(.up = start, .down = server_down, .before = server_empty);
