@@ -500,6 +500,20 @@ TEST(a_peek_and_a_revalidation_after_an_expiry_of_the_tag)
     assert_int_equal(expect_as(0, "k", GUARD_REVALIDATE, "k v2").source, GUARD_FROM_LOAD);
 }
 
+TEST(with_a_soft_limit_an_expired_tag_is_answered_after_it)
+{
+    fleet.policy.stale_ms = STALE_FOR_MS;
+    fleet.policy.soft_ms = 1;
+    fleet.policy.tagged = true;
+    fleet.source.tag = "t";
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    source_shut(&fleet.source);
+    expire_tag(0);
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
+    assert_int_equal(FLEET_SUM(stale_soft), 1);
+}
+
 /* A get with less time than a lookup may take is looked up by the core alone. */
 TEST(what_the_core_finds_is_stale_too)
 {
