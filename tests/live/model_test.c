@@ -30,7 +30,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 enum {
-    SEEDS = 100,
+    SEEDS = 150,
     STEPS = 400,
     MUTANT_SEEDS = 40,
     SEEN = 3, /* so often at least must each kind of reply and of trouble have come up */
@@ -557,7 +557,18 @@ static char operation_of(enum core_action_kind kind)
 static uint32_t reply_count[CORE_INVALIDATE + 1][REPLY_UNKNOWN + 1], code_count[CORE_INVALIDATE + 1][6],
     turn_count[3];
 
-static void count(const struct exchange *exchange)
+static uint32_t untold_count; /* fills and touches that had stored already, and no master to say so */
+
+static bool has_stored(const struct command *command)
+{
+    const struct run run = {.slot = &sim.redis.slot[command->key]};
+    const struct stored_value *value = &run.slot->value;
+    bool stores = command->action.kind == CORE_FILL || command->action.kind == CORE_TOUCH;
+    return stores && !holds(&run, command) && value->there &&
+           memcmp(value->filler, command->token, TOKEN_UUID_BYTES) == 0;
+}
+
+static void count(const struct exchange *exchange, const struct trouble *trouble)
 {
     const struct core_reply *reply = &exchange->reply;
     enum core_action_kind kind = exchange->command->action.kind;
@@ -566,6 +577,8 @@ static void count(const struct exchange *exchange)
         turn_count[(int)reply->refresher + 1]++;
     if (reply->kind == REPLY_CODE && reply->code >= -2 && reply->code <= 3)
         code_count[kind][reply->code + 2]++;
+    bool ran = trouble != NULL && !trouble->nothing_runs;
+    untold_count += ran && reply->kind == REPLY_REFUSED && has_stored(exchange->command);
 }
 
 static void send_and_wait(struct exchange *exchange)
@@ -596,7 +609,7 @@ static void run_both(struct command *command)
     read_messages(command, operation_of(command->action.kind), &told, &others);
     if (others != 0 || told != (published && (trouble == NULL || !trouble->nothing_told)))
         differ("%u messages and %u others, model %d", told, others, published);
-    count(&exchange);
+    count(&exchange, trouble);
     value_unref(&exchange.value);
     snprintf(world.history[world.step % COUNT(world.history)], sizeof world.history[0],
              "%u: action %d k%u token %.8s prev %.8s refused %.8s mode %c, reply %d code %d%s%s", world.step,
@@ -972,11 +985,12 @@ static void assert_everything_was_seen(void)
     assert_in_range(push_count, SEEN, UINT32_MAX);
     assert_in_range(share_count, SEEN, UINT32_MAX);
     assert_in_range(abandoned_count, SEEN, UINT32_MAX);
+    assert_in_range(untold_count, SEEN, UINT32_MAX);
     for (size_t i = 0; i < COUNT(troubles); i++)
         assert_in_range(trouble_count[i], SEEN, UINT32_MAX);
 }
 
-TEST(the_model_answers_and_stores_what_redis_does, P1, P2, P4, P6, P31, P37, P43)
+TEST(the_model_answers_and_stores_what_redis_does, P1, P2, P4, P6, P31, P37, P43, P84)
 {
     const char *seed = getenv("MODEL_SEED");
     if (seed != NULL) {
