@@ -33,7 +33,8 @@ enum { SEED_CONNECTIONS = 10, ARGUMENTS_MAX = 64, CHUNK_BYTES = 65536 };
 
 /*
  * log_statement writes before the statement runs, also when it fails or is cancelled later, and the parameters as
- * its DETAIL. An error does not repeat the statement. Durability is off: the cluster lives as long as we do.
+ * its DETAIL. An error does not repeat the statement. Nothing is synced, as the cluster lives as long as we do; what was
+ * committed has left the server, though, and outlives a SIGKILL of it.
  */
 static const char *const server_settings[] = {
     "log_statement=all",
@@ -46,7 +47,6 @@ static const char *const server_settings[] = {
     "log_destination=stderr",
     "logging_collector=off",
     "fsync=off",
-    "synchronous_commit=off",
     "full_page_writes=off",
     "max_wal_size=1GB",
     "shared_buffers=128MB",

@@ -168,7 +168,6 @@ static void ignore_notice(void *context, const char *text)
     (void)context, (void)text;
 }
 
-/* What was committed must survive a SIGKILL of the server. */
 static bool connect_writer(struct member *member)
 {
     char url[256];
@@ -177,7 +176,7 @@ static bool connect_writer(struct member *member)
     PQfinish(member->connection);
     snprintf(url, sizeof url,
              "host=127.0.0.1 port=%u user=postgres dbname=postgres connect_timeout=2 "
-             "options='-c synchronous_commit=on -c statement_timeout=2000'",
+             "options='-c statement_timeout=2000'",
              (unsigned)member->crowd->options.scene->postgres.port);
     member->connection = PQconnectdb(url);
     PQsetNoticeProcessor(member->connection, ignore_notice, NULL);
