@@ -226,8 +226,12 @@ const showStory = () => {
         html('time', {}, new Date(at_ms).toLocaleTimeString([], { hour12: false })), html('span', { class: kind }, text))));
 };
 
+/* What moves between the press of a pointer and its release is not clicked: until then nothing does, for a second at most. */
+let heldUntil = 0;
+
 const show = line => {
     state = line;
+    if (performance.now() < heldUntil) return;
     showGuide();
     showShop();
     showStory();
@@ -252,6 +256,8 @@ const makeDeeds = () => {
 };
 
 const listen = () => {
+    document.addEventListener('pointerdown', () => { heldUntil = performance.now() + 1000; });
+    for (const end of ['pointerup', 'pointercancel']) document.addEventListener(end, () => { heldUntil = 0; });
     document.addEventListener('click', event => {
         const button = event.target.closest('button');
         if (button === null || state === null || button.getAttribute('aria-disabled') === 'true') return;

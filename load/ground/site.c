@@ -79,7 +79,7 @@ enum {
     RATE_CONNECTIONS = 400,
     RATE_RUN_MS = 600000,
     RATE_LIMIT_MS = 20000,
-    REGISTER_LIMIT_MS = 5000,
+    GAUGE_LIMIT_MS = 5000,
     STATEMENT_LIMIT_MS = 6000,
 };
 
@@ -126,13 +126,17 @@ static bool choose_settings(struct site *site)
 
 /* ---- usable ---- */
 
+static void wait_gauge(const struct site *site, size_t process, const char *gauge, double wanted)
+{
+    uint64_t end_us = clock_after_ms(GAUGE_LIMIT_MS);
+    while (stack_catalogd_metric(&site->servers.catalogd[process], gauge) != wanted && clock_us() < end_us)
+        clock_pause_ms(2);
+}
+
 /* Writes are on: what is loaded before the cache is registered is answered and not stored: a second load would follow. */
 static void wait_registered(const struct site *site, size_t process)
 {
-    uint64_t end_us = clock_after_ms(REGISTER_LIMIT_MS);
-    while (clock_us() < end_us &&
-           stack_catalogd_metric(&site->servers.catalogd[process], "catalogd_cache_in_use") < 1)
-        clock_pause_ms(2);
+    wait_gauge(site, process, "catalogd_cache_in_use", 1);
 }
 
 /* Servers that a deed has broken are not waited for. */
@@ -144,17 +148,13 @@ static void wait_usable(const struct site *site, size_t process)
         wait_registered(site, process);
 }
 
-/* A Redis is back when the processes have noticed. */
+/* A Redis is back when the processes have noticed; one that is not up notices nothing. */
 static void wait_joined_again(const struct site *site)
 {
     for (size_t i = 0; i < DEED_PROCESSES; i++) {
-        uint64_t end_us = clock_after_ms(REGISTER_LIMIT_MS);
-        if (site->look.health[i] != DEED_UP ||
-            !stack_catalogd_wait_joined(&site->servers.catalogd[i], SERVERS_JOIN_LIMIT_MS))
-            continue;
-        while (stack_catalogd_metric(&site->servers.catalogd[i], "guard_breaker_open") > 0 &&
-               clock_us() < end_us)
-            clock_pause_ms(2);
+        if (site->look.health[i] == DEED_UP &&
+            stack_catalogd_wait_joined(&site->servers.catalogd[i], SERVERS_JOIN_LIMIT_MS))
+            wait_gauge(site, i, "guard_breaker_open", 0);
     }
 }
 

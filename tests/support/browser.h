@@ -54,6 +54,8 @@ bool browser_press(struct browser *browser, const char *key, bool shift);
 bool browser_type(struct browser *browser, const char *text);
 /* In the middle of the first element of this selector, once it can be seen there; false: it never can. */
 bool browser_click(struct browser *browser, const char *selector);
+/* The same, and releases the button of the mouse when this holds. */
+bool browser_hold(struct browser *browser, const char *selector, const char *expression);
 
 /* ---- what it saw ---- */
 
