@@ -226,7 +226,7 @@ const showStory = () => {
         html('time', {}, new Date(at_ms).toLocaleTimeString([], { hour12: false })), html('span', { class: kind }, text))));
 };
 
-/* What moves between the press of a pointer and its release is not clicked: until then nothing does, for a second at most. */
+/* A button that moves between the press of a pointer and its release is not clicked: nothing moves until then, for 5 s at most. */
 let heldUntil = 0;
 
 const show = line => {
@@ -256,8 +256,11 @@ const makeDeeds = () => {
 };
 
 const listen = () => {
-    document.addEventListener('pointerdown', () => { heldUntil = performance.now() + 1000; });
-    for (const end of ['pointerup', 'pointercancel']) document.addEventListener(end, () => { heldUntil = 0; });
+    document.addEventListener('pointerdown', () => { heldUntil = performance.now() + 5000; });
+    for (const end of ['pointerup', 'pointercancel']) document.addEventListener(end, () => {
+        heldUntil = 0;
+        setTimeout(() => { if (state !== null) show(state); }); /* after the click */
+    });
     document.addEventListener('click', event => {
         const button = event.target.closest('button');
         if (button === null || state === null || button.getAttribute('aria-disabled') === 'true') return;

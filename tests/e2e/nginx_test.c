@@ -354,13 +354,13 @@ static void open_gate(void)
 
 static int crowd[CROWD];
 
-/* One that is not read yet. */
-static int client_asks(size_t i, const char *path)
+/* A connection whose answer is not read yet. */
+static int client_asks(size_t instance, const char *path)
 {
     char request[128];
     need_module();
     snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path);
-    const int fd = socket_connect(nginx[i].port, 0);
+    const int fd = socket_connect(nginx[instance].port, 0);
     socket_say(fd, request);
     return fd;
 }

@@ -222,6 +222,17 @@ TEST(a_statement_is_counted_once_whatever_else_the_log_says_of_it)
     PQfinish(connection);
 }
 
+TEST(what_was_committed_outlives_a_sigkill)
+{
+    char value[32];
+    struct stack_postgres *postgres = &the_postgres;
+    assert_true(stack_postgres_query(postgres->url, "CREATE TABLE kept AS SELECT 7 AS id", NULL, 0));
+    proc_kill_tree(&postgres->pid);
+    assert_true(stack_postgres_restart(postgres));
+    assert_true(stack_postgres_query(postgres->url, "SELECT id FROM kept", value, sizeof value));
+    assert_string_equal(value, "7");
+}
+
 static bool postgres_up(void)
 {
     return stack_postgres_start(&the_postgres, 30);

@@ -22,21 +22,21 @@ static int watch_nothing(struct guard_host *host, struct guard_watch *watch, uns
 
 static void set_fake_timer(struct guard_host *host, uint32_t in_ms)
 {
-    (void)host;
+    assert_ptr_equal(host, &fake.host);
     fake.in_ms = in_ms;
     fake.timers++;
 }
 
 static void ask_fake_soon(struct guard_host *host, bool again)
 {
-    (void)host;
+    assert_ptr_equal(host, &fake.host);
     fake.soons++;
     fake.again = again;
 }
 
 static void wake_fake(struct guard_host *host)
 {
-    (void)host;
+    assert_ptr_equal(host, &fake.host);
     fake.wakes++;
 }
 

@@ -263,7 +263,7 @@ TEST(every_state_meets_every_event_whatever_becomes_of_what_was_under_way, P121)
         every_state_meets_every_event(rows[i].all_at_once, rows[i].stays, rows[i].kind);
 }
 
-TEST_GROUP(.before = NULL);
+TEST_GROUP(.before = NULL); /* each opens locks of its own */
 
 /* ---- deadlines ---- */
 
