@@ -226,7 +226,8 @@ TEST(what_was_committed_outlives_a_sigkill)
 {
     char value[32];
     struct stack_postgres *postgres = &the_postgres;
-    assert_true(stack_postgres_query(postgres->url, "CREATE TABLE kept AS SELECT 7 AS id", NULL, 0));
+    assert_true(stack_postgres_query(postgres->url, "CREATE TABLE kept (id integer)", NULL, 0));
+    assert_true(stack_postgres_query(postgres->url, "INSERT INTO kept VALUES (7)", NULL, 0));
     proc_kill_tree(&postgres->pid);
     assert_true(stack_postgres_restart(postgres));
     assert_true(stack_postgres_query(postgres->url, "SELECT id FROM kept", value, sizeof value));
