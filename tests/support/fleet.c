@@ -408,7 +408,8 @@ bool fleet_sql(char *value, size_t value_bytes, const char *format, ...)
     return stack_postgres_query(fleet.postgres.url, statement, value, value_bytes);
 }
 
-static bool runs_in(PGconn *session, const char *format, va_list arguments)
+__attribute__((format(printf, 2, 0))) static bool runs_in(PGconn *session, const char *format,
+                                                          va_list arguments)
 {
     char statement[STATEMENT_BYTES];
     vsnprintf(statement, sizeof statement, format, arguments);
