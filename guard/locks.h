@@ -203,8 +203,8 @@ struct guard_lock_request {
 GUARD_API enum guard_lock_status guard_lock(struct guard_locks *locks,
                                             const struct guard_lock_request *request, guard_ticket *ticket,
                                             struct guard_error *error);
-/* Blocks until it is answered; the status is result->status. `error` says why there is no lock; result->why is its text,
- * or NULL: refused before the provider was asked. */
+/* Blocks until it is answered; the status is result->status. `error` says why there is no lock; result->why is its
+ * text, or NULL: refused before the provider was asked. */
 GUARD_API enum guard_lock_status guard_lock_wait(struct guard_locks *locks,
                                                  const struct guard_lock_request *request,
                                                  struct guard_lock_result *result, struct guard_error *error);
