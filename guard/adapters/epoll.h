@@ -11,6 +11,7 @@
  * Threads    All of it on the thread of the loop, or before it runs.
  * Waiting    What is asked in a turn leaves in guard_epoll_before_wait(): a loop that waits without it waits in vain.
  *            It takes how long the loop means to wait, in ms (-1: for ever), and returns how long it may.
+ * Order      An answer may free what another event of the same batch points to: call guard_epoll_ready() last.
  * Lifetime   detached() is called in guard_epoll_before_wait(), at its end; `ours` is gone then.
  * Errors     As guard_loop_attach_host(); nothing is left then.
  */
