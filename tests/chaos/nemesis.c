@@ -174,9 +174,9 @@ static bool befall_catalogd(struct scene *scene, const struct fault *fault, bool
     const uint8_t process = fault->process;
     if (fault->kind == FAULT_CATALOGD_KILL)
         return mends ? scene_catalogd_start(scene, process) : scene_catalogd_kill(scene, process);
-    if (fault->kind == FAULT_READER_STOP && !mends)
-        return scene_reader_stop(scene, process);
     if (fault->kind == FAULT_READER_STOP) {
+        if (!mends)
+            return scene_reader_stop(scene, process);
         kill(scene->reader[process], SIGCONT); /* or it has ended meanwhile */
         return true;
     }

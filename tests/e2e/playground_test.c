@@ -2,7 +2,7 @@
 /*
  * playground_test.c - `stampede serve`, as somebody sees it who opens its page: in a real browser, over real servers.
  *
- * One playground and one browser for all tests; what a test breaks it waits for to be well again. The last but one ends it.
+ * One playground and one browser for all tests; what a test breaks it waits for to be well again. The last one ends it.
  * LONG=1 presses each button and each key, and any button after any other.
  */
 #include "load/base/clock.h"
@@ -393,7 +393,7 @@ static void press_any(struct walk *walk)
     walk->pressed += browser_text(browser, expression, name, NAME_BYTES)[0] != '\0';
 }
 
-/* SEED=n draws the same buttons again. */
+/* SEED=n draws the same numbers again; which buttons can be pressed then, the playground says. */
 TEST(buttons_in_any_order_break_nothing_that_cannot_be_mended)
 {
     const char *given = getenv("SEED");
