@@ -226,7 +226,7 @@ const showStory = () => {
         html('time', {}, new Date(at_ms).toLocaleTimeString([], { hour12: false })), html('span', { class: kind }, text))));
 };
 
-/* A button that moves between the press of a pointer and its release is not clicked: nothing moves until then, for 5 s at most. */
+/* A button that moves between press and release is not clicked: nothing moves meanwhile, for 5 s at most. */
 let heldUntil = 0;
 
 const show = line => {
