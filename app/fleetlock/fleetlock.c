@@ -132,6 +132,14 @@ static int next_signal(const struct fleetlock *fleetlock)
 
 /* ---- taking it ---- */
 
+/* No lease runs out meanwhile: an answer may take as long as a connection, as far as the other spans allow. */
+static void let_look_wait(struct guard_locks_config *config)
+{
+    const uint32_t most_ms = config->max_lease_ms / 4;
+    config->limit_ms = most_ms < CONNECT_LIMIT_MS ? most_ms : CONNECT_LIMIT_MS;
+    config->place_ms = config->max_lease_ms;
+}
+
 /* 0: open; else the exit status. */
 static int open_locks(struct fleetlock *fleetlock)
 {
@@ -148,6 +156,8 @@ static int open_locks(struct fleetlock *fleetlock)
     config.max_lease_ms = options->max_lease_ms;
     if (config.fence_ms < config.max_lease_ms)
         config.fence_ms = config.max_lease_ms;
+    if (options->task == OPTIONS_STATUS)
+        let_look_wait(&config);
     config.warn_ms = options->grace_ms + options->lease_ms / 20; /* to send the signal, and to be scheduled */
     if (guard_locks_open(&config, &fleetlock->locks, &error) == GUARD_OK)
         return 0;
