@@ -1,18 +1,20 @@
 # stampede-guard - one load per cache key, fleet-wide.
 #
-#   make              build/catalogd, the service, build/stampede, the stampede tester, and build/fleetlock, flock(1) for
-#                     a fleet
-#   make demo         private Redis and PostgreSQL, 1 000 requests on a cold product, three modes: ten lines and a page
+#   make              build/catalogd, the service, build/stampede, the stampede tester, and build/fleetlock, flock(1)
+#                     for a fleet
+#   make demo         private Redis and PostgreSQL, 1 000 requests on a cold product, three modes: ten lines and a
+#                     page
 #   make scenarios    stampedes and faults, each judged (8 minutes): T="redis leader"; pages in build/scenarios/
-#   make run          the playground until Ctrl-C: the service over private servers, a page to break it with, curl lines
+#   make run          the playground until Ctrl-C: the service over private servers, a page to break it with, curl
+#                     lines
 #   make db           loads the schema, or brings an older one up to date, and seed data into an empty database:
 #                     DATABASE_URL=postgres://... [SCALE=50000]
-#   make test         every test with real servers; T="unit burst": programs whose path contains one of these. LONG="lab":
-#                     what it skips by name otherwise in the programs with one of these
-#   make test-long    what of e2e/sentinel, e2e/cluster, e2e/playground, e2e/peers and live/lab make test skips by name:
-#                     all that may befall the masters, each button, each scheme (25 minutes); T="playground lab"
-#   make test-install what a copy of guard/, an installed package and an operator's tools make of it; `make test` leaves
-#                     tests/install out (4 minutes)
+#   make test         every test with real servers; T="unit burst": programs whose path contains one of these.
+#                     LONG="lab": what it skips by name otherwise in the programs with one of these
+#   make test-long    what of e2e/sentinel, e2e/cluster, e2e/playground, e2e/peers and live/lab make test skips by
+#                     name: all that may befall the masters, each button, each scheme (25 minutes); T="playground lab"
+#   make test-install what a copy of guard/, an installed package and an operator's tools make of it; `make test`
+#                     leaves tests/install out (4 minutes)
 #   make fail         what tests/fail does, and every call of it: make test has a seventh of those that take long
 #   make objects      all that the tests need is compiled, and no test is linked: what another compiler has to say
 #   make warnings     what clang warns of in every source, as errors; nothing is compiled
@@ -20,7 +22,8 @@
 #   make coverage     branches of guard/ that the unit, fuzz, fail and live tests reach, and those they do not
 #   make valgrind     ten thousand requests with faults: no error, no leak, no descriptor left open
 #   make chaos        four processes and their servers under a seeded storm of faults, judged from what clients
-#                     saw: SECONDS=60 SEED=1; T=sentinel, T=cluster: over a master under Sentinels, over a Redis Cluster
+#                     saw: SECONDS=60 SEED=1; T=sentinel, T=cluster: over a master under Sentinels, over a Redis
+#                     Cluster
 #   make soak         the same for long, at a gentler pace; everything must end flat: MINUTES=60 SEED=1
 #   make sim          the cores, the guard's and that of the locks, in a simulated fleet under faults: SEEDS=100000.
 #                     The first ones must run as tests/sim/courses, shard_, wish_, outage_ and lock_courses have it
@@ -28,35 +31,40 @@
 #   make golden       writes tests/golden/*.txt anew, after a change that means to change what others rely on
 #   make courses      writes these four anew, after a change that means to change what a core does
 #   make mutants      does the simulator find sown bugs; PARTS=10: a tenth of them, another one every day
-#   make mutants-live the same against real servers, and who killed whom (some 7 s for each): T=fill for names with it;
-#                     RESUME=1: those that did not pass in the run before
+#   make mutants-live the same against real servers, and who killed whom (some 7 s for each): T=fill for names with
+#                     it; RESUME=1: those that did not pass in the run before
 #   make model        the protocols in the model checker spin, sown bugs too; LONG=1: the large searches as well
 #                     (half an hour, 6 GB of memory)
-#   make bench        the measurements the README quotes; T="hits waiters": only these. T=gate: what a request costs in
-#                     instructions, allocations, calls and commands, against load/bench/gate.txt; RENEW=1 writes it anew
+#   make bench        the measurements the README quotes; T="hits waiters": only these. T=gate: what a request costs
+#                     in instructions, allocations, calls and commands, against load/bench/gate.txt; RENEW=1 writes it
+#                     anew
 #   make peers        the known caches on the same work, side by side (8 minutes): T="nginx module burst"
-#   make lab          the locks of the literature and what breaks each (7 minutes): T="redisson guard changed", T=queue
+#   make lab          the locks of the literature and what breaks each (7 minutes): T="redisson guard changed",
+#                     T=queue
 #   make docs         guide, cookbook and reference as HTML: build/docs/index.html
 #   make promises     what is promised, and by which tests it is held
 #   make lint         include directions, format, cppcheck, clang-tidy
 #   make format       applies .clang-format
-#   make world        the README's two commands in a bare Debian, on HEAD: RELEASE=trixie, by default the one of Debian 12
-#                     and 13 that this is not; RELEASE=sid may fail. T="demo test"; tests/world/world.sh has all.
-#                     Needs a mirror, and root or a user's namespaces (half an hour)
+#   make world        the README's two commands in a bare Debian, on HEAD: RELEASE=trixie, by default the one of
+#                     Debian 12 and 13 that this is not; RELEASE=sid may fail. T="demo test"; tests/world/world.sh has
+#                     all. Needs a mirror, and root or a user's namespaces (half an hour)
 #   make empty-root   what guard/README.md says, in such a Debian (a minute)
 #   make nginx        the module for nginx, build/VARIANT/nginx/ngx_http_stampede_module.so: guard/nginx/README.md
 #   make amalgamation build/amalgamation/guard.c and its headers: the guard as one file
-#   make install      programs, library (shared, static), headers, pkg-config and CMake files, manuals, completion, units,
-#                     schema, texts, under $(DESTDIR)$(PREFIX); BINDIR= LIBDIR= SYSCONFDIR= ... for other places
-#   make install-lib  of these the library alone, with its headers, pkg-config and CMake files, and the plug-ins of its locks:
-#                     needs neither the service's libraries nor a server
+#   make install      programs, library (shared, static), headers, pkg-config and CMake files, manuals, completion,
+#                     units, schema, texts, under $(DESTDIR)$(PREFIX); BINDIR= LIBDIR= SYSCONFDIR= ... for other
+#                     places
+#   make install-lib  of these the library alone, with its headers, pkg-config and CMake files, and the plug-ins of
+#                     its locks: needs neither the service's libraries nor a server
 #   make uninstall    takes them away again, but for the settings in $(SYSCONFDIR)/catalogd
 #   make man          build/man/*: manuals out of what --help says
 #   make dist         build/dist/stampede-guard-VERSION.tar.gz: HEAD, the same bytes each time
-#   make deb          build/deb/*.deb, judged by lintian; make deb-test installs and uses them in an empty Debian (root)
+#   make deb          build/deb/*.deb, judged by lintian; make deb-test installs and uses them in an empty Debian
+#                     (root)
 #   make clean        removes build/
-#   make compat       what speaks with Redis, against Debian's redis-server and its valkey-server, unpacked and not installed:
-#                     T="live/guard live/lock_test", REDIS_SERVER=/path/to/another or "valkey-server"; a line for each
+#   make compat       what speaks with Redis, against Debian's redis-server and its valkey-server, unpacked and not
+#                     installed: T="live/guard live/lock_test", REDIS_SERVER=/path/to/another or "valkey-server"; a
+#                     line for each
 #   make help         prints this
 #
 #   CC=clang          another compiler                       \  each has its own folder of objects
@@ -240,8 +248,8 @@ $(FLEETLOCK): $(FLEETLOCK_OBJECTS) $(BUILD)/libapp.a $(GUARD_LIB)
 	@echo "  LINK $@"
 	$(LINK) $^ $(GUARD_LIBS) $(LDLIBS)
 
-# As they are installed: with the shared library, so that each asks for what it uses, and a lock's server for its plug-in. They
-# find it in LIBDIR, as that lies from BINDIR; RUNPATH= where the system does that.
+# As they are installed: with the shared library, so that each asks for what it uses, and a lock's server for its
+# plug-in. They find it in LIBDIR, as that lies from BINDIR; RUNPATH= where the system does that.
 RUNPATH ?= $$ORIGIN/$(shell realpath -ms --relative-to='$(BINDIR)' '$(LIBDIR)')
 INSTALLED := $(addprefix $(BUILD)/installed/,catalogd fleetlock)
 $(BUILD)/installed/catalogd: $(BUILD)/app/main.o $(BUILD)/libapp.a $(GUARD_SHARED)
@@ -460,7 +468,8 @@ test-install:
 fail:
 	@$(MAKE) test T=tests/fail FAIL_EVERY=1
 
-# What speaks with Redis: connection, scripts and guard, locks, Sentinels, Clusters, TLS, users with an ACL, what check says of it.
+# What speaks with Redis: connection, scripts and guard, locks, Sentinels, Clusters, TLS, users with an ACL, what
+# check says of it.
 COMPAT := $(addprefix live/,redis_test reign script tag_script permit_script model lock_model guard_test tags permits \
 	near push kept lock_test lock_contract lock_fault redlock sentinel cluster shards tls) $(addprefix e2e/,check sentinel cluster)
 compat:
@@ -503,8 +512,8 @@ chaos soak: $(CHAOS)
 
 # A course is a hash of what happened in a seed and when. Code that only moves leaves every one of them as it is. The
 # files have a line for each 100 seeds.
-# The guard's simulator, a fifth as many seeds of it over several masters and with wishes, a tenth with outages, then that
-# of the locks.
+# The guard's simulator, a fifth as many seeds of it over several masters and with wishes, a tenth with outages, then
+# that of the locks.
 sim: $(BUILD)/sim
 	@for of in "" shards wishes outages locks; do \
 	    case $$of in wishes) one=wish ;; *) one=$${of%s} ;; esac; file=tests/sim/$${one:+$${one}_}courses; \
@@ -602,15 +611,15 @@ TIDY_CHECKS := -*,bugprone-*,clang-analyzer-unix.*,clang-analyzer-deadcode.*,mis
 TIDY_CHECKS := $(TIDY_CHECKS),-bugprone-easily-swappable-parameters,-bugprone-reserved-identifier
 TIDY_CHECKS := $(TIDY_CHECKS),-bugprone-narrowing-conversions,-bugprone-implicit-widening-of-multiplication-result
 TIDY_CHECKS := $(TIDY_CHECKS),-bugprone-not-null-terminated-result,-bugprone-sizeof-expression
-# New by clang-tidy 19, and wrong here: pointers to pointers that qsort() and memcpy() take, a member found by its offset,
-# `if ((x = f()) != 0)`, `*at++` in a condition, a switch over characters, what is cast to void, a descriptor that does not
-# block.
+# New by clang-tidy 19, and wrong here: pointers to pointers that qsort() and memcpy() take, a member found by its
+# offset, `if ((x = f()) != 0)`, `*at++` in a condition, a switch over characters, what is cast to void, a descriptor
+# that does not block.
 TIDY_CHECKS := $(TIDY_CHECKS),-bugprone-multi-level-implicit-pointer-conversion,-bugprone-casting-through-void
 TIDY_CHECKS := $(TIDY_CHECKS),-bugprone-assignment-in-if-condition,-bugprone-inc-dec-in-conditions
 TIDY_CHECKS := $(TIDY_CHECKS),-bugprone-switch-missing-default-case,-bugprone-unused-return-value
 TIDY_CHECKS := $(TIDY_CHECKS),-clang-analyzer-unix.BlockInCriticalSection
-# It reads no header of the system, so what an #error is about is not known to it; the last one only says that it leaves a
-# function early, as it does by default from 2.11 on.
+# It reads no header of the system, so what an #error is about is not known to it; the last one only says that it
+# leaves a function early, as it does by default from 2.11 on.
 CPPCHECK_OFF := missingIncludeSystem funcArgOrderDifferent ctuuninitvar uninitvar preprocessorErrorDirective \
 	normalCheckLevelMaxBranches
 

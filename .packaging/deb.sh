@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# deb.sh FOLDER VERSION - builds the Debian packages of HEAD in FOLDER, which is made anew, and judges them by lintian.
+# deb.sh FOLDER VERSION - builds the Debian packages of HEAD in FOLDER, which is made anew, and judges them by
+# lintian.
 #
 # Their unit tests do not run here (nocheck): those are `make test`'s. dpkg-buildpackage by hand runs them.
 set -eu
@@ -21,8 +22,8 @@ unset MAKEFLAGS MAKELEVEL MAKEOVERRIDES
     export DEB_BUILD_OPTIONS="nocheck parallel=$(nproc)"
     dpkg-buildpackage -us -uc -Pnocheck
 ) >"$out/log" 2>&1 || { tail -n 40 "$out/log" >&2; echo "deb.sh: the whole log is $out/log" >&2; exit 1; }
-# The restart of catalogd without a refused connection, its state folder and its user are systemd's: there is no script
-# for another init. Not every lintian asks for one, and none takes a word about a tag that it does not know.
+# The restart of catalogd without a refused connection, its state folder and its user are systemd's: there is no
+# script for another init. Not every lintian asks for one, and none takes a word about a tag that it does not know.
 # The standards are those of the oldest release that this is packaged for.
 but=out-of-date-standards-version
 script=package-supports-alternative-init-but-no-init.d-script

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # deb_test.sh FOLDER [RELEASE] - installs the packages in FOLDER in a Debian that has nothing yet, of this machine's
-# release or another one, uses them as their tests/ do, removes and purges them. As root, with mmdebstrap and a mirror.
-# Nothing of the packages may be left at the end.
+# release or another one, uses them as their tests/ do, removes and purges them. As root, with mmdebstrap and a
+# mirror. Nothing of the packages may be left at the end.
 set -eu
 . tests/world/root.sh
 

@@ -3,8 +3,8 @@
 # install.sh [--remove] TABLE... - puts the files of the tables, .packaging/files or files.library, where they belong
 # below $DESTDIR, or takes them away again.
 #
-# The names in a table come from the environment, which `make install` fills. Nothing is built here. A folder is removed
-# if it is one of ours and nothing else is in it. Runs as any user that may write there.
+# The names in a table come from the environment, which `make install` fills. Nothing is built here. A folder is
+# removed if it is one of ours and nothing else is in it. Runs as any user that may write there.
 set -eu
 
 task=install

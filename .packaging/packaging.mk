@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# packaging.mk - install, manuals, tarball and Debian packages. Included by the Makefile, whose head says what each target is.
+# packaging.mk - install, manuals, tarball and Debian packages. Included by the Makefile, whose head says what each
+# target is.
 
 # GNU's directories; all of them may be given. DOCDIR and the like follow PREFIX.
 PREFIX ?= /usr/local

@@ -5,9 +5,9 @@
  *     settings -> limits -> given sockets -> guard -> catalog (kinds and loaders) -> writer
  *              -> Redis has said how it is -> access log -> server -> operations -> ready
  *
- * and on SIGTERM or SIGINT the same way back: /readyz says no, the server accepts nothing more and answers what is asked
- * on the connections that there are (loop.h), for DRAIN_MS; then the guard releases its leases. A second signal ends the
- * process at once and leaves its leases to their TTL.
+ * and on SIGTERM or SIGINT the same way back: /readyz says no, the server accepts nothing more and answers what is
+ * asked on the connections that there are (loop.h), for DRAIN_MS; then the guard releases its leases. A second signal
+ * ends the process at once and leaves its leases to their TTL.
  *
  *     SIGTERM, SIGINT   drain and end; the second one: at once
  *     SIGHUP            reload: opens the access log anew, reads OPS_TOKEN_FILE and REVALIDATE_TOKEN_FILE again
@@ -17,11 +17,11 @@
  * keeps (listener.h). `catalogd check` looks at what the service needs, and starts nothing (check.h).
  *
  * The rooms, each of which includes only rooms before it: base, pg, catalog (what is read), write (what is changed),
- * http (clients), view (what operators see), ops (operators), check (what the service stands on). Each says at its door
- * what it owns: settings.h, pg.h, catalog.h, writer.h, server.h, live.h, ops.h, check.h.
+ * http (clients), view (what operators see), ops (operators), check (what the service stands on). Each says at its
+ * door what it owns: settings.h, pg.h, catalog.h, writer.h, server.h, live.h, ops.h, check.h.
  *
- * Exit status: 0 after a clean drain, 1 if it could not start or a loader never came back, 2 for wrong settings, 130 or
- * 143 for a second signal.
+ * Exit status: 0 after a clean drain, 1 if it could not start or a loader never came back, 2 for wrong settings, 130
+ * or 143 for a second signal.
  */
 #include "app/base/clock.h"
 #include "app/base/log.h"

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 # amalgamate.sh FOLDER - the whole guard as FOLDER/guard.c, and its public headers.
 #
-# Every .c file in turn, each header of ours where it is first included, the licence in front. A name may have only one
-# meaning in all files; the compiler tells of a second one. Locks over PostgreSQL and ZooKeeper, which need libraries of
-# their own, are left out, and so is what was taken out of this folder: locks/redlock/, or all of locks/. TLS to Redis is
-# in it, but asleep: -DGUARD_WITH_TLS, then link with -lssl -lcrypto, too.
+# Every .c file in turn, each header of ours where it is first included, the licence in front. A name may have only
+# one meaning in all files; the compiler tells of a second one. Locks over PostgreSQL and ZooKeeper, which need
+# libraries of their own, are left out, and so is what was taken out of this folder: locks/redlock/, or all of locks/.
+# TLS to Redis is in it, but asleep: -DGUARD_WITH_TLS, then link with -lssl -lcrypto, too.
 #
 #     cc -std=c11 -D_GNU_SOURCE -fvisibility=hidden -c guard.c        # link with -lhiredis -pthread
 set -eu

@@ -50,8 +50,8 @@ namespace stampede
 
 using milliseconds = std::chrono::milliseconds;
 
-/* For a field of guard.h. Of nothing, or less, it is 0, which is the default in some. No span is GUARD_POLICY_MS, which
- * is none. As double, in which hours::max() has room. */
+/* For a field of guard.h. Of nothing, or less, it is 0, which is the default in some. No span is GUARD_POLICY_MS,
+ * which is none. As double, in which hours::max() has room. */
 template <class Rep, class Period> constexpr uint32_t ms(std::chrono::duration<Rep, Period> span)
 {
     const double exact = std::chrono::duration<double, std::milli>(span).count();

@@ -9,24 +9,27 @@
 #             $(CC) $(LDFLAGS) -o $@ $^ $(GUARD_LIBS)
 #
 # Needs a C11 compiler, hiredis, and the headers of uthash and xxhash 0.8 (Debian: libhiredis-dev uthash-dev
-# libxxhash-dev). Your CC, AR, OBJCOPY, CPPFLAGS and CFLAGS are used; everything made goes into GUARD_BUILD. Nothing is
-# installed, no target of yours is taken, and the first target of your Makefile stays the default one.
+# libxxhash-dev). Your CC, AR, OBJCOPY, CPPFLAGS and CFLAGS are used; everything made goes into GUARD_BUILD. Nothing
+# is installed, no target of yours is taken, and the first target of your Makefile stays the default one.
 #
-# Only what the public headers declare is visible in GUARD_LIB: a function of yours may well be called redis_open. Link
-# time optimization ends at that border, so -flto is left out here. GUARD_PARTS has the same objects with
-# all their symbols, for tests of the inside. GUARD_SHARED is the same as a shared library, which nothing but a rule of yours
-# builds; its soname is major.minor while major is 0, when each minor version may break what was compiled against another. It
-# stays in memory after dlclose(): a DNS lookup may outlive guard_close(). It links neither libpq nor ZooKeeper's client: these
-# are in GUARD_PLUGINS, which it looks for beside itself, in stampede-guard/$(GUARD_ABI)/.
+# Only what the public headers declare is visible in GUARD_LIB: a function of yours may well be called redis_open.
+# Link time optimization ends at that border, so -flto is left out here. GUARD_PARTS has the same objects with
+# all their symbols, for tests of the inside. GUARD_SHARED is the same as a shared library, which nothing but a rule
+# of yours builds; its soname is major.minor while major is 0, when each minor version may break what was compiled
+# against another. It stays in memory after dlclose(): a DNS lookup may outlive guard_close(). It links neither libpq
+# nor ZooKeeper's client: these are in GUARD_PLUGINS, which it looks for beside itself, in
+# stampede-guard/$(GUARD_ABI)/.
 #
-# Without make: cc program.c $(GUARD_BUILD)/libstampede-guard.a @$(GUARD_BUILD)/libs, which has what the archive needs.
+# Without make: cc program.c $(GUARD_BUILD)/libstampede-guard.a @$(GUARD_BUILD)/libs, which has what the archive
+# needs.
 #
 # GUARD_LOCKS_WITH says what locks can stand on beside Redis: each of postgres (libpq-dev) and zookeeper
-# (libzookeeper-mt-dev) whose library is there. Set it before the include to decide yourself; empty: neither. Folders of
-# guard/locks/ that you delete are left out (postgres, zookeeper, redlock), and so are all locks without guard/locks/.
+# (libzookeeper-mt-dev) whose library is there. Set it before the include to decide yourself; empty: neither. Folders
+# of guard/locks/ that you delete are left out (postgres, zookeeper, redlock), and so are all locks without
+# guard/locks/.
 #
-# GUARD_TLS says whether there is TLS to Redis: openssl (libssl-dev) if its library is there. Set it before the include to
-# decide yourself; empty: there is none, and URLs that ask for it are refused.
+# GUARD_TLS says whether there is TLS to Redis: openssl (libssl-dev) if its library is there. Set it before the
+# include to decide yourself; empty: there is none, and URLs that ask for it are refused.
 
 GUARD_DIR ?= guard
 GUARD_BUILD ?= build/guard

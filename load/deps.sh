@@ -6,12 +6,14 @@
 #   sh load/deps.sh library [COMPILER] what the library needs, alone
 #   sh load/deps.sh client             psql
 #   sh load/deps.sh lint | fuzz | valgrind | gate | model | bench | lab | world | docs  what these targets need on top
-#   sh load/deps.sh man                what makes manual pages; package-test: what the tests judge them and the rest with
+#   sh load/deps.sh man                what makes manual pages; package-test: what the tests judge them and the rest
+#                                      with
 #   sh load/deps.sh packaging          all that makes, judges and tries Debian packages, build and man included
 #   sh load/deps.sh pgbouncer          the pooler that the tests of the PostgreSQL locks and the lab start
 #   sh load/deps.sh mariadb            the server before which the tests put the proxy that counts
 #   sh load/deps.sh zookeeper          the server that the tests of the ZooKeeper provider and the lab start
-#   sh load/deps.sh hosts              the event loops and servers that the guard is tried in, and what builds examples
+#   sh load/deps.sh hosts              the event loops and servers that the guard is tried in, and what builds
+#                                      examples
 #   sh load/deps.sh nginx              nginx and what its modules are built with
 #   sh load/deps.sh units              what judges the units of app/deploy in the tests; it runs without systemd
 #   sh load/deps.sh page-test          what looks at the page of a report in the tests

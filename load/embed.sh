@@ -5,8 +5,8 @@
 #
 #     sh load/embed.sh OUT.h PAGE.html FILE.css... FILE.js...
 #
-# The styles go, in their order, behind the page's line <style>, the scripts behind its line <script>. The page's policy
-# (a meta element) allows this style and this script by their hashes, which take the places of sha256-STYLE and
+# The styles go, in their order, behind the page's line <style>, the scripts behind its line <script>. The page's
+# policy (a meta element) allows this style and this script by their hashes, which take the places of sha256-STYLE and
 # sha256-SCRIPT, and nothing else: what a text might smuggle in does not run.
 #
 #     PAGE_POLICY                     that policy, for the header of an answer

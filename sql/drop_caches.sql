@@ -1,6 +1,6 @@
 -- Drops the caches that have been doubted and silent since; doubts those that have been silent for too long; deletes
--- what is left of the debts to them, the invalidations that all other caches have confirmed. One row for each that was
--- dropped: id, label, and for how many ms it had been silent.
+-- what is left of the debts to them, the invalidations that all other caches have confirmed. One row for each that
+-- was dropped: id, label, and for how many ms it had been silent.
 -- After an outage of the database all seem silent, and each process looks at all of them: locked rows are skipped.
 /* drop caches */
 WITH silent AS MATERIALIZED (

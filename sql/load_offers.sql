@@ -1,12 +1,12 @@
--- The offers for one product that stand, as one client may see them: those for everybody and its own. One row each, the
--- cheapest first; one row with a NULL id if there is none.
+-- The offers for one product that stand, as one client may see them: those for everybody and its own. One row each,
+-- the cheapest first; one row with a NULL id if there is none.
 --   $1  product id
 --   $2  the client's token; '': none
 --   $3  delay in ms, once, as in load_product.sql
 --
--- is_personal: some client has an offer of its own that stands, so what one client sees is not for the others. Only then
--- a client is named. left_ms: until the next offer begins or ends, for anybody; at most a day. The database's clock alone
--- decides what stands, and the statement's beginning is its time.
+-- is_personal: some client has an offer of its own that stands, so what one client sees is not for the others. Only
+-- then a client is named. left_ms: until the next offer begins or ends, for anybody; at most a day. The database's
+-- clock alone decides what stands, and the statement's beginning is its time.
 /* load offers */
 WITH delay AS MATERIALIZED (
     SELECT CASE WHEN $3::integer > 0 THEN pg_catalog.pg_sleep($3::integer / 1000.0) END

@@ -1,5 +1,5 @@
--- Takes stock from a product: its row is locked first, then read, then changed (pessimistic lock), so a thousand buyers
--- queue and each sees what the one before left.
+-- Takes stock from a product: its row is locked first, then read, then changed (pessimistic lock), so a thousand
+-- buyers queue and each sees what the one before left.
 --   $1  product id
 --   $2  quantity
 --   $3  key under which the purchase is remembered; NULL: it is not

@@ -1,5 +1,5 @@
--- One cache has confirmed invalidations. They go if it was the last one; otherwise they are due at once for the others,
--- which are notified.
+-- One cache has confirmed invalidations. They go if it was the last one; otherwise they are due at once for the
+-- others, which are notified.
 --   $1  their ids, bigint[]
 --   $2  transactions all of whose are, bigint[]
 --   $3  the cache, uuid

@@ -1,5 +1,5 @@
--- Those of these transactions that still owe something. One row each; or one for each cache among their creditors that
--- has missed three beats, id, label and for how many ms it has been silent: nobody waits for those.
+-- Those of these transactions that still owe something. One row each; or one for each cache among their creditors
+-- that has missed three beats, id, label and for how many ms it has been silent: nobody waits for those.
 --   $1  transaction ids, bigint[]
 /* unpaid transactions */
 SELECT DISTINCT i.transaction_id, silent.id, silent.label,

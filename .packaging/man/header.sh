@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# header.sh HEADER VERSION SECONDS - a public header of guard/ as a manual page of section 3, to stdout: its comments are the
-# contract. SECONDS since 1970 is the page's day. Needs cmark-gfm.
+# header.sh HEADER VERSION SECONDS - a public header of guard/ as a manual page of section 3, to stdout: its comments
+# are the contract. SECONDS since 1970 is the page's day. Needs cmark-gfm.
 set -eu
 
 [ $# = 3 ] || { echo "usage: sh header.sh HEADER VERSION SECONDS" >&2; exit 2; }

@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# page.sh PAGE PROGRAM MORE.h2m VERSION SECONDS [WORD...] - the manual PAGE (catalogd.8) out of `PROGRAM WORD... --help`, by
-# help2man, to stdout. MORE.h2m has the sections that a help text has no room for; SECONDS since 1970 is the page's day.
+# page.sh PAGE PROGRAM MORE.h2m VERSION SECONDS [WORD...] - the manual PAGE (catalogd.8) out of `PROGRAM WORD...
+# --help`, by help2man, to stdout. MORE.h2m has the sections that a help text has no room for; SECONDS since 1970 is
+# the page's day.
 #
-# The first line of the help, "name - what it does", becomes NAME, the calls below it SYNOPSIS, what it says behind "Exit
-# status:" a section of its own, and its examples are shown as they stand.
+# The first line of the help, "name - what it does", becomes NAME, the calls below it SYNOPSIS, what it says behind
+# "Exit status:" a section of its own, and its examples are shown as they stand.
 set -eu
 
 [ $# -ge 5 ] || { echo "usage: sh page.sh PAGE PROGRAM MORE.h2m VERSION SECONDS [WORD...]" >&2; exit 2; }

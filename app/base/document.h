@@ -10,8 +10,8 @@
  *     offers:{id}                  the offers for a product that stand
  *
  *     tag                          documents
- *     category:{id}                whatever shows this category in its path: its pages, and the categories and products
- *                                  below it
+ *     category:{id}                whatever shows this category in its path: its pages, and the categories and
+ *                                  products below it
  *     listing:{id}                 the pages of a category alone
  *
  * An id is ^[1-9][0-9]{0,17}$, so a row has one spelling and one key. A changed product makes its own document and

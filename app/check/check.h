@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * check.h - `catalogd check`: is what the service stands on as it must be? Run it with the settings of the service, as
- * its user, on its machine; it starts nothing and leaves nothing behind.
+ * check.h - `catalogd check`: is what the service stands on as it must be? Run it with the settings of the service,
+ * as its user, on its machine; it starts nothing and leaves nothing behind.
  *
  *     settings --> machine     descriptors, memory, queues of the kernel, clock, token files, addresses
- *              --> redis       a guard of its own does with probe keys what the service's does with all: so every master
- *                              is reached, with every right; then the server's settings, where they may be read
+ *              --> redis       a guard of its own does with probe keys what the service's does with all: so every
+ *                              master is reached, with every right; then the server's settings, where they may
+ *                              be read
  *              --> database    the schema, the rights of both logins, connections, clock
  *
  * Each of them tells what it finds, with what to do about it. This room is where such knowledge lives; what
@@ -73,6 +74,6 @@ uint64_t limits_descriptors_needed(const struct settings *settings);
 /* Of the database: loads and writes, what listens for changes, what other caches are waited for with. */
 uint32_t limits_database_connections(const struct settings *settings);
 
-/* As many descriptors as the hard limit allows, and no core file unless the settings want one: values and passwords would
- * be in it. False: not enough descriptors; the reason was logged. */
+/* As many descriptors as the hard limit allows, and no core file unless the settings want one: values and passwords
+ * would be in it. False: not enough descriptors; the reason was logged. */
 bool limits_raise(const struct settings *settings);

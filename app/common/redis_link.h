@@ -24,11 +24,12 @@ struct redis_url {
     uint32_t database;
 };
 
-/* Pure. False: `why` has the reason, which never repeats a part of the URL: with one character out of place a password
- * stands where a host belongs. */
+/* Pure. False: `why` has the reason, which never repeats a part of the URL: with one character out of place a
+ * password stands where a host belongs. */
 bool redis_url_parse(const char *url, struct redis_url *out, char why[static REDIS_URL_WHY_BYTES]);
 
-/* NULL: it cannot be had. Each step, and each command from then on, is given up after limit_ms. redisFree() is yours. */
+/* NULL: it cannot be had. Each step, and each command from then on, is given up after limit_ms. redisFree() is
+ * yours. */
 struct redisContext *redis_link_open(const struct redis_url *url, uint32_t limit_ms);
 /* Without a password: a port of 127.0.0.1, or a socket's path. */
 struct redisContext *redis_link_to_port(uint16_t port, uint32_t limit_ms);

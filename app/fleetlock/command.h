@@ -20,7 +20,8 @@
  * asks, for a password say, and fleetlock's own group has it. ^Z does not stop it, because a stopped holder would
  * keep the lock; one that asks behind another job waits for `fg`, and says so.
  *
- * Threads  all from the one that calls command_start(); its signal mask must block what it wants to hear of (SIGCHLD).
+ * Threads  all from the one that calls command_start(); its signal mask must block what it wants to hear of
+ *          (SIGCHLD).
  */
 #pragma once
 

@@ -204,8 +204,8 @@ static void say_young(const struct guard_lock_view *view, char out[static YOUNG_
              (view->young_ms + 999) / 1000);
 }
 
-/* Who has it. Several names: the first of them that is held. False: the provider does not say; no further name is asked
- * then, for each would take its time. */
+/* Who has it. Several names: the first of them that is held. False: the provider does not say; no further name is
+ * asked then, for each would take its time. */
 static bool find_holder(const struct fleetlock *fleetlock, const char **name, struct guard_lock_view *view)
 {
     const struct options *options = &fleetlock->options;

@@ -7,14 +7,14 @@
  *                               ring         every ACCESS_TICK_MS, at once if a lane is filling
  *
  * A lane is a ring of ACCESS_LANE_BYTES with one writer and one reader, so that no lock and no system call is on a
- * request's way (but one eventfd when a lane passes a quarter). A line that finds its lane full is dropped and counted:
- * a full disk or a pipe that nobody reads costs lines, newest first, and never an answer. What is in the lanes is written
- * when there is room again.
+ * request's way (but one eventfd when a lane passes a quarter). A line that finds its lane full is dropped and
+ * counted: a full disk or a pipe that nobody reads costs lines, newest first, and never an answer. What is in the
+ * lanes is written when there is room again.
  *
- * Whole lines leave together: into a pipe at most PIPE_BUF bytes at once, so that several processes may share one. A file
- * is opened anew by access_reopen(), between two lines; what was already written stays in the old one, what was not goes to
- * the new one, and if that cannot be opened the old one stays. A FIFO is kept open for reading, too: its reader may come
- * and go.
+ * Whole lines leave together: into a pipe at most PIPE_BUF bytes at once, so that several processes may share one. A
+ * file is opened anew by access_reopen(), between two lines; what was already written stays in the old one, what was
+ * not goes to the new one, and if that cannot be opened the old one stays. A FIFO is kept open for reading, too: its
+ * reader may come and go.
  *
  * Threads: open, reopen and close on one thread each at a time; a lane is its loop's; access_stats() on any.
  */
@@ -37,7 +37,8 @@
  *         0.000123 product near 3f0a6c2d8b7e4f11 order-4711 4bf92f3577b34da6a3ce929d0e0e4736 done
  *         seconds  route   source load           request    trace                            end
  *
- * A reader of combined that does not know them stops before them, and awk counts from the end: none of them has a space.
+ * A reader of combined that does not know them stops before them, and awk counts from the end: none of them has a
+ * space.
  *
  * Nothing that a client sends can end a line or a text in it: all but printable ASCII, quotes and backslashes are
  * written as \xNN, and so is a space in what stands for one word. Long texts are cut, so that a line has at most
@@ -102,8 +103,8 @@ struct access_config {
 
 /* False: the reason was logged. */
 bool access_open(const struct access_config *config, struct access_log **out);
-/* Writes what is left, for ACCESS_CLOSE_MS at most, and counts what cannot be. Once no loop uses its lane. Leaves NULL;
- * accepts NULL in *log. */
+/* Writes what is left, for ACCESS_CLOSE_MS at most, and counts what cannot be. Once no loop uses its lane. Leaves
+ * NULL; accepts NULL in *log. */
 void access_close(struct access_log **log);
 /* Soon, by the writer's thread. NULL is no log. */
 void access_reopen(struct access_log *log);

@@ -3,7 +3,7 @@
  * account.h - what is noted of one request while it is under way: what it is called, and its line in the access log.
  *
  *     request line --> account_begin() --> account_head() --> asking: account.asker --> account_source()
- *                                                          --> account_name(), account_answer() --> account_end(): the line
+ *                                                          --> account_name(), account_answer() --> account_end()
  *
  * A request is called what it says (X-Request-Id, traceparent; trace.h). Without an id it is given one where one is
  * needed: in an answer of 400 and above, and in all if the access log is on. A request that says nothing costs

@@ -14,7 +14,7 @@
  * No callback of libuv, nor one of the guard's, runs libmicrohttpd, suspends or resumes a connection, or frees what
  * libmicrohttpd still knows: that is done between the turns of libuv.
  *
- *     RUNNING --stop--> DRAINING --nobody left to answer, or time up--> DETACHING --guard let go--> FLUSHING --> CLOSED
+ *     RUNNING --stop--> DRAINING --none left to answer, or time up--> DETACHING --guard let go--> FLUSHING --> CLOSED
  *
  *     DRAINING    nothing more is accepted. Running requests go on, and so do those that come on the connections that
  *                 there are; each answer is the last of its connection and says so. A connection without a request is

@@ -51,9 +51,9 @@ bool strict_head(struct MHD_Connection *connection, const struct strict_line *li
  *     left_begin() -> left_field() for each that libmicrohttpd lists, in its order -> left_end()
  *
  * No call of libmicrohttpd shows any of that: a folded Content-Length, say, is listed as a header of another name,
- * and what a proxy took for its body would be carried out. MHD_OPTION_STRICT_FOR_CLIENT takes folds, too. The length of
- * the head (MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE) beside those of the fields decides nothing: as many blanks as one
- * likes may follow a colon, and CR, LF and blank of a fold look like three of them. So this is the one place that
+ * and what a proxy took for its body would be carried out. MHD_OPTION_STRICT_FOR_CLIENT takes folds, too. The length
+ * of the head (MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE) beside those of the fields decides nothing: as many blanks as
+ * one likes may follow a colon, and CR, LF and blank of a fold look like three of them. So this is the one place that
  * compares pointers into its buffer.
  *
  * Only where libmicrohttpd is that old. Pure, any thread.

@@ -3,21 +3,23 @@
  * ops.h - the operations listener: what operators and their machines ask, apart from what clients ask.
  *
  *     GET  /                           the live view, a page that draws /live; it holds no data and needs no token
- *     GET  /healthz                    200 while every server loop and the guard's thread turn, else 503; nothing else
- *                                      matters
- *     GET  /readyz                     200 if requests can be answered: the database is reached and the process is not
- *                                      shutting down. Redis away, or refusing us, is "degraded": right but uncached
+ *     GET  /healthz                    200 while every server loop and the guard's thread turn, else 503; nothing
+ *                                      else matters
+ *     GET  /readyz                     200 if requests can be answered: the database is reached and the process is
+ *                                      not shutting down. Redis away, or refusing us, is "degraded": right but
+ *                                      uncached
  *     GET  /metrics                    Prometheus text
  *     GET  /hot                        the keys for which the guard saved the most loads, and those with the longest
  *                                      waits, as JSON
- *     GET  /live[?every_ms=1000]       what this process does, a line of JSON each second until the reader goes: live.h
+ *     GET  /live[?every_ms=1000]       what this process does, a line of JSON each second until the reader goes:
+ *                                      live.h
  *     POST /invalidate?key=product:7   drops an entry and voids its running load. 503: not confirmed, repeat it
- *     POST /invalidate?tag=category:7  the same for a group of entries, see document.h: they count as missing from then
- *                                      on, and so does what their running loads will store. Says whether there may
- *                                      have been any, not whether a load ran
+ *     POST /invalidate?tag=category:7  the same for a group of entries, see document.h: they count as missing from
+ *                                      then on, and so does what their running loads will store. Says whether there
+ *                                      may have been any, not whether a load ran
  *
- *     POST /expire?key= or ?tag=       the same, but what was there under the key is served as stale, if its stale time
- *                                      allows, while one process refreshes it
+ *     POST /expire?key= or ?tag=       the same, but what was there under the key is served as stale, if its stale
+ *                                      time allows, while one process refreshes it
  *     POST /refresh?key=A&key=B        loads those of 1 to 100 keys that are missing or stale, and counts them
  *     POST /clear?namespace=catalog    drops everything; the name must be that of this process
  *     POST /policy?FRESH_MS=5000       times of this process from now on
@@ -52,9 +54,9 @@
  *     answered             PLACES_READ_MS later: by then that is read
  *
  * The connection whose time comes first goes first, and a newcomer waits for that; a little longer the more of the
- * closed ones are still there. So a client that makes its request at once is answered, however many others come back as
- * often as they are closed. The limits are absolute: neither bytes nor further requests renew them, so a place is kept
- * longer, by doing nothing or by asking for ever, only while no other connection wants it.
+ * closed ones are still there. So a client that makes its request at once is answered, however many others come back
+ * as often as they are closed. The limits are absolute: neither bytes nor further requests renew them, so a place is
+ * kept longer, by doing nothing or by asking for ever, only while no other connection wants it.
  *
  * One that stays is beside the places: it counts no more and never makes way. What lets it stay bounds how many do.
  *
@@ -105,8 +107,8 @@ struct ops;
  * False: the reason was logged. *out is NULL for "off". */
 bool ops_open(const struct settings *settings, const struct given *given, const struct ops_service *service,
               struct ops **out);
-/* The token of OPS_TOKEN_FILE as it is in the file by now. False: the reason was logged, and the old one counts. Accepts
- * NULL. */
+/* The token of OPS_TOKEN_FILE as it is in the file by now. False: the reason was logged, and the old one counts.
+ * Accepts NULL. */
 bool ops_read_token(struct ops *ops, const char *ops_token_file);
 /* /readyz says no from now on. Accepts NULL. */
 void ops_drain(struct ops *ops);

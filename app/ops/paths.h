@@ -69,8 +69,8 @@ void look_sample(void *context, struct live_sample *out);
  * Everything that is counted, in Prometheus's text format 0.0.4.
  *
  * Names: guard_* is the guard's, catalogd_* the service's, process_* what every Prometheus process calls so.
- * guard_kind_* is of one kind of data, with its name as a label: what guard_* is the sum of. Labels come from fixed sets of
- * words; a key or an id is never one.
+ * guard_kind_* is of one kind of data, with its name as a label: what guard_* is the sum of. Labels come from fixed
+ * sets of words; a key or an id is never one.
  *
  * Pure, any thread.
  */

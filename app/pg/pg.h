@@ -2,10 +2,10 @@
 /*
  * pg.h - statements to PostgreSQL and rows back, within a deadline whatever the server does.
  *
- * The room pg/ is all that talks to libpq, except that settings.c parses a URL with it. Reading order: pg (the pool and
- * one query), pg_session (a login at the primary), pg_wait (libpq with a deadline), pg_error (what a fault means),
- * rows and pg_array (results and parameters); pg_cancel and pg_listen have connections, and pg_cancel a thread, of
- * their own.
+ * The room pg/ is all that talks to libpq, except that settings.c parses a URL with it. Reading order: pg (the pool
+ * and one query), pg_session (a login at the primary), pg_wait (libpq with a deadline), pg_error (what a fault
+ * means), rows and pg_array (results and parameters); pg_cancel and pg_listen have connections, and pg_cancel a
+ * thread, of their own.
  *
  * A pool holds one connection per thread that may query at a time, opened when first needed:
  *
@@ -29,12 +29,12 @@
  * Sessions are of the primary, and follow it (pg_session.h). A write that finds its session read-only ends all of
  * them and is tried once more in a new one: nothing was run.
  *
- * Without `prepare` nothing is kept in the session, which may be another one next time (pgbouncer in transaction mode):
- * limits and statement travel as one implicit transaction in one round trip. client_connection_check_interval is then
- * up to ALTER ROLE.
+ * Without `prepare` nothing is kept in the session, which may be another one next time (pgbouncer in transaction
+ * mode): limits and statement travel as one implicit transaction in one round trip. client_connection_check_interval
+ * is then up to ALTER ROLE.
  *
- * A statement with a comment of its own (trace.h) is another text to the server, so it is sent unprepared, in every mode;
- * those without one stay prepared.
+ * A statement with a comment of its own (trace.h) is another text to the server, so it is sent unprepared, in every
+ * mode; those without one stay prepared.
  *
  * Threads: any; at most `connection_count` in pg_query() at a time.
  */

@@ -6,10 +6,11 @@
  *
  *     {"v":1,"at_ms":1700000000000,"up_ms":61000,"draining":false,
  *      "about":{...},                                    in the first line of a stream only: what does not change
- *      "answers":{"near":0,"cache":912,"stale":0,...},   requests to the guard, each in exactly one, by what answered it
+ *      "answers":{"near":0,"cache":912,"stale":0,...},   requests to the guard, each in exactly one, by what answered
+ *                                                        it
  *      "waiters":3,"flights":1,                          now
  *      "loads":{"started":4,"ok":3,...,"running":1,"queued":0},
- *      "running":[{"key":"product:7","load":"00c0ffee00c0ffee","for_ms":40,"waiters":3}],     at most 20, oldest first
+ *      "running":[{"key":"product:7","load":"00c0ffee00c0ffee","for_ms":40,"waiters":3}],  at most 20, oldest first
  *      "get_us":{"count":[..16..],"sum":123},"load_us":{...},                                 see about.bounds_us
  *      "leases":{...},"permits":{...},"shadow":{...},"near":{...},
  *      "hot":[{"key":"product:7","saved":611}],          at most 10, weights halve every minute
@@ -24,18 +25,20 @@
  *
  *     about     pid, version, namespace, mode (fleet, local, off, shadow), address (of LISTEN), every_ms, bounds_us,
  *               max_loads, load_permits (0: no limit), near_bytes (0: nothing is kept in this process)
- *     answers   without a load: near, cache, kept (while Redis was away), stale, absent (no such row, remembered), failed_before (a failure, remembered)
- *               by a load:      load (its own), flight (another request's of this process), fleet (of another process)
+ *     answers   without a load: near, cache, kept (while Redis was away), stale, absent (no such row, remembered),
+ *               failed_before (a failure, remembered)
+ *               by a load:      load (its own), flight (another request's of this process), fleet (of another
+ *                               process)
  *               otherwise:      failed, shed, timeout, cancelled, closing, missed (only the cache was asked)
- *     loads     started; how they ended: ok, absent, unchanged, failed, cancelled; of those started: uncached (without a
- *               lease), duplicate (0), nested, refreshes
+ *     loads     started; how they ended: ok, absent, unchanged, failed, cancelled; of those started: uncached
+ *               (without a lease), duplicate (0), nested, refreshes
  *     running   `waiters`: the requests of this process that waited for it when it began; `load`: as in Cache-Status
  *     leases    acquired, busy (another process had it), renewed, lost
  *     permits   held, waiting, refused, lost; about.load_permits are all there are
  *     near      entries, bytes, missed, evicted
  *     shadow    saved, hits, waits, loads: what mode fleet would have saved; all 0 in other modes
- *     redis     `state` and `wake`: up, down, denied, replica or fenced, of the commands' and the messages' connection;
- *               breaker: open; commands, round_trips, timeouts, errors
+ *     redis     `state` and `wake`: up, down, denied, replica or fenced, of the commands' and the messages'
+ *               connection; breaker: open; commands, round_trips, timeouts, errors
  *
  * Of fields that a reader does not know it should make nothing; `v` changes when one goes or means something else.
  *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * page.js - the live view of one process: reads /live for as long as somebody looks, and shows it; widgets.js comes before it.
+ * page.js - the live view of one process: reads /live for as long as somebody looks, and shows it; widgets.js comes
+ * before it.
  *
  *     connect --200--> lines --end, or none for silentMs--> wait --> connect
  *        |---401--> the token is asked for --> connect

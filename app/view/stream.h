@@ -2,13 +2,14 @@
 /*
  * stream.h - GET /live: samples (live.h), one JSON object a line, for as long as the viewer reads.
  *
- *     200 application/x-ndjson, chunked: a line at once, then one every `every_ms`, until the viewer goes, the process
- *         shuts down (the last line says so), or the viewer takes nothing for STREAM_PATIENCE_MS more than a period
+ *     200 application/x-ndjson, chunked: a line at once, then one every `every_ms`, until the viewer goes, the
+ *         process shuts down (the last line says so), or the viewer takes nothing for STREAM_PATIENCE_MS more than a
+ *         period
  *     503 there are STREAM_VIEWERS already, all of which read; or the process is shutting down
  *     400 every_ms is no number from STREAM_EVERY_MIN_MS to STREAM_EVERY_MAX_MS, or there are other arguments
  *
- * A sample is made when it is sent, so nothing is done while nobody looks. A viewer that is behind by STREAM_PATIENCE_MS
- * makes way when another one comes.
+ * A sample is made when it is sent, so nothing is done while nobody looks. A viewer that is behind by
+ * STREAM_PATIENCE_MS makes way when another one comes.
  *
  * Threads: stream_answer() on that of the connection, which the stream keeps; the rest on any.
  * Lifetime: stream_end() before MHD_stop_daemon(), stream_clear() after it.
@@ -63,8 +64,8 @@ enum stream_verdict stream_answer(struct stream *stream, struct MHD_Connection *
  * The live view's page, in one answer: what page.html, view.css, widgets.js and page.js are becomes bytes in
  * the build (load/embed.sh).
  *
- * It holds no data, so it needs no token: its script asks for one when /live does. Its policy allows that script and no
- * other, requests to this listener and to no other, and no frame around it.
+ * It holds no data, so it needs no token: its script asks for one when /live does. Its policy allows that script and
+ * no other, requests to this listener and to no other, and no frame around it.
  *
  * Threads: that of the connection. False: nothing could be queued; close the connection.
  */

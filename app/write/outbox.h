@@ -10,19 +10,19 @@
  *               wait for: NOTIFY, a paid write, the next row to fall due, poll_ms, the end
  *
  * Every process with the right to write pays every row, whatever left it: a client's write whose process died between
- * COMMIT and invalidation, one during which Redis was away, a change made by hand in psql. Two processes never pay the
- * same row at once (FOR UPDATE SKIP LOCKED); one that dies while paying holds a row up for CLAIM_MS. A row is deleted
- * only after Redis has confirmed; paying twice is harmless.
+ * COMMIT and invalidation, one during which Redis was away, a change made by hand in psql. Two processes never pay
+ * the same row at once (FOR UPDATE SKIP LOCKED); one that dies while paying holds a row up for CLAIM_MS. A row is
+ * deleted only after Redis has confirmed; paying twice is harmless.
  *
- * Several caches (sql/schema.sql, "caches"): a process pays for its own, renews its registration, and drops those that
- * have been silent for longer than anything in them can live. A row that its cache has confirmed is left to the others
- * and deleted by the last of them.
+ * Several caches (sql/schema.sql, "caches"): a process pays for its own, renews its registration, and drops those
+ * that have been silent for longer than anything in them can live. A row that its cache has confirmed is left to the
+ * others and deleted by the last of them.
  *
  * Redis away: the process does not know which cache this is, and claims nothing; where Redis hangs, claimed rows are
  * tried until it is back, and the guard repeats each attempt by itself.
  *
- * Threads: one of its own. open and close on one thread, the rest on any. Lifetime: closed before guard_close(), whose
- * callbacks it may still be waiting for.
+ * Threads: one of its own. open and close on one thread, the rest on any. Lifetime: closed before guard_close(),
+ * whose callbacks it may still be waiting for.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * writer.h - carries out writes: a bounded queue, workers with database connections of their own, and the invalidation
- * that stands between COMMIT and the answer.
+ * writer.h - carries out writes: a bounded queue, workers with database connections of their own, and the
+ * invalidation that stands between COMMIT and the answer.
  *
  *     server loop                worker                                guard's thread            server loop
  *     write_job_new()
@@ -11,16 +11,16 @@
  *                                                                         not within the limit --> done()
  *
  * If other caches are registered, they must have confirmed within the same limit, too (other_caches.c). So after
- * "visible" any later reader, in any process, finds the new row. If a cache does not confirm in time the change stands
- * all the same: the answer says visible: false, and the outbox goes on (outbox.h). None of this runs on the load
- * workers or on their connections.
+ * "visible" any later reader, in any process, finds the new row. If a cache does not confirm in time the change
+ * stands all the same: the answer says visible: false, and the outbox goes on (outbox.h). None of this runs on the
+ * load workers or on their connections.
  *
  * The room write/ owns everything that changes the database. Its threads: the workers (this file), one that pays what
  * committed changes owe (outbox) and one that waits for other caches (other_caches). Reading order: write (a write as
  * data), store (its statements), writer, outbox, other_caches.
  *
- * Threads: open, drain and close on one thread; the rest on any. `done` is called exactly once for every accepted job,
- * on a worker or on the guard's thread; it must not block.
+ * Threads: open, drain and close on one thread; the rest on any. `done` is called exactly once for every accepted
+ * job, on a worker or on the guard's thread; it must not block.
  */
 #pragma once
 

@@ -47,7 +47,8 @@
  *   life                how long an entry is fresh, and then stale: the policy's, or what its loader has said
  *   keep                what a loader says is to become of its answer: stored, shared or passed
  *   share               to answer all that wait for a load, in the fleet, with what is not stored
- *   starter             the waiter whose asker the query has: the oldest of its flight when it began, or see core_starts()
+ *   starter             the waiter whose asker the query has: the oldest of its flight when it began, or see
+ *                       core_starts()
  *   asker               what a request gives to the load that it starts, and to no other
  *   pass                to answer the starter alone: then each request for the key has a load of its own
  *   mark                an entry that says so of its key, for a time

@@ -21,35 +21,35 @@
  *
  *            Not drawn: RESTING, and COOLING; see enum flight_state. "bypass": a load without a lease.
  *
- * Freshness  Every waiter gets a stamp, a number that counts up, when it joins; so does every command when it is sent.
- *            flight_deliver() gives a result only to waiters older than the command that produced it: a lookup, the
- *            query, or (if the fill was accepted, so that no invalidation came in between) the fill. The others go
- *            another round, at most ROUNDS_MAX, then get a load without a lease. So a get that starts after an
+ * Freshness  Every waiter gets a stamp, a number that counts up, when it joins; so does every command when it is
+ *            sent. flight_deliver() gives a result only to waiters older than the command that produced it: a lookup,
+ *            the query, or (if the fill was accepted, so that no invalidation came in between) the fill. The others
+ *            go another round, at most ROUNDS_MAX, then get a load without a lease. So a get that starts after an
  *            invalidation returned never sees the row before it.
  * Stale      A request that finds a stale value gets it at once, also in the process that refreshes it: for a waiter
  *            that joins meanwhile the flight looks up beside the load ("peek"), until the value is gone. A refresh
  *            that fails answers none; the waiters left go another round. With a soft limit the stale value is held
  *            instead, for the waiters that joined before its lookup was sent: they get it at their soft limit, or in
  *            place of an error.
- * Background A hit that is to be refreshed has been answered elsewhere; its flight has no waiter and takes the lease or
- *            leaves. RESTING keeps the next hits from trying the same for a while.
+ * Background A hit that is to be refreshed has been answered elsewhere; its flight has no waiter and takes the lease
+ *            or leaves. RESTING keeps the next hits from trying the same for a while.
  * Revalidate Requests that no value answers which was there. They have a flight of their own: stale.h.
  * Tokens     One acquire, one token. An attempt whose outcome is unknown may run later; the next attempt
  *            uses a new token and names the old one, which the script removes. Sending the same token again
  *            would let a delayed duplicate bring a voided lease back to life.
- * Tags       An invalidation of a tag voids no lease. The fill of a value with tags answers the waiters that came after
- *            its query only if no tag had been invalidated when it was sent. An entry found older than one of its tags
- *            is replaced like a damaged one.
- * Moving     While the keys go to another master nothing can be looked up or stored, though hits are answered. A flight
- *            loads without a lease then. What was loaded before under a lease is stored once that can be done, unless
- *            a waiter needs more than that.
+ * Tags       An invalidation of a tag voids no lease. The fill of a value with tags answers the waiters that came
+ *            after its query only if no tag had been invalidated when it was sent. An entry found older than one of
+ *            its tags is replaced like a damaged one.
+ * Moving     While the keys go to another master nothing can be looked up or stored, though hits are answered. A
+ *            flight loads without a lease then. What was loaded before under a lease is stored once that can be done,
+ *            unless a waiter needs more than that.
  * Wake-up    A hint. One that overtakes the BUSY reply on the other connection is latched. The capped poll is
  *            what guarantees progress when messages are lost or a holder dies.
  * Push       A wake-up may bring what was filled, which spares the lookup. It answers only a flight that waits, whose
  *            last lookup found the very lease of that fill, and there only the waiters that joined before that lookup
  *            was sent. An invalidation voids the lease, so none came between that lookup and the fill, however late
- *            the message is; a waiter that joined later may know of one that came after the fill. What a release brings
- *            is shared in the same way.
+ *            the message is; a waiter that joined later may know of one that came after the fill. What a release
+ *            brings is shared in the same way.
  * Pass       A mark in place of the value, or a load that passes, leaves no flight for its waiters to share: pass.c.
  */
 #include "flight.h"
@@ -310,8 +310,8 @@ static enum core_wait flight_choose_wait(const struct flight *flight)
     return flight->policy->soft_ms > 0 && flight->lookup != LOOKUP_PEEK ? WAIT_REFRESH : WAIT_BUSY;
 }
 
-/* The first one for a user, who has found nothing: others are seldom loading it just now. A batch has not come together
- * yet. */
+/* The first one for a user, who has found nothing: others are seldom loading it just now. A batch has not come
+ * together yet. */
 static bool flight_will_likely_load(const struct flight *flight)
 {
     bool takes_lease = flight->lookup == LOOKUP_NORMAL || flight->lookup == LOOKUP_NO_STALE;
@@ -511,9 +511,9 @@ static void flight_reply_free(struct flight *flight)
     flight_end(flight);
 }
 
-/* What the script took for a value is damaged, of another key or older than one of its tags: the next acquire names it,
- * so that it counts as missing for as long as it stands there. A stale one may have come with the lease. Counts as a
- * round, so that no other process can keep us looking for ever. */
+/* What the script took for a value is damaged, of another key or older than one of its tags: the next acquire names
+ * it, so that it counts as missing for as long as it stands there. A stale one may have come with the lease. Counts
+ * as a round, so that no other process can keep us looking for ever. */
 static void flight_reply_unusable(struct flight *flight, const struct core_reply *reply)
 {
     flight_counts(flight)->entry_rejected += reply->damaged;
@@ -783,10 +783,10 @@ static struct guard_result pushed_result(const struct core_pushed *pushed, uint3
     };
 }
 
-/* The lease stood when our lookup ran, and an invalidation voids it: what was filled in under it, or told by its release,
- * is as new as any waiter may want that joined before that lookup was sent. The fill came after the lookup, so that bounds
- * its age, however late the message is. (A failover that brings back a lease whose fill is over breaks that bound, by as
- * long as messages of the old Redis still arrive; the canary ends that.) */
+/* The lease stood when our lookup ran, and an invalidation voids it: what was filled in under it, or told by its
+ * release, is as new as any waiter may want that joined before that lookup was sent. The fill came after the lookup,
+ * so that bounds its age, however late the message is. (A failover that brings back a lease whose fill is over breaks
+ * that bound, by as long as messages of the old Redis still arrive; the canary ends that.) */
 void flight_pushed(struct flight *flight, const struct core_pushed *pushed)
 {
     bool looks_again = flight->state == FLIGHT_ACQUIRING;

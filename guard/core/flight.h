@@ -135,7 +135,8 @@ static inline struct guard_stats *flight_counts(const struct flight *flight)
 
 /* ---- events, for core.c ---- */
 
-/* Into its list of waiters, and out of it. Whoever takes one in sees to the queue when what follows from it is done. */
+/* Into its list of waiters, and out of it. Whoever takes one in sees to the queue when what follows from it is
+ * done. */
 void flight_list(struct flight *flight, struct core_waiter *waiter);
 void flight_unlist(struct core_waiter *waiter);
 /* The waiter is in its list. refused: it would wait for itself (nested.h). */
@@ -146,7 +147,8 @@ void flight_left(struct flight *flight);
 void flight_refresh(struct flight *flight, const char *filler);
 void flight_replied(struct flight *flight, uint64_t op, const struct core_reply *reply);
 void flight_woken(struct flight *flight, bool gone);
-/* It waits for the lease with this tag. For what is shared also while it looks again: there is nothing to find then. */
+/* It waits for the lease with this tag. For what is shared also while it looks again: there is nothing to find
+ * then. */
 bool flight_awaits(const struct flight *flight, const char *lease_tag, bool shared);
 /* Only if flight_awaits(). */
 void flight_pushed(struct flight *flight, const struct core_pushed *pushed);
@@ -166,8 +168,8 @@ struct core_action flight_action(const struct flight *flight, enum core_action_k
 void flight_keep_token(struct flight *flight);
 /* It has a lease or needs none: loads on the thread of a load that waits for it, else when a worker is free. */
 void flight_queue_load(struct flight *flight);
-/* Redis cannot be asked, or its answer helps none of the waiters: what is kept answers those that it may. The others load
- * without a lease: who joined before the query gets the result, and nothing is stored. */
+/* Redis cannot be asked, or its answer helps none of the waiters: what is kept answers those that it may. The others
+ * load without a lease: who joined before the query gets the result, and nothing is stored. */
 void flight_bypass(struct flight *flight);
 /* A background load likewise. It has its place. */
 void flight_load_kept(struct flight *flight);
@@ -199,13 +201,14 @@ struct guard_result flight_failure_result(enum guard_source source, enum guard_f
 void flight_shed(struct flight *flight);
 struct guard_result flight_cached_result(const struct core_reply *reply, enum guard_source source);
 
-/* ---- watch.c: the events of guard.h that are the core's to know. Nothing is done or decided if nobody listens. ---- */
+/* ---- watch.c: the events of guard.h that are the core's to know. If nobody listens nothing is done. ---- */
 
 /* Its load begins. */
 void watch_load_started(const struct flight *flight);
 /* It has come back, or is waited for no more; its flight may have given it up. */
 void watch_load_ended(const struct core *core, const struct load *load, const struct core_loaded *loaded);
-/* LEASE_LOST; FILL_REFUSED: what was loaded is not in the cache; SHED: so many waiters, for want of a place for a load. */
+/* LEASE_LOST; FILL_REFUSED: what was loaded is not in the cache; SHED: so many waiters, for want of a place for a
+ * load. */
 void watch_flight(const struct flight *flight, enum guard_event_what what, uint64_t count);
 void watch_invalidated(const struct core *core, const struct core_invalidation *invalidation);
 

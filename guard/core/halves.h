@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * halves.h - a query that failed as one because of what was asked, and the halves in which it is asked again. Private to
- * the room.
+ * halves.h - a query that failed as one because of what was asked, and the halves in which it is asked again. Private
+ * to the room.
  *
  *     query fails ---> two halves, each a query ---> those that fail: two halves each ---> a key that stands alone
  *                                |                                                              has failed
  *                                +--- HALVES_MOST of them have failed, none has succeeded, none runs: all have
  *
- * One key    that the source refuses costs two queries for each halving: 12 for one of 64. Its neighbours are answered.
- * Several    likewise. Only where so many queries have failed that at least eight keys are refused, one in each eighth, and
- *            all that has been asked is, does nobody look for a key that is not.
- * All        A source that refuses everything would be asked 2n - 1 times for n keys. Once HALVES_MOST have failed and
- *            none has succeeded, no half begins before those that run are back. If they have failed, too, what is left
- *            fails as the last one did.
+ * One key    that the source refuses costs two queries for each halving: 12 for one of 64. Its neighbours are
+ *            answered.
+ * Several    likewise. Only where so many queries have failed that at least eight keys are refused, one in each
+ *            eighth, and all that has been asked is, does nobody look for a key that is not.
+ * All        A source that refuses everything would be asked 2n - 1 times for n keys. Once HALVES_MOST have failed
+ *            and none has succeeded, no half begins before those that run are back. If they have failed, too, what is
+ *            left fails as the last one did.
  *
- * Lifetime   One for each query that failed, shared by its flights while they wait for their half or load in it; freed
- *            with the last of them.
+ * Lifetime   One for each query that failed, shared by its flights while they wait for their half or load in it;
+ *            freed with the last of them.
  */
 #pragma once
 

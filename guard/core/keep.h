@@ -46,8 +46,9 @@ static inline bool keep_serves_stale(const struct guard_policy *policy, bool own
 
 /* ---- what it is good for ---- */
 
-/* One without is no entry for a reader with this policy. Decided where it comes from: a lookup, the answer to an acquire,
- * a message. So what is near or kept has passed this. has_value: it is no absent entry and no mark of a pass. */
+/* One without is no entry for a reader with this policy. Decided where it comes from: a lookup, the answer to an
+ * acquire, a message. So what is near or kept has passed this. has_value: it is no absent entry and no mark of a
+ * pass. */
 static inline bool hit_lacks_meta(const struct guard_policy *policy, bool has_value, size_t meta_bytes)
 {
     return policy->needs_meta && has_value && meta_bytes == 0;

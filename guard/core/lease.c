@@ -133,7 +133,8 @@ void lease_yield(struct flight *flight)
 
 /* ---- loaded ---- */
 
-/* No thread or no memory for its load. Where a value is there, the waiters left are answered by it in the next round. */
+/* No thread or no memory for its load. Where a value is there, the waiters left are answered by it in the next
+ * round. */
 static void lease_out_of_memory(struct flight *flight)
 {
     struct guard_result result = {.status = GUARD_NO_MEMORY};
@@ -454,8 +455,8 @@ static void lease_send_fill(struct flight *flight)
     core_emit(flight->core, &action);
 }
 
-/* Which waiters the stored value answers. Here a revalidation's gets what was queried after it joined, also if that is
- * stored. */
+/* Which waiters the stored value answers. Here a revalidation's gets what was queried after it joined, also if that
+ * is stored. */
 static uint64_t fill_stamp_of(const struct flight *flight)
 {
     return flight->revalidation.on ? flight->query_stamp : core_stamp(flight->core);

@@ -3,21 +3,23 @@
  * lease.h - what a flight does with a lease, from its grant to its release: queue, renew, load, fill. A bypass takes
  * the same way without one and fills nothing. Private to the room.
  *
- * Lease      Valid from the instant its acquire was sent. Renewed at a third of it, never once the fill or the release
- *            was sent, never beyond hold_until_us. A renewal without an answer does not lose it; a "no" does, and so
- *            does the end of its validity.
+ * Lease      Valid from the instant its acquire was sent. Renewed at a third of it, never once the fill or the
+ *            release was sent, never beyond hold_until_us. A renewal without an answer does not lose it; a "no" does,
+ *            and so does the end of its validity.
  * Fill       Repeated with the same token until it is answered or the lease is over: the script stores once. A value
- *            that its loader called unchanged is touched, not sent again. One that met moving keys has not run: it waits,
- *            with its lease renewed, unless a waiter does, too.
+ *            that its loader called unchanged is touched, not sent again. One that met moving keys has not run: it
+ *            waits, with its lease renewed, unless a waiter does, too.
  * Tags       A value with tags is stored with the tags' clock as it was before its query. Where that clock could not
  *            be read, the value is answered and not stored.
- * Kept       As the loader has said (keep.h). What is for the requests of this process alone, shared or passed is not filled
- *            in: the lease is released, and a release that shares tells those that wait for that lease what was loaded.
+ * Kept       As the loader has said (keep.h). What is for the requests of this process alone, shared or passed is not
+ *            filled in: the lease is released, and a release that shares tells those that wait for that lease what
+ *            was loaded.
  * Halved     A load whose query failed as one, by what was asked, is queued again under its lease, with half of that
- *            query. That is no failure of its key, until the key has failed alone, or all of the query has (halves.h).
+ *            query. That is no failure of its key, until the key has failed alone, or all of the query has
+ *            (halves.h).
  * Failure    Written into the release, so that the whole fleet tries no sooner than after failure_ms. Without a lease
- *            this process alone remembers it (COOLING). That this process has no thread or no memory is no failure: the lease
- *            goes back, and others may load.
+ *            this process alone remembers it (COOLING). That this process has no thread or no memory is no failure:
+ *            the lease goes back, and others may load.
  */
 #pragma once
 

@@ -157,8 +157,8 @@ void loads_dequeue(struct flight *flight)
     flight_counts(flight)->loads_queued--;
 }
 
-/* A waiter asked for it by itself: it changes its lane, if the new one has a place for it. A queued refresh stays where it
- * is until a user needs it. */
+/* A waiter asked for it by itself: it changes its lane, if the new one has a place for it. A queued refresh stays
+ * where it is until a user needs it. */
 static bool is_to_be_single(const struct flight *flight)
 {
     bool stays = !flight->single || flight->lane == LANE_SINGLE || queue_of(flight) == QUEUE_REFRESHES;
@@ -331,8 +331,8 @@ static bool is_load_of_key(const struct load *load, const struct core_key *key)
     return load->key_bytes == key->encoded_bytes && memcmp(load->key, key->encoded, load->key_bytes) == 0;
 }
 
-/* The keys of a batch differ, but in mode OFF. Only loads that pass, or one that revalidates and one that does not, may be
- * several of one key. */
+/* The keys of a batch differ, but in mode OFF. Only loads that pass, or one that revalidates and one that does not,
+ * may be several of one key. */
 static bool has_key_in_batch(const struct flight *flight)
 {
     const struct core *core = flight->core;
@@ -360,8 +360,8 @@ static bool is_one_of(const struct flight *flight, const struct joint *joint)
            !has_key_in_batch(flight);
 }
 
-/* The oldest of them in this queue, `most` at the most; `next` stays valid, for starting moves only the flight itself, at
- * most to the end of a queue. Returns how many. */
+/* The oldest of them in this queue, `most` at the most; `next` stays valid, for starting moves only the flight
+ * itself, at most to the end of a queue. Returns how many. */
 static uint32_t start_batch_of_queue(const struct joint *joint, struct flight *first, uint32_t most)
 {
     uint32_t count = 0;

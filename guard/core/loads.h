@@ -11,23 +11,23 @@
  *            limit counts from its loader's first moment. One that runs on a loop of the owner's, or on the thread
  *            that waits for it, needs no load thread.
  * Nested     A nested load runs in the place of its outer one, and mostly on its thread: nested.h.
- * Users      Two queues: users before refreshes, which are those in the background and requests that only refresh. Which
- *            of the two a flight waits in follows from its waiters at that moment, whoever made it: it changes the queue
- *            as they come and go. A refresh that is only queued gives its place to a user that would be shed, and its
- *            lease back after lease_ms. The permits of the fleet are requested when a worker is free, at the earliest
- *            beside the lease (permits.h).
+ * Users      Two queues: users before refreshes, which are those in the background and requests that only refresh.
+ *            Which of the two a flight waits in follows from its waiters at that moment, whoever made it: it changes
+ *            the queue as they come and go. A refresh that is only queued gives its place to a user that would be
+ *            shed, and its lease back after lease_ms. The permits of the fleet are requested when a worker is free,
+ *            at the earliest beside the lease (permits.h).
  * Batches    Flights of many start in batches, after the turn of the loop in which they were queued, and not
- *            while an acquire of the same turn as theirs has no answer. batch_max of its flights, queued, share one place.
- *            Other flights never wait for company. But what has to wait for a worker or a permit anyway leaves together:
- *            the oldest that may start takes with it what is queued of the same policy, up to batch_max, whatever
- *            requests it is for; users first, so refreshes fill what they leave free. Alone it is no batch.
+ *            while an acquire of the same turn as theirs has no answer. batch_max of its flights, queued, share one
+ *            place. Other flights never wait for company. But what has to wait for a worker or a permit anyway leaves
+ *            together: the oldest that may start takes with it what is queued of the same policy, up to batch_max,
+ *            whatever requests it is for; users first, so refreshes fill what they leave free. Alone it is no batch.
  *            A batch is one query. It has one worker, one permit and at most one place until its last load is over,
  *            and counts for the lane of the flight that it began with. No key is in it twice, but in mode OFF.
- *            It is one query, and no transaction: each load ends for itself. Where all fail because of what was asked,
- *            nobody knows which key that is about: the query goes on as two halves, each of which joins no other flight,
- *            until a key stands alone, or all are to blame (halves.h).
- * Apart      Never with others, but for those of its request for many: what passes, what another load waits for (what it
- *            needs may wait for a neighbour), what the policy says, and everything in mode OFF.
+ *            It is one query, and no transaction: each load ends for itself. Where all fail because of what was
+ *            asked, nobody knows which key that is about: the query goes on as two halves, each of which joins no
+ *            other flight, until a key stands alone, or all are to blame (halves.h).
+ * Apart      Never with others, but for those of its request for many: what passes, what another load waits for (what
+ *            it needs may wait for a neighbour), what the policy says, and everything in mode OFF.
  * Passing    Loads of which each is for one request (pass.c) queue for at most half of the places that may queue, so
  *            that other keys find one. Of one key there may be many.
  * Lanes      Single and many: what at least one waiter asked for by itself, and what was only asked for in a get of
@@ -148,8 +148,8 @@ void loads_requeue(struct flight *flight);
 /* The refresh of this lane that was queued last and has no user. NULL: none. */
 struct flight *loads_last_refresh(const struct core *core, enum lane lane);
 
-/* Of the queries that these parts are (queued_parts, say), those that could run and only wait for permits: what may leave
- * together is counted in full queries, and what is left over as one. */
+/* Of the queries that these parts are (queued_parts, say), those that could run and only wait for permits: what may
+ * leave together is counted in full queries, and what is left over as one. */
 uint32_t loads_wanted(const struct core *core, uint64_t parts);
 /* Notes that the acquire of this flight, which is sent, will likely lead to a load; or that it no longer does. */
 void loads_expect(struct flight *flight, bool likely);

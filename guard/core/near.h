@@ -20,20 +20,20 @@
  * near_ms after the invalidation returned: a lookup that found the old row was sent before that. A message may be
  * lost, late or doubled, the subscription lost unnoticed.
  *
- * A load is kept likewise, as if it were a lookup that was sent when its query began. It is not near, and answers only in
- * an outage. Its own fill does not drop it.
+ * A load is kept likewise, as if it were a lookup that was sent when its query began. It is not near, and answers
+ * only in an outage. Its own fill does not drop it.
  *
  * Below that is a store. What was looked up before a drop is not put in after it: its token has the epoch of the
  * key's slot, which every drop moves on. Slots are shared by keys; a drop of one may cost a neighbour an
  * insert, never the other way round. A tag is dropped in constant time, however many entries have it: its slot of
  * another table is stamped, and an entry whose lookup left before that counts as gone. Tags share those slots, too. A
- * subscription that comes up lets go of everything in one stroke, for what happened meanwhile was not heard. That memory
- * is still charged, and freed bit by bit: by near_sweep(), and by near_keep() before it evicts.
+ * subscription that comes up lets go of everything in one stroke, for what happened meanwhile was not heard. That
+ * memory is still charged, and freed bit by bit: by near_sweep(), and by near_keep() before it evicts.
  *
  * What is found again in Redis, of the same load, is not copied: its instants move on. Where all that is found does
  * not fit, each would only push out another one that is as good. So what is never near lets stay what was known to be
- * right not long ago, but for one in sixteen: those that are asked for most come in first, and a hit costs little more
- * than a look.
+ * right not long ago, but for one in sixteen: those that are asked for most come in first, and a hit costs little
+ * more than a look.
  *
  * Eviction is SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): a queue in the order of arrival and a
  * hand that moves from the oldest to the newest, spares what was hit since it last came by, and evicts the
@@ -117,8 +117,8 @@ struct near_life {
     uint32_t spare_ms;
     uint64_t load_us; /* that its load took */
 };
-/* `found` is fresh, or stale (left_ms 0), its value `value`, which is referred to; if it is absent, NULL or no more than
- * its tags. What is stale is not near. */
+/* `found` is fresh, or stale (left_ms 0), its value `value`, which is referred to; if it is absent, NULL or no more
+ * than its tags. What is stale is not near. */
 void near_keep(const struct near_lookup *lookup, const struct near_life *life, struct value *value,
                const struct guard_result *found);
 
@@ -127,15 +127,15 @@ void near_invalidation_begins(struct near *near, bool of_tag, const char *key, s
 /* Confirmed or not, before it is reported. */
 void near_invalidation_ends(struct near *near, bool of_tag, const char *key, size_t key_bytes);
 
-/* Something newer than what is near stands in Redis, or may: a request that revalidates, and an early refresh, store over a
- * value that is still fresh. lease: the tag of that whose load was stored, which may stay; 0: none may. */
+/* Something newer than what is near stands in Redis, or may: a request that revalidates, and an early refresh, store
+ * over a value that is still fresh. lease: the tag of that whose load was stored, which may stay; 0: none may. */
 void near_stored(struct near *near, uint64_t lease, const char *key, size_t key_bytes);
 /* A message about this key has arrived. changed: not of a release, after which all is as it was. lease: as above. */
 void near_heard(struct near *near, bool changed, uint64_t lease, const char *key, size_t key_bytes);
 void near_heard_tag(struct near *near, const char *tag, size_t tag_bytes);
 
-/* The subscription's state has changed, or may have. If it is up now everything goes that is there or on its way, in a time
- * that does not depend on how much that is: there is something for near_sweep(). */
+/* The subscription's state has changed, or may have. If it is up now everything goes that is there or on its way, in
+ * a time that does not depend on how much that is: there is something for near_sweep(). */
 void near_subscribed(struct near *near, bool up);
 /* Every message that was published before this instant has been heard over the subscription. Of one master alone. */
 void near_touched(struct near *near, uint64_t sent_us);

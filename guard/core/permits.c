@@ -156,8 +156,8 @@ void permits_query_over(struct core *core, struct permit *permit)
 
 uint32_t permits_allow(struct core *core)
 {
-    /* A grant may have taken long to come, or we were stopped since; and nothing that has run out shall be used because
-     * Redis has just gone. */
+    /* A grant may have taken long to come, or we were stopped since; and nothing that has run out shall be used
+     * because Redis has just gone. */
     struct permit *permit = NULL;
     while ((permit = permit_in(core, PERMIT_READY)) != NULL && core->now_us >= permit->valid_until_us)
         give_back(core, permit);

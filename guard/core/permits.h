@@ -9,29 +9,30 @@
  *         |                                           v                    v
  *         +-------------------------------- RETURNING <--------------------+
  *
- * A permit is for one query at a time: that of a load, or of a batch. It is requested once a worker is free and a load
- * is queued or expected, so that neither a worker nor a permit waits for the other for long; the loads stay queued
- * meanwhile, and their leases go on being renewed. Permits are alike: which load gets one is decided when it comes, users
- * before refreshes, the two lanes as they get workers (loads.h).
+ * A permit is for one query at a time: that of a load, or of a batch. It is requested once a worker is free and a
+ * load is queued or expected, so that neither a worker nor a permit waits for the other for long; the loads stay
+ * queued meanwhile, and their leases go on being renewed. Permits are alike: which load gets one is decided when it
+ * comes, users before refreshes, the two lanes as they get workers (loads.h).
  *
  * Expected   It is requested in one write with the first acquire of a user's lease; while permits are short only as
- *            `chances` allow. One that comes before the lease does waits for that answer, and goes back if it brings none.
- * Together   What may leave as one query (loads.h) is counted so, queued and expected: a permit for each batch_max of them,
- *            and one for the rest.
+ *            `chances` allow. One that comes before the lease does waits for that answer, and goes back if it brings
+ *            none.
+ * Together   What may leave as one query (loads.h) is counted so, queued and expected: a permit for each batch_max of
+ *            them, and one for the rest.
  * Turn       When its query is over it passes to the next user's load of this process without a word to Redis, for a
  *            turn of PERMIT_TURN_QUERIES or PERMIT_TURN_MS, whichever is over first. So short queries do not leave it
  *            idle for round trips, and a process that waits in Redis's queue waits little longer: beside queries that
  *            take longer than a turn a round trip is nothing, and there is none. Refreshes have no turn, for users of
  *            other processes come before them; nor has a permit that was lost.
- * Waiting    A refusal has put this process into Redis's queue. It requests again when a message names it, when it has
- *            given a permit back itself, or when the poll is due; then as many as the reply says are free.
+ * Waiting    A refusal has put this process into Redis's queue. It requests again when a message names it, when it
+ *            has given a permit back itself, or when the poll is due; then as many as the reply says are free.
  * Classes    For users as many are requested as workers are free for queued users; for refreshes only while no user
  *            is queued and none is requested for one: this process has one place in Redis's queue, and a request of
  *            the other class loses it.
  * Tokens     Every permit has a new one. An acquire without an answer is sent again with the same one, which
  *            scripts/permit_acquire.lua explains; once its release was sent it is not used again.
- * Lost       A permit that could not be renewed in time, or that Redis no longer knows, is counted, and its query runs
- *            on. Renewals go on, so that what runs is counted in the fleet again.
+ * Lost       A permit that could not be renewed in time, or that Redis no longer knows, is counted, and its query
+ *            runs on. Renewals go on, so that what runs is counted in the fleet again.
  * Without    Redis away, the breaker open, the permits moving to another master, or Redis refusing the script: loads
  *            start without, max_loads at a time (permit_spared).
  */

@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# docs.sh FOLDER - guide, cookbook and reference as HTML in FOLDER, beside guard/README.md and every file that they link to.
+# docs.sh FOLDER - guide, cookbook and reference as HTML in FOLDER, beside guard/README.md and every file that they
+# link to.
 #
-# Refuses a link that leads nowhere and a function in the text that no header declares. Needs cmark-gfm (Debian has it).
+# Refuses a link that leads nowhere and a function in the text that no header declares. Needs cmark-gfm (Debian has
+# it).
 set -eu
 
 [ $# = 1 ] || { echo "usage: sh docs.sh FOLDER" >&2; exit 2; }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # page.awk - the body of a page, as cmark-gfm writes it, with its links: see docs.sh.
 #
-# Headings get the anchors that GitHub gives them; links between texts lead to their pages, `guard_get()` to the reference;
-# what is linked to and is no text is listed in `sources`.
+# Headings get the anchors that GitHub gives them; links between texts lead to their pages, `guard_get()` to the
+# reference; what is linked to and is no text is listed in `sources`.
 BEGIN {
     folder = source
     if (!sub(/[^\/]*$/, "", folder))

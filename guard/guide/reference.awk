@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 # reference.awk - makes a chapter of the reference out of a header, in Markdown: awk -f reference.awk guard.h
 #
-# A comment goes with the declarations that follow it up to the next empty line. A section is a comment with dashes around
-# its title. What a declaration declares (functions, structs, enums and their constants, macros) gets an anchor of its name.
+# A comment goes with the declarations that follow it up to the next empty line. A section is a comment with dashes
+# around its title. What a declaration declares (functions, structs, enums and their constants, macros) gets an anchor
+# of its name.
 function plain(line) {
     sub(/ *\*+\/ *$/, "", line)
     sub(/^ ?\/?\*+ ?/, "", line)

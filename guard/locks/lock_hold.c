@@ -107,7 +107,8 @@ static void give_use(struct lock_hold *hold, struct lock_use *use)
 {
     struct lock_claim *claim = use->claim;
     if (claim == NULL) {
-        /* Given back in time, but lost before that was heard of: what the provider had by then nobody asks any more. */
+        /* Given back in time, but lost before that was heard of: what the provider had by then nobody asks any
+         * more. */
         const bool timely = hold->given_us < hold->lost_us && hold->given_us < hold->valid_until_us;
         hold->given = worse_of(hold->given, timely ? GUARD_LOCK_UNKNOWN : GUARD_LOCK_LOST);
         return;

@@ -132,7 +132,7 @@ static inline bool locks_are_forked(const struct guard_locks *locks)
     "these locks were opened before fork(), in another process; open some in this process"
 
 /*
- * ---- lock_check.c: refuses settings and requests that cannot work, naming what is wrong and what would be right ----
+ * ---- lock_check.c: refuses settings and requests that cannot work, with what is wrong and what would be right ----
  *
  * Pure, but for the plug-in of a provider, which is looked for.
  */

@@ -58,8 +58,8 @@ struct redis_args {
     size_t bytes[REDIS_SCRIPT_ARGS_MAX];
     char room[REDIS_ARGS_ROOM]; /* for what has to be printed */
 };
-/* Of a variable: where all that is left out of an initialiser is cleared (-ftrivial-auto-var-init), this is not. Most of
- * the room is never used, and to clear it costs more than the rest of a call. */
+/* Of a variable: where all that is left out of an initialiser is cleared (-ftrivial-auto-var-init), this is not. Most
+ * of the room is never used, and to clear it costs more than the rest of a call. */
 #if __has_attribute(uninitialized)
 #define REDIS_ARGS_UNCLEARED __attribute__((uninitialized))
 #else

@@ -315,7 +315,8 @@ static enum guard_status accept_on_loop(struct asking *asking, guard_ticket *tic
     return status;
 }
 
-/* A load that may still end may still get other keys. One that outlives guard_close() finds a guard without a loop. */
+/* A load that may still end may still get other keys. One that outlives guard_close() finds a guard without a
+ * loop. */
 static enum guard_status accept_in_mailbox(struct guard *guard, struct asking *asking, bool nested,
                                            guard_ticket *ticket)
 {
@@ -379,12 +380,14 @@ enum guard_status guard_get(struct guard *guard, const struct guard_request *req
 /* ---- waiting for the answer ---- */
 
 /*
- * A call that waits, and may run loads meanwhile: its own, or what its loader needs, for which the core lends the thread:
+ * A call that waits, and may run loads meanwhile: its own, or what its loader needs, for which the core lends the
+ * thread:
  *
  *     loader(A) -> guard_load_get(B) -> the core -> a load of B, lent to this thread -> loader(B) -> ...
  *                        <------------------ the answer, from wherever it came ------------------
  *
- * It is lent only to a flight in which this get waits, one load at a time: once it is answered nothing comes any more.
+ * It is lent only to a flight in which this get waits, one load at a time: once it is answered nothing comes any
+ * more.
  */
 struct waiting {
     struct blocking blocking; /* first */

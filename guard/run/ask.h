@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ask.h - guard_get() and its kin: a request is checked, answered from the near cache, or made into gets with tickets that
- * are on their way.
+ * ask.h - guard_get() and its kin: a request is checked, answered from the near cache, or made into gets with tickets
+ * that are on their way.
  *
  *     ask_check() -> ask() -> near -- all of it ------------------------------> NOW
  *                               |
  *                               +---- gets, one ticket -- of a host's loop ---> loop
  *                                                      -- of any thread ------> mailbox
  *
- * One key is one get. Of several, those that the near cache does not answer are gets that are answered together: callback.h.
+ * One key is one get. Of several, those that the near cache does not answer are gets that are answered together:
+ * callback.h.
  *
  * Threads  that of the request's loop; without one, any.
  */
@@ -16,8 +17,8 @@
 
 #include "load.h"
 
-/* What is wrong with the request, a static text, which has been said in the log; NULL: nothing. blocks: its thread waits
- * for the answer. */
+/* What is wrong with the request, a static text, which has been said in the log; NULL: nothing. blocks: its thread
+ * waits for the answer. */
 const char *ask_check(struct guard *guard, const struct guard_request *request, const char *function,
                       bool blocks);
 /* Several keys, or tags. */
@@ -33,8 +34,8 @@ const char *ask_check_keys(struct guard *guard, const struct ask_keys *keys, con
 /*
  * For guard_request.flags, of our own:
  *
- * REFRESHES  Its load is queued behind those of users. It is asked for on the guard's own loop; request->loop is no more
- *            than where a kind that is GUARD_ON_LOOP loads.
+ * REFRESHES  Its load is queued behind those of users. It is asked for on the guard's own loop; request->loop is no
+ *            more than where a kind that is GUARD_ON_LOOP loads.
  * LENDS      The context is a struct blocking, whose thread runs the load that it starts.
  */
 enum { ASK_REFRESHES = 0x100, ASK_LENDS = 0x200 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * callback.h - answered gets go back to their callers on their loops, and are counted; those of a request for many keys
- * together.
+ * callback.h - answered gets go back to their callers on their loops, and are counted; those of a request for many
+ * keys together.
  *
  * Threads   that of the loop. many_forget() under the guard's mutex if that is the guard's own.
  */
@@ -33,8 +33,8 @@ void callback_ready(struct loop *loop);
  *                   one write      all lookups answered
  *
  * Its gets are ordinary ones. Those that miss are held until no lookup of the others is outstanding and then enter
- * the core in one turn of the loop, so that their acquires are one write and their loads can be one batch (core.h). All
- * lookups have begun when the first is answered, so this costs no round trip and ends with Redis's limit.
+ * the core in one turn of the loop, so that their acquires are one write and their loads can be one batch (core.h).
+ * All lookups have begun when the first is answered, so this costs no round trip and ends with Redis's limit.
  *
  * Lifetime  until its last get has been called back.
  */

@@ -4,11 +4,12 @@
  *
  *   ACQUIRE, tagged      clock  + script     the core hears of a lease only when the clock has been read: the query
  *                                            comes after both
- *   FILL, TOUCH, tags    keep   + script    in a Cluster the script after the reply: an entry that is found before its tags
- *                                           have epochs counts as out of date, and these go to another master
+ *   FILL, TOUCH, tags    keep   + script    in a Cluster the script after the reply: an entry that is found before
+ *                                           its tags have epochs counts as out of date, and these go to another
+ *                                           master
  *   RELEASE, shares tags likewise            what it shares is checked as if it were stored
- *   an entry with tags   script, then check  the core hears of no entry whose tags have not been looked at; if they were
- *                                            expired and it is stale since then, the core asks again
+ *   an entry with tags   script, then check  the core hears of no entry whose tags have not been looked at; if they
+ *                                            were expired and it is stale since then, the core asks again
  *   INVALIDATE, shadow   its own + the fleet's  the core hears what became of the fleet's entries
  */
 #include "calls.h"

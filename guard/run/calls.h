@@ -20,8 +20,8 @@ typedef void calls_checked(struct guard *guard, const char *subject, size_t subj
                            const struct core_pushed *pushed);
 
 /*
- * An entry that came with a wake-up message waits for the epochs of its tags, which costs one round trip: a waiter may
- * know of an invalidation of a tag that is younger than the entry, and that voids no lease. As calls_send().
+ * An entry that came with a wake-up message waits for the epochs of its tags, which costs one round trip: a waiter
+ * may know of an invalidation of a tag that is younger than the entry, and that voids no lease. As calls_send().
  */
 bool calls_check_push(struct guard *guard, const struct message *message, const struct core_pushed *pushed,
                       struct value *value, calls_checked *checked);

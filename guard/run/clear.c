@@ -131,8 +131,8 @@ static void end_run(struct clear *clear)
     run_clear(clear);
 }
 
-/* It can only be on behalf of those that have been answered UNKNOWN: one that was asked for before that may be meant for
- * what was stored behind the cursor. */
+/* It can only be on behalf of those that have been answered UNKNOWN: one that was asked for before that may be meant
+ * for what was stored behind the cursor. */
 static bool may_go_on(const struct clear *clear)
 {
     const struct clearing *at = NULL;

@@ -107,9 +107,9 @@ enum guard_status guard_connected_wait(struct guard *guard)
 /* ---- what the cache is called ---- */
 
 /*
- * Redis is asked for it only once guard_cache() has been called. From then on every new connection asks anew, since it
- * may lead to another Redis or to the same without its data; and so it is every CACHE_ASK_EVERY_US, since the name may
- * have been evicted or flushed.
+ * Redis is asked for it only once guard_cache() has been called. From then on every new connection asks anew, since
+ * it may lead to another Redis or to the same without its data; and so it is every CACHE_ASK_EVERY_US, since the name
+ * may have been evicted or flushed.
  */
 
 enum { CACHE_ASK_EVERY_US = 5000000 };

@@ -2,7 +2,8 @@
 /*
  * connected.h - who waits for the first word of Redis: guard_connected(); and what its data is called: guard_cache().
  *
- *     guard_open() ... UP, or why it is not, or connect_limit_ms is over: spoken; from then on each call is told at once
+ *     guard_open() ... UP, or why it is not, or connect_limit_ms is over: spoken; from then on each call is told at
+ *     once
  *
  * In a Cluster the word is that of all masters together.
  *

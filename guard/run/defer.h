@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * defer.h - a load that is finished later, on a loop or on any thread: guard_load_defer(), and what a loop has to do with
- * it; and a load that begins there, GUARD_ON_LOOP. The handle's life is load.h's.
+ * defer.h - a load that is finished later, on a loop or on any thread: guard_load_defer(), and what a loop has to do
+ * with it; and a load that begins there, GUARD_ON_LOOP. The handle's life is load.h's.
  *
  *     on the guard's thread           on the loop
  *     defer_start() ----------------> loop.unbegun ---- defer_on_mail() ----> its loader
@@ -13,8 +13,8 @@
 
 #include "load.h"
 
-/* The guard's thread: a job whose loader is to run on the loop of its asker. False: there is none, or of a refresh none
- * any more, or no memory. */
+/* The guard's thread: a job whose loader is to run on the loop of its asker. False: there is none, or of a refresh
+ * none any more, or no memory. */
 bool defer_start(struct desk *desk, const struct job *job);
 /* The loop is there, does not go, and has begun in time what it was given last. */
 bool defer_may_begin(const struct guard_loop *name);

@@ -2,15 +2,15 @@
 /*
  * expire.h - an entry that was found older than one of its tags becomes stale, if the tags were expired.
  *
- * To expire a tag touches none of its entries: it moves the tag's epoch on, as an invalidation does, and notes beside it
- * that it was an expiry (tag_invalidate.lua). Only an entry that is found outdated leads here:
+ * To expire a tag touches none of its entries: it moves the tag's epoch on, as an invalidation does, and notes beside
+ * it that it was an expiry (tag_invalidate.lua). Only an entry that is found outdated leads here:
  *
  *     tag_stale     were its tags expired, and not invalidated? How long ago, and which epoch may it be born at?
  *     PTTL  GETEX   the entry again: is it still that one, and what is left of its own stale time since the expiry?
  *     make_stale    what stands there is stale from now on, and no longer outdated
  *
- * From then on it is an entry like any that guard_expire() of its key has made stale, for every process. Where any of this
- * fails it stays outdated: missing, never fresh.
+ * From then on it is an entry like any that guard_expire() of its key has made stale, for every process. Where any of
+ * this fails it stays outdated: missing, never fresh.
  *
  * Threads  that of the connection.
  */

@@ -4,8 +4,8 @@
  *
  *     guard_kind_set() -> a version in front of the others -> what begins from here on has it
  *
- * A version never changes, and stays until the guard is freed: a request, a flight or a load that began with one keeps a
- * pointer to it. Every policy that the core is given is one of these.
+ * A version never changes, and stays until the guard is freed: a request, a flight or a load that began with one
+ * keeps a pointer to it. Every policy that the core is given is one of these.
  *
  * Locking   the guard's mutex for changes. Reading takes none.
  */

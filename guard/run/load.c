@@ -408,7 +408,8 @@ static void fail_unfinished(struct running_load *load, bool thread_ends)
     settle(load, &failed, NULL);
 }
 
-/* With the mutex held. All that is still wanted has failed by what was asked for, so nobody knows which key that is about. */
+/* With the mutex held. All that is still wanted has failed by what was asked for, so nobody knows which key that is
+ * about. */
 static bool failed_as_one(const struct running_load *first)
 {
     bool failed = true;
@@ -815,7 +816,8 @@ enum guard_status guard_load_tag_of(struct guard_load *handle, const char *tag, 
     return load != NULL ? status : desk_refuse(handle, "guard_load_tag", OVER_TEXT);
 }
 
-/* With the mutex held. Without memory it has a length and no bytes: nothing may be stored without what it should have. */
+/* With the mutex held. Without memory it has a length and no bytes: nothing may be stored without what it should
+ * have. */
 static enum guard_status take_meta(struct running_load *load, const void *meta, size_t meta_bytes)
 {
     free(load->meta);

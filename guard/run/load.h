@@ -17,8 +17,8 @@
  *             cancelled  nobody wants it any more. Its loader is told; its verdict is taken all the same
  *             quit       its bells know: it was cancelled, or it is over
  *             doomed     a call about it was wrong: it is handed in as INTERNAL, whatever its verdict
- *             left       cancelled because its loop goes or has not begun it, or its caller's deadline has passed: if it
- *                        fails it is handed in as unwanted, and others load
+ *             left       cancelled because its loop goes or has not begun it, or its caller's deadline has passed: if
+ *                        it fails it is handed in as unwanted, and others load
  *             heard      only DEFERRED or LEFT: the guard has seen that it is deferred, ahead of being told
  *             told       only LEFT: the guard has been told that it is deferred; cancelled() may be called now
  *
@@ -39,7 +39,8 @@
 struct blocking;
 struct loop;
 
-/* A descriptor that becomes readable when no load that has it is wanted any more. Made only if a loader asks for one. */
+/* A descriptor that becomes readable when no load that has it is wanted any more. Made only if a loader asks for
+ * one. */
 struct bell {
     int fd; /* an eventfd */
     uint32_t refs;
@@ -123,7 +124,8 @@ struct running_load {
     uint32_t depth;                    /* loads that it is nested in */
     struct asker asker;                /* one reference is ours */
     uint64_t begin_by_us;              /* of one that waits for its loop */
-    /* of its batch; NULL: its loader does not run. Set on its thread before that sees the handle, cleared under the mutex */
+    /* of its batch; NULL: its loader does not run. Set on its thread before that sees the handle, cleared under the
+     * mutex */
     struct running_load *first;
 
     /* under the mutex */
@@ -157,7 +159,8 @@ struct running_load {
     char key[]; /* owned */
 };
 
-/* A load that needs a key: the request is nested, until the load's own deadline at most, and never from the near cache. */
+/* A load that needs a key: the request is nested, until the load's own deadline at most, and never from the near
+ * cache. */
 struct parent_load {
     uint64_t load, deadline_us;
 };

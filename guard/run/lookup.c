@@ -3,15 +3,16 @@
  * lookup.c - lookups: what a loop reads from Redis, and which gets that answers. See lookup.h.
  *
  *     the epochs of the tags that the key had   PTTL  GETEX    one write to each master
- *                                                        |
- *                                                        +-- no sound entry, or in doubt ------------------> core
- *                                                        +-- no tags, or those that were asked: judged --> hit, or core
- *                                                        +-- other tags: asked behind it, then judged ---> hit, or core
- *                                                        +-- outdated: perhaps its tags were expired ---> stale, or core
+ *                                                    |
+ *                                                    +-- no sound entry, or in doubt ------------------> core
+ *                                                    +-- no tags, or those that were asked: judged --> hit, or core
+ *                                                    +-- other tags: asked behind it, then judged ---> hit, or core
+ *                                                    +-- outdated: perhaps its tags were expired ---> stale, or core
  *
- * The mark of a pass is judged like any entry, and then no hit: its gets pass, and the core needs no acquire for them.
- * Each get's own policy says whether a hit answers it (keep.h). GETEX, so that only the master answers: redis/fence.h.
- * In a Cluster the tags have a master of their own, and the epochs may come after the entry, which then waits.
+ * The mark of a pass is judged like any entry, and then no hit: its gets pass, and the core needs no acquire for
+ * them. Each get's own policy says whether a hit answers it (keep.h). GETEX, so that only the master answers:
+ * redis/fence.h. In a Cluster the tags have a master of their own, and the epochs may come after the entry, which
+ * then waits.
  */
 #include "lookup.h"
 #include "../base/clock.h"
@@ -651,7 +652,8 @@ static bool begin_lookup(struct loop *loop, struct get *get)
     size_t name_bytes = key_name(loop->guard->config.name_space, key.encoded, KEY_VALUE, name);
     if (!redis_may_look_up(loop->redis, name, name_bytes))
         return answer_kept_get(loop, get);
-    /* It has the time limit of a Redis command; a get with an earlier deadline waits in the core, which answers then. */
+    /* It has the time limit of a Redis command; a get with an earlier deadline waits in the core, which answers
+     * then. */
     uint64_t limit_us = (uint64_t)loop->guard->config.redis_limit_ms * 1000;
     if (!peeks(get) && get->deadline_us - get->waiter.start_us < limit_us)
         return false;

@@ -9,16 +9,17 @@
  * A stale value that its policy lets be served at once is a hit, too. A hit may want a background refresh (keep.h);
  * it is answered without waiting for that, and nothing more is sent from here.
  *
- * Lookups are sent when the turn of the loop is over, behind the questions for the epochs of all of them. The limit of
- * a Redis command begins then: a get whose deadline is no later may be answered late by what was left of the turn.
+ * Lookups are sent when the turn of the loop is over, behind the questions for the epochs of all of them. The limit
+ * of a Redis command begins then: a get whose deadline is no later may be answered late by what was left of the turn.
  *
- * An entry with tags is a hit only if their epochs say so (tags.h): they are requested together with those of the turn's
- * other lookups (tag_batch.h), in the same write if the loop remembers which tags the key had, else behind it. Without an
- * answer to that it is no hit. Older than one that was expired it is made stale, and answers so (expire.h); near it is
- * never kept.
+ * An entry with tags is a hit only if their epochs say so (tags.h): they are requested together with those of the
+ * turn's other lookups (tag_batch.h), in the same write if the loop remembers which tags the key had, else behind it.
+ * Without an answer to that it is no hit. Older than one that was expired it is made stale, and answers so
+ * (expire.h); near it is never kept.
  *
- * A get whose lookup cannot be sent, is not answered, or does not run, is answered with what is kept (core/near.h), if
- * that may still do; so is one that is late: after half of redis_limit_ms. What a lookup has found is kept for that.
+ * A get whose lookup cannot be sent, is not answered, or does not run, is answered with what is kept (core/near.h),
+ * if that may still do; so is one that is late: after half of redis_limit_ms. What a lookup has found is kept for
+ * that.
  *
  * A peek is answered here, whatever is found, and leads to nothing else: MISS, or UNKNOWN if Redis did not say.
  *
@@ -38,7 +39,8 @@ void lookup_send(void *context);
 /* Likewise: its timer `late`. */
 void lookup_late(void *context);
 
-/* A server has said that it is no master, or none that works: what is kept goes, once until one does. On any thread. */
+/* A server has said that it is no master, or none that works: what is kept goes, once until one does. On any
+ * thread. */
 void lookup_hears_no_master(struct guard *guard);
 static inline void lookup_hears_master(struct guard *guard)
 {

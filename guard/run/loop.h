@@ -21,8 +21,8 @@ struct loop_hooks {
 /* NO_MEMORY: the host stays the caller's. */
 enum guard_status loop_open(struct guard *guard, struct guard_host *host, const struct loop_hooks *hooks,
                             struct loop **out);
-/* When the last get has been called back and nothing is left on the host, frees the loop and calls `detached`. The host
- * of one that has a name is closed, too. */
+/* When the last get has been called back and nothing is left on the host, frees the loop and calls `detached`. The
+ * host of one that has a name is closed, too. */
 void loop_close(struct loop *loop, void (*detached)(void *context), void *context);
 /* Takes the guard's side of a connection's settings; hooks and seed are the caller's. */
 void loop_redis_config(struct guard *guard, struct redis_config *config);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mailbox.h - what any thread hands to the guard's: gets, cancellations, invalidations, background refreshes, finished
- * loads. thread.c takes it out.
+ * mailbox.h - what any thread hands to the guard's: gets, cancellations, invalidations, background refreshes,
+ * finished loads. thread.c takes it out.
  *
  * Threads  any, unless it says otherwise.
  */

@@ -7,11 +7,11 @@
  *        |             +---- stale ----> revalidate, likewise ----------------------> counted
  *        +--------------------------------------------------------------------------------+
  *
- * What another process loads meanwhile is good enough for a missing key: of processes that start together one loads it.
- * All are gets as any other, so leases, permits, deadlines and the end of the guard are theirs. AT_ONCE turns are on their
- * way. A turn is one key, or where there is a batch loader as many as one query may have: they are asked for as a request of
- * many. So however long the list is, it takes no more places and workers than there are turns, and of the waiters a quarter
- * at the most.
+ * What another process loads meanwhile is good enough for a missing key: of processes that start together one loads
+ * it. All are gets as any other, so leases, permits, deadlines and the end of the guard are theirs. AT_ONCE turns are
+ * on their way. A turn is one key, or where there is a batch loader as many as one query may have: they are asked for
+ * as a request of many. So however long the list is, it takes no more places and workers than there are turns, and of
+ * the waiters a quarter at the most.
  *
  * Threads   guard_refresh() any; it asks for the first keys, the last that it does. The rest the guard's.
  * Lifetime  a refreshing is freed after `done`.

@@ -28,8 +28,8 @@ void shadow_close(struct shadow **shadow);
 
 /* This get has been accepted: the shadow gets its key, too, unless memory is short. */
 void shadow_get(struct shadow *shadow, uint64_t now_us, struct get *get);
-/* It is the starter of this load of the callers' core; what the loader of that has said (NULL: nothing), before the core
- * is told. */
+/* It is the starter of this load of the callers' core; what the loader of that has said (NULL: nothing), before the
+ * core is told. */
 void shadow_started(const struct get *get, uint64_t load);
 void shadow_kept(struct shadow *shadow, uint64_t load, const struct guard_keep *keep);
 /* It has been answered, by its own load or not at all. */

@@ -14,13 +14,13 @@
  *     +-----------------------------------------------<----------------+
  *                          callback <- loop <- answers <---------------+
  *
- * Read in this order: kind.h, get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load, workers;
- * then expire (an entry whose tag was expired), defer (a load without a thread), shadow, connected (Redis's first word, and
- * what its data is called), numbers (what a host can watch), life (start, stop), clear; tag_memory stands by itself, tag_batch
- * below lookup and calls.
+ * Read in this order: kind.h, get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load,
+ * workers; then expire (an entry whose tag was expired), defer (a load without a thread), shadow, connected (Redis's
+ * first word, and what its data is called), numbers (what a host can watch), life (start, stop), clear; tag_memory
+ * stands by itself, tag_batch below lookup and calls.
  *
- * Locking   the guard's mutex, then a loop's; that of the loads (load.h) comes after the workers', and those of the hot keys
- *           and of the near cache stand by themselves. No host code is called with a lock held.
+ * Locking   the guard's mutex, then a loop's; that of the loads (load.h) comes after the workers', and those of the
+ *           hot keys and of the near cache stand by themselves. No host code is called with a lock held.
  * Lifetime  a guard is made by guard_open() and freed by guard_close() after its thread has ended; a loop lives from
  *           loop_open() until nothing of it is left on its host, and its name as long as the guard.
  */
@@ -163,8 +163,8 @@ struct posted {
     struct clearing *clearings;
 };
 
-/* The end: DRAINING until no waiter is left or the drain time is over; CANCELLING, every waiter answered and every load
- * told to stop, until the core is idle or its loaders have had their time; ENDING, connections closing. */
+/* The end: DRAINING until no waiter is left or the drain time is over; CANCELLING, every waiter answered and every
+ * load told to stop, until the core is idle or its loaders have had their time; ENDING, connections closing. */
 enum phase { PHASE_RUNNING, PHASE_DRAINING, PHASE_CANCELLING, PHASE_ENDING };
 
 struct guard {

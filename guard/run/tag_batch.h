@@ -24,7 +24,8 @@ struct tag_asker {
     uint8_t which[GUARD_TAGS_MAX]; /* by the index in the question */
 };
 
-/* `tags` are sound, at least one; copied. False: no memory, or the loop has closed its connection; it is not answered. */
+/* `tags` are sound, at least one; copied. False: no memory, or the loop has closed its connection; it is not
+ * answered. */
 bool tag_batch_join(struct loop *loop, struct tag_asker *asker, const char *tags, size_t bytes);
 /* Sends what has joined. */
 void tag_batch_send(struct loop *loop);

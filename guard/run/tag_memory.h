@@ -3,8 +3,8 @@
  * tag_memory.h - which tags entries had when they were last seen, so that the next lookup can ask for their epochs in
  * the same write. A hint: if the entry has other tags, their epochs are requested then.
  *
- * A table of fixed size, eight places for the keys whose hashes meet, taken over in turn. 512 KiB, of which the system gives
- * what is used, and texts of 4 MiB at the worst. One loop's own, no locking.
+ * A table of fixed size, eight places for the keys whose hashes meet, taken over in turn. 512 KiB, of which the
+ * system gives what is used, and texts of 4 MiB at the worst. One loop's own, no locking.
  */
 #pragma once
 

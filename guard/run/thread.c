@@ -49,8 +49,8 @@ unsigned thread_kind_of(void *context, const struct guard_policy *policy)
     return policy_kind(policy)->index;
 }
 
-/* Where loaders run on loops: of those that wait, the first whose loop comes to it; else the first user, whose load is not
- * given up with its loop. One that is answered is in no flight. */
+/* Where loaders run on loops: of those that wait, the first whose loop comes to it; else the first user, whose load
+ * is not given up with its loop. One that is answered is in no flight. */
 static struct core_waiter *choose_starter(const struct core_action *action)
 {
     struct core_waiter *oldest = action->starter, *user = NULL;
@@ -332,8 +332,8 @@ static struct finished_load *take_finished(struct guard *guard)
     return list;
 }
 
-/* What a deferred load asks for may come before the word that it is deferred, which waits for its loader to return: the core
- * would lend a thread that does not wait. */
+/* What a deferred load asks for may come before the word that it is deferred, which waits for its loader to return:
+ * the core would lend a thread that does not wait. */
 static void hear_parent(struct guard *guard, uint64_t load)
 {
     if (load == 0)
@@ -563,8 +563,8 @@ static void tell_numbers(struct guard *guard)
         events_tell_all(guard, false);
 }
 
-/* After every batch of events: do what the core wants, tell what happened, return what was answered. An answer is in the
- * counters before its callback runs, and before the host hears of its load. */
+/* After every batch of events: do what the core wants, tell what happened, return what was answered. An answer is in
+ * the counters before its callback runs, and before the host hears of its load. */
 static void after_events(struct guard *guard)
 {
     if (guard->phase == PHASE_ENDING)

@@ -2,8 +2,8 @@
 /*
  * envelope.c - writes and checks the envelope; envelope.h says which bytes the scripts read.
  *
- *   <uuid> <px_ms> <stale_ms> csg3 <v|m|a|p> <own fresh_ms> <o|-> <load_us> <key_bytes> <validator_bytes> <body_bytes>
- *   <tags_bytes> <born>\n
+ *   <uuid> <px_ms> <stale_ms> csg3 <v|m|a|p> <own fresh_ms> <o|-> <load_us> <key_bytes> <validator_bytes>
+ *   <body_bytes> <tags_bytes> <born>\n
  *   <key>\n
  *   <validator>\n
  *   <body>\n

@@ -5,8 +5,8 @@
  *
  * A text head of fixed width, readable with redis-cli and by the scripts with string.sub, then the full
  * key, the validator, the body, the tags and, if the head says so, the meta, each closed by a newline, then 16 hex
- * digits of checksum over all before it: XXH3 with 64 bits and no seed, the most significant digit first. The checksum
- * tells damage, not forgery: a client that may write to this Redis is believed.
+ * digits of checksum over all before it: XXH3 with 64 bits and no seed, the most significant digit first. The
+ * checksum tells damage, not forgery: a client that may write to this Redis is believed.
  *
  *   bytes  1-36   UUID of the filler's lease               string.sub(v, 1, 36)
  *         38-50   px_ms: TTL the filler set                string.sub(v, 38, 50)

@@ -7,8 +7,8 @@
  *           entry and of a message, and the subscription to the channel.
  * Threads   That of the connection. No I/O of its own.
  *
- * Read in this order: scripts/acquire.lua and fill.lua (how Redis decides), protocol.c, epochs (tags), sweep (deletions
- * without a script), envelope (an entry), wake (what processes tell each other).
+ * Read in this order: scripts/acquire.lua and fill.lua (how Redis decides), protocol.c, epochs (tags), sweep
+ * (deletions without a script), envelope (an entry), wake (what processes tell each other).
  */
 #pragma once
 

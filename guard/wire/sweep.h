@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sweep.h - deleting a namespace's entries in steps of bounded work, one SCAN of one master and a DEL for each name that
- * it brought; and one entry, without a script.
+ * sweep.h - deleting a namespace's entries in steps of bounded work, one SCAN of one master and a DEL for each name
+ * that it brought; and one entry, without a script.
  *
  *   sweep_step() --> SCAN cursor, of these roles; fence --> DEL, DEL, DEL --> `stepped`: the next cursor
  *
- * The fence is a write that changes nothing: a replica, and a master that has lost its replicas, would answer the SCAN.
+ * The fence is a write that changes nothing: a replica, and a master that has lost its replicas, would answer the
+ * SCAN.
  *
  * Threads  that of the connection. No I/O of its own.
  */
@@ -24,8 +25,8 @@ struct sweep {
     enum key_role roles[2];
     unsigned shard;
     char cursor[SWEEP_CURSOR_SIZE]; /* "0": from the beginning */
-    /* Once, never from inside sweep_step(). False: the step must be taken again. True: the cursor is the next one; "0": the
-     * master has been gone through. */
+    /* Once, never from inside sweep_step(). False: the step must be taken again. True: the cursor is the next one;
+     * "0": the master has been gone through. */
     void (*stepped)(void *context, bool done);
     void *context;
     uint64_t values; /* deleted so far */

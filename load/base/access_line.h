@@ -3,9 +3,9 @@
  * access_line.h - one line of an access log: when, what was asked for, and how.
  *
  *     combined    Apache's and nginx's; anything may follow the request. Its times are whole seconds
- *     JSON        an object a line, with a time (time, timestamp, @timestamp, time_iso8601, time_local, date, msec, ts), a
- *                 path (path, request_uri, uri, url, target) and a method (method, request_method); or with "request" for
- *                 both, as in combined
+ *     JSON        an object a line, with a time (time, timestamp, @timestamp, time_iso8601, time_local, date, msec,
+ *                 ts), a path (path, request_uri, uri, url, target) and a method (method, request_method); or with
+ *                 "request" for both, as in combined
  *
  * Pure; bytes of any kind are taken.
  */

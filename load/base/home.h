@@ -3,8 +3,8 @@
  * home.h - where the project's own files are, wherever the program is started from.
  *
  * The working directory, if it is the project's folder; else the folder that the program was built in, a few levels
- * above itself (build/gcc/stampede); else, installed as bin/stampede, share/stampede-guard beside bin; else the working
- * directory all the same.
+ * above itself (build/gcc/stampede); else, installed as bin/stampede, share/stampede-guard beside bin; else the
+ * working directory all the same.
  *
  * Threads: any; decided at the first call.
  */

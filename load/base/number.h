@@ -7,8 +7,8 @@
  *     percentage  50%, 99.9%                  a decimal up to 100
  *     time        300us, 250ms, 1.5s, 2m, 2min, 1h    a decimal and its unit, at most a day
  *
- * number_scan...() move *text behind what they took; number_read...() want the whole word. strtod() and its like would
- * take signs, spaces, "inf", "0x1p3" and the locale's comma.
+ * number_scan...() move *text behind what they took; number_read...() want the whole word. strtod() and its like
+ * would take signs, spaces, "inf", "0x1p3" and the locale's comma.
  *
  * Pure. Errors: false; *out is set only on success.
  */

@@ -35,9 +35,9 @@ struct proc_options {
     size_t descriptor_count;
 };
 
-/* First in main(). Of 0, 1 and 2 those that are closed become /dev/null: no connection is what somebody prints to, and libuv
- * aborts when it closes one. To write beyond the greatest size of a file, or to a connection that its other side has ended,
- * fails, and ends nothing; children have these signals as they were. */
+/* First in main(). Of 0, 1 and 2 those that are closed become /dev/null: no connection is what somebody prints to,
+ * and libuv aborts when it closes one. To write beyond the greatest size of a file, or to a connection that its other
+ * side has ended, fails, and ends nothing; children have these signals as they were. */
 void proc_begin(void);
 
 /* A child in a process group of its own, without our other descriptors; -1 if it cannot be executed. */

@@ -3,12 +3,12 @@
  * progress.h - what goes on, on stderr, while the report is not there yet.
  *
  *     progress_step("private Redis"); ... progress_done(true);      one line, with the time it took
- *     progress_run(text) again and again                            on a terminal: one line that is rewritten in place;
- *                                                                   elsewhere a line every PLAIN_EVERY_MS
+ *     progress_run(text) again and again                            on a terminal: one line that is rewritten in
+ *                                                                   place; elsewhere a line every PLAIN_EVERY_MS
  *     progress_run_end(text)                                        the line that stays
  *
- * It is a terminal if stderr is one, TERM is not "dumb", and NO_COLOR is not set. Nothing about it is changed: there is
- * nothing to restore, however the program ends.
+ * It is a terminal if stderr is one, TERM is not "dumb", and NO_COLOR is not set. Nothing about it is changed: there
+ * is nothing to restore, however the program ends.
  *
  * Threads: one.
  */

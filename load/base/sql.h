@@ -8,8 +8,8 @@
  *
  * A statement without values may be several in one text: they are one transaction, unless they say otherwise.
  *
- * Threads: any, a session one at a time. Errors: the outcome, and the server's or libpq's reason as one line; it holds
- * no password.
+ * Threads: any, a session one at a time. Errors: the outcome, and the server's or libpq's reason as one line; it
+ * holds no password.
  */
 #pragma once
 

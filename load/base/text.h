@@ -20,6 +20,6 @@ void text_add_line(struct text *text, const char *line);
 void text_empty(struct text *text);
 void text_clear(struct text *text);
 
-/* Makes room for one more item of `each` bytes in a list from malloc(); *room items fit by now. The list, elsewhere perhaps;
- * NULL: no memory, and the list is as it was. */
+/* Makes room for one more item of `each` bytes in a list from malloc(); *room items fit by now. The list, elsewhere
+ * perhaps; NULL: no memory, and the list is as it was. */
 void *list_grow(void *list, size_t count, size_t *room, size_t each);

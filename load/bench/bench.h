@@ -100,8 +100,8 @@ uint32_t bench_cold_products(struct bench *bench, uint32_t count);
 bool bench_ask(uint16_t port, const char *path);
 bool bench_ask_each(uint16_t port, uint32_t first, uint32_t count);
 
-/* Runs it in a process of its own, which ends without closing anything: what it writes to *outcome is all that counts.
- * False: it returned false, or took too long. */
+/* Runs it in a process of its own, which ends without closing anything: what it writes to *outcome is all that
+ * counts. False: it returned false, or took too long. */
 typedef bool bench_part(struct bench *bench, const void *of, void *outcome);
 bool bench_apart(struct bench *bench, bench_part *part, const void *of, void *outcome, size_t outcome_bytes,
                  uint32_t limit_ms);

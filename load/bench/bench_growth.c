@@ -2,9 +2,9 @@
 /*
  * bench_growth.c - how the library's cost grows: with keys, tags, the size of values, waiters, guards of a fleet.
  *
- * Each curve is a row with a bar for each point. A point is measured in a process that holds nothing else, without HTTP, so a
- * million of something fits. A fleet of a thousand is a thousand guards in one process: each has threads, a login and a
- * subscription of its own, and Redis cannot tell them from a thousand processes.
+ * Each curve is a row with a bar for each point. A point is measured in a process that holds nothing else, without
+ * HTTP, so a million of something fits. A fleet of a thousand is a thousand guards in one process: each has threads,
+ * a login and a subscription of its own, and Redis cannot tell them from a thousand processes.
  *
  * One point is measured once: read the shape of a curve, not its last digit.
  */

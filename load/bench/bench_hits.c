@@ -3,14 +3,14 @@
  * bench_hits.c - a hit in Redis and a near hit, beside a constant from the same server loop and beside nginx and
  * Varnish, which serve the same bodies from their own caches.
  *
- * One hot product is kind to the guard: requests for it that arrive within one turn of the loop share a lookup. So the
- * same is asked of ten thousand products, in turn and by Zipf's law. A service with a near cache answers beside the one
- * that asks Redis.
+ * One hot product is kind to the guard: requests for it that arrive within one turn of the loop share a lookup. So
+ * the same is asked of ten thousand products, in turn and by Zipf's law. A service with a near cache answers beside
+ * the one that asks Redis.
  *
- * One server loop, one nginx worker, one thread of wrk, the same connections and the same script of wrk's for all of a
- * kind, the constant too; Varnish has the threads that it has by default. The ratios are made within a repetition, so
- * what slows the whole machine down cancels out. Throughput depends on what shares which core; the CPU time per request,
- * Redis's own beside it, does so much less.
+ * One server loop, one nginx worker, one thread of wrk, the same connections and the same script of wrk's for all of
+ * a kind, the constant too; Varnish has the threads that it has by default. The ratios are made within a repetition,
+ * so what slows the whole machine down cancels out. Throughput depends on what shares which core; the CPU time per
+ * request, Redis's own beside it, does so much less.
  */
 #include "load/base/http.h"
 #include "load/bench/bench.h"

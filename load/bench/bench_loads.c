@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_loads.c - the two ways to load with libpq: a thread that waits for each query, and deferred loads on the loop that
- * asks (guard/example/queries.h).
+ * bench_loads.c - the two ways to load with libpq: a thread that waits for each query, and deferred loads on the loop
+ * that asks (guard/example/queries.h).
  *
- * Each run is a process of its own with a guard and an epoll loop, which asks for cold keys and has as many connections as
- * loads. Only the loader differs. A first round connects, and makes the threads; the second one is measured.
+ * Each run is a process of its own with a guard and an epoll loop, which asks for cold keys and has as many
+ * connections as loads. Only the loader differs. A first round connects, and makes the threads; the second one is
+ * measured.
  */
 #include "guard/example/queries.h"
 #include "load/base/clock.h"

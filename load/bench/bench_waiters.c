@@ -3,14 +3,15 @@
  * bench_waiters.c - ten thousand requests wait in one process for one product: how soon after the fill the
  * last of them is answered, what answering them costs, and what memory each takes.
  *
- * The measure is a constant: /ping, asked at once on the same ten thousand connections, after they have been answered.
- * Answering is what the process does from when all wait to the last answer; a constant is also read and parsed.
- * Every repetition has a new process, for one that has held ten thousand before keeps some of their memory.
+ * The measure is a constant: /ping, asked at once on the same ten thousand connections, after they have been
+ * answered. Answering is what the process does from when all wait to the last answer; a constant is also read and
+ * parsed. Every repetition has a new process, for one that has held ten thousand before keeps some of their memory.
  *
- * All ask a constant first, for the memory of each connection: the server library touches the last of it when it has answered
- * the first request. That has nothing to do with waiting, and is dear where a page fault is: 11 us in some virtual machines.
- * Memory is the growth of the process's resident set from before the first connected to when all wait: connection, buffers
- * and waiter, but not the kernel's socket. What asking the process costs how many wait in it is in no number.
+ * All ask a constant first, for the memory of each connection: the server library touches the last of it when it has
+ * answered the first request. That has nothing to do with waiting, and is dear where a page fault is: 11 us in some
+ * virtual machines. Memory is the growth of the process's resident set from before the first connected to when all
+ * wait: connection, buffers and waiter, but not the kernel's socket. What asking the process costs how many wait in
+ * it is in no number.
  */
 #include "app/common/redis_link.h"
 #include "load/base/clock.h"

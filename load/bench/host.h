@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host.h - a guard with one kind on an epoll loop of its own, without HTTP: what the library alone costs. It is never closed:
- * its process ends (bench_apart()).
+ * host.h - a guard with one kind on an epoll loop of its own, without HTTP: what the library alone costs. It is never
+ * closed: its process ends (bench_apart()).
  *
  * Threads: one. Errors: false, and the reason on stderr.
  */
@@ -39,6 +39,6 @@ bool host_ask(struct host *host, uint32_t number);
 /* Waits for something to happen, for a second at the most, and answers what can be answered. */
 void host_turn(struct host *host);
 
-/* Asks for so many keys from the first one on, `open` at a time; returns when all are answered. What was counted before is
- * forgotten. False: one could not be asked for, or was answered without a value. */
+/* Asks for so many keys from the first one on, `open` at a time; returns when all are answered. What was counted
+ * before is forgotten. False: one could not be asked for, or was answered without a value. */
 bool host_ask_all(struct host *host, uint32_t first, uint32_t count, uint32_t open);

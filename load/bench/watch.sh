@@ -5,10 +5,11 @@
 #   CATALOGD=load/bench/watch.sh WATCH_PROGRAM=... WATCH_TOOL=callgrind|strace WATCH_FOLDER=...
 #                                     what is started as catalogd is watched; its pid is catalogd's own
 #   sh watch.sh --mark FOLDER PID     from here on
-#   sh watch.sh --count FOLDER PID    what it did since, in all its threads: "INSTRUCTIONS ALLOCATIONS" of callgrind, "CALLS" of
-#                                     strace: system calls; then it is marked again
+#   sh watch.sh --count FOLDER PID    what it did since, in all its threads: "INSTRUCTIONS ALLOCATIONS" of callgrind,
+#                                     "CALLS" of strace: system calls; then it is marked again
 #
-# An allocation is a call of malloc, calloc, realloc or a relative. A call that was under way at the mark is not counted.
+# An allocation is a call of malloc, calloc, realloc or a relative. A call that was under way at the mark is not
+# counted.
 set -eu
 
 dump() {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * buttons.c - see buttons.h. First who may press; then what one client does that changes the product, as a shop would:
- * by PUT with If-Match, by a purchase with Idempotency-Key; and the operator that expires or drops it. Each tells what came
- * of it.
+ * buttons.c - see buttons.h. First who may press; then what one client does that changes the product, as a shop
+ * would: by PUT with If-Match, by a purchase with Idempotency-Key; and the operator that expires or drops it. Each
+ * tells what came of it.
  */
 #include "load/ground/buttons.h"
 

@@ -2,8 +2,8 @@
 /*
  * buttons.h - what the page can ask for: POST /act with {"do": WORD, ...}.
  *
- *     rush        requests (1 to 3000), many, warm; mode: set before; hit: "kill" or "pause", what happens to the process
- *                 that loads; step: of the page's guide that it is for
+ *     rush        requests (1 to 3000), many, warm; mode: set before; hit: "kill" or "pause", what happens to the
+ *                 process that loads; step: of the page's guide that it is for
  *     deed        name: one of deeds.c
  *     hit         verb: "kill" or "pause", the process that loads
  *     set         mode, delay_ms
@@ -28,16 +28,16 @@ unsigned buttons_press(struct ground *ground, const char *body, size_t body_byte
 
 /*
  * May this request do what it asks for? The playground listens on loopback, but so does every page in the browser
- * of whoever plays with it: another page must not press its buttons, be it by a form, by a script or through a name that
- * was made to point at 127.0.0.1.
+ * of whoever plays with it: another page must not press its buttons, be it by a form, by a script or through a name
+ * that was made to point at 127.0.0.1.
  *
  *     Host           127.0.0.1, localhost or [::1] and our port: else a name was pointed at us (DNS rebinding)
  *     token          "Authorization: Bearer", which no other origin may send without asking us first, and we say no
  *     Origin         http:// and that Host: else another page sends it
  *     Content-Type   application/json: else a form could
  *
- * Reading the page takes the first of them, its stream the first two and an Origin, if there is one, of ours; a button all
- * four. Pure.
+ * Reading the page takes the first of them, its stream the first two and an Origin, if there is one, of ours; a
+ * button all four. Pure.
  */
 
 enum { GATE_TOKEN_BYTES = 33 };

@@ -133,7 +133,8 @@ static void wait_gauge(const struct site *site, size_t process, const char *gaug
         clock_pause_ms(2);
 }
 
-/* Writes are on: what is loaded before the cache is registered is answered and not stored: a second load would follow. */
+/* Writes are on: what is loaded before the cache is registered is answered and not stored: a second load would
+ * follow. */
 static void wait_registered(const struct site *site, size_t process)
 {
     wait_gauge(site, process, "catalogd_cache_in_use", 1);

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * site.h - the servers of the playground: two processes of catalogd over a Redis and a PostgreSQL, and what is done to them.
+ * site.h - the servers of the playground: two processes of catalogd over a Redis and a PostgreSQL, and what is done
+ * to them.
  *
  *     any thread:  site_order() ---> a queue ---> site_turn(), on the thread of proc.h ---> site_look()
  *                                                    |
- *                                                    +-- what a deed has broken is mended by itself when its time has come
+ *                                                    +-- what a deed has broken is mended by itself when its time has
+ *                                                    come
  *
- * Every setting of catalogd but the addresses may be in the environment; those that make a stampede visible have defaults
- * of their own here.
+ * Every setting of catalogd but the addresses may be in the environment; those that make a stampede visible have
+ * defaults of their own here.
  *
  * What has happened is a story, one sentence each, of which the page shows the last.
  *
- * Threads: site_open(), site_turn() and site_close() from one, that of proc.h; all else, and the story, from any. Errors:
- * false, the reason on stderr or in `why`.
+ * Threads: site_open(), site_turn() and site_close() from one, that of proc.h; all else, and the story, from any.
+ * Errors: false, the reason on stderr or in `why`.
  */
 #pragma once
 
@@ -105,8 +107,8 @@ const char *story_count(uint64_t count, char text[static STORY_COUNT_BYTES]);
 /* ---- what stands in Redis ---- */
 
 /*
- * What stands in Redis about a key: which process has its lease, and for how long still. Over a connection of one's own; a
- * Redis that is away shows nothing.
+ * What stands in Redis about a key: which process has its lease, and for how long still. Over a connection of one's
+ * own; a Redis that is away shows nothing.
  *
  * Threads: one at a time for each. Errors: false; nothing is to be seen.
  */

@@ -77,5 +77,6 @@ void state_close(struct state *state);
 /* Somebody reads from now on; or no longer. False: STATE_READERS do already. */
 bool state_read(struct state *state, bool begins);
 
-/* The next line after *number, which becomes its own; waits for it at most limit_ms. Added to `out`. False: none came. */
+/* The next line after *number, which becomes its own; waits for it at most limit_ms. Added to `out`. False: none
+ * came. */
 bool state_wait(struct state *state, uint64_t *number, uint32_t limit_ms, struct text *out);

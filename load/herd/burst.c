@@ -2,8 +2,8 @@
 /*
  * burst.c - see burst.h.
  *
- * Link, slot and answer of connection n are number n of each, in every round; the slots are used again. The answers are
- * made of the records when the round is over; heads are lent from the links.
+ * Link, slot and answer of connection n are number n of each, in every round; the slots are used again. The answers
+ * are made of the records when the round is over; heads are lent from the links.
  */
 #include "load/herd/burst.h"
 

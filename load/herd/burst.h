@@ -8,8 +8,8 @@
  *     burst_run()    another round over the connections that stayed open
  *     burst_close()
  *
- * It is a generator of the herd's (generator.h) without a herd: what it adds is a path for each connection, the bodies,
- * and something that happens while requests wait.
+ * It is a generator of the herd's (generator.h) without a herd: what it adds is a path for each connection, the
+ * bodies, and something that happens while requests wait.
  *
  * Threads: a burst belongs to one thread at a time; several may run in several threads.
  * Time: microseconds of CLOCK_MONOTONIC, taken when the bytes were written or read.

@@ -192,8 +192,8 @@ struct generator {
 /* Does the work and ends the process. */
 _Noreturn void generator_run(const struct herd_job *job);
 
-/* The same without a process of its own. Of `generator` the hooks are the caller's to set, the rest is zeros; false: no
- * memory, no descriptor. Everything is lent until generator_clear(), which must follow in either case. */
+/* The same without a process of its own. Of `generator` the hooks are the caller's to set, the rest is zeros; false:
+ * no memory, no descriptor. Everything is lent until generator_clear(), which must follow in either case. */
 bool generator_init(struct generator *generator, const struct herd_job *job);
 void generator_clear(struct generator *generator);
 

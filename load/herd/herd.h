@@ -97,8 +97,9 @@ void herd_limits_choose(struct work *work);
 bool herd_limits_check(const struct work *work, char why[static WORK_WHY_BYTES]);
 
 /*
- * Does each target accept a connection, and if it says something, is it HTTP? Asks OPTIONS *, which loads nothing. One
- * that hangs up on that is asked a request of the run, if it is a GET or HEAD; then `note` says so, otherwise it is "".
+ * Does each target accept a connection, and if it says something, is it HTTP? Asks OPTIONS *, which loads nothing.
+ * One that hangs up on that is asked a request of the run, if it is a GET or HEAD; then `note` says so, otherwise it
+ * is "".
  */
 bool herd_probe(const struct work *work, char note[static WORK_WHY_BYTES], char why[static WORK_WHY_BYTES]);
 
@@ -110,9 +111,9 @@ bool herd_probe(const struct work *work, char note[static WORK_WHY_BYTES], char 
  *
  *     backlog_look() ---> the run ---> backlog_judge()
  *
- * Of targets on this machine only: how long a queue is (its listen() says) comes from the kernel's socket diagnostics, as
- * ss has it, how often queues overflowed from /proc/net/netstat. That number is of all listening sockets, so nothing is
- * said of a queue that was long enough. What cannot be read is not judged.
+ * Of targets on this machine only: how long a queue is (its listen() says) comes from the kernel's socket
+ * diagnostics, as ss has it, how often queues overflowed from /proc/net/netstat. That number is of all listening
+ * sockets, so nothing is said of a queue that was long enough. What cannot be read is not judged.
  */
 
 enum { BACKLOG_TEXT_BYTES = 400 };

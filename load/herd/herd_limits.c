@@ -175,10 +175,10 @@ bool herd_limits_check(const struct work *work, char why[static WORK_WHY_BYTES])
  *                                                                |
  *                                                                +--> hung up on: refused
  *
- * OPTIONS * loads nothing; a request of the run leaves a value in the cache that a cold burst would have missed, so it
- * is sent only where nothing else shows whether the target serves, and the report says so. One that changes something is
- * not sent. All targets are asked at the same time. One that says nothing is not refused: it may be the very thing to
- * test.
+ * OPTIONS * loads nothing; a request of the run leaves a value in the cache that a cold burst would have missed, so
+ * it is sent only where nothing else shows whether the target serves, and the report says so. One that changes
+ * something is not sent. All targets are asked at the same time. One that says nothing is not refused: it may be the
+ * very thing to test.
  */
 
 struct probe_call {

@@ -86,7 +86,8 @@ const char *record_outcome_name(enum record_outcome outcome);
 const char *record_cache_name(enum record_cache cache);
 
 bool record_is_sampled(enum record_outcome outcome, uint16_t status);
-/* The sample of the request in this slot, a new one if it has none yet; NULL: its kind has enough, or there is no room. */
+/* The sample of the request in this slot, a new one if it has none yet; NULL: its kind has enough, or there is no
+ * room. */
 struct record_sample *record_samples_take(struct record_samples *samples, uint32_t slot,
                                           enum record_outcome outcome, uint16_t status);
 /* As much of it as there is room for. */
@@ -100,8 +101,8 @@ void records_clear(struct records *records);
 /* ---- what a cache says of an answer: cache_status.c ---- */
 
 /*
- * The Cache-Status header (RFC 9211) of a response or, where there is none, what nginx, Varnish, Squid and CDNs say in
- * a word: CF-Cache-Status, X-Cache-Status, X-Cache.
+ * The Cache-Status header (RFC 9211) of a response or, where there is none, what nginx, Varnish, Squid and CDNs say
+ * in a word: CF-Cache-Status, X-Cache-Status, X-Cache.
  *
  * The header is a list of caches, the one closest to the client last: that one counts, for it decided what the
  * client got. Of what it says the first of these counts: "collapsed"; a stale answer ("fwd=stale", or a hit with a

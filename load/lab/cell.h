@@ -2,8 +2,8 @@
 /*
  * cell.h - what one trial (a scheme under a failure) has measured, and the word that stands for it.
  *
- * A cell is filled by trial.h from PostgreSQL's statement log and the row itself, Redis's MONITOR and commandstats, and
- * the instants that the workers told. The verdict follows from these numbers and from nothing else.
+ * A cell is filled by trial.h from PostgreSQL's statement log and the row itself, Redis's MONITOR and commandstats,
+ * and the instants that the workers told. The verdict follows from these numbers and from nothing else.
  *
  * Pure: no I/O, any thread.
  */

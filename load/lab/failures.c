@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * failures.c - what goes wrong with a lock around a cached value, one function each, and the table of all failures; see
- * trial.h.
+ * failures.c - what goes wrong with a lock around a cached value, one function each, and the table of all failures;
+ * see trial.h.
  *
  * It happens to worker 0. Nothing is timed to hit a window: a worker stops itself at the step
  * that matters, a query lasts until it is let go.

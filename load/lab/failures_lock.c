@@ -20,7 +20,8 @@ enum {
     PLACE_MS_MAX = 6000
 };
 
-/* The rest is for a busy machine: half of the hand-overs of ours take less than OUR_HAND_OVER_MS. Places in our queue last 3 s. */
+/* The rest is for a busy machine: half of the hand-overs of ours take less than OUR_HAND_OVER_MS. Places in our queue
+ * last 3 s. */
 enum {
     SLACK_MS = 700,
     OUR_POLL_MS = 750 + SLACK_MS,

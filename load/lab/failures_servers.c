@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * failures_servers.c - what goes wrong with the servers that a lock lives on: masters, sessions, poolers; see trial.h.
+ * failures_servers.c - what goes wrong with the servers that a lock lives on: masters, sessions, poolers; see
+ * trial.h.
  *
- * Worker 0 takes the lock first. Of three masters it can often reach only two, which is a majority: RedLock promises to
- * work then.
+ * Worker 0 takes the lock first. Of three masters it can often reach only two, which is a majority: RedLock promises
+ * to work then.
  */
 #include "load/lab/trial.h"
 

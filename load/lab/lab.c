@@ -6,9 +6,9 @@
  *     lab --list
  *
  * A group is all its failures. Without a failure or a group named, all failures that concern the schemes; without a
- * scheme named, all that the failures concern. For every failure a fleet of processes per scheme, one after the other;
- * then a table for each failure and a matrix for each group. Exits with 1 if a cell could not be run or ours did not
- * keep what it promises, with 2 if it was called wrongly.
+ * scheme named, all that the failures concern. For every failure a fleet of processes per scheme, one after the
+ * other; then a table for each failure and a matrix for each group. Exits with 1 if a cell could not be run or ours
+ * did not keep what it promises, with 2 if it was called wrongly.
  */
 #include "load/lab/scheme.h"
 

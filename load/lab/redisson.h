@@ -8,8 +8,8 @@
  *                 the caller has set
  *     unlock()    script
  *
- * Redisson's order of commands and its keys are kept; its scripts are told again line by line. A worker is one thread of
- * one client ("uuid:1").
+ * Redisson's order of commands and its keys are kept; its scripts are told again line by line. A worker is one thread
+ * of one client ("uuid:1").
  *
  * Threads: a worker's main thread; the watchdog is in here.
  */
@@ -36,7 +36,8 @@ enum {
 
 /* One of Redisson's locks. */
 struct redisson {
-    /* REDISSON_TAKEN, else for how many milliseconds it is somebody else's; below 0: until a message says otherwise. */
+    /* REDISSON_TAKEN, else for how many milliseconds it is somebody else's; below 0: until a message says
+     * otherwise. */
     long long (*try_lock)(struct lab_client *client);
     /* One script over the watchdog's connection: an integer, 0: it is not mine. NULL: it is never renewed. */
     struct redisReply *(*renew)(const struct lab_client *client, struct redisContext *redis);

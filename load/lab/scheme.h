@@ -148,8 +148,8 @@ struct scheme {
     bool (*is_lost)(
         struct lab_client *client); /* has the holder heard that it no longer is? NULL: it never hears */
 
-    /* For GROUP_CROWD: so many ask at once in this process, and each gives back what it gets at once. NOTE_WAITING when
-     * they wait; returns when each has had it. */
+    /* For GROUP_CROWD: so many ask at once in this process, and each gives back what it gets at once. NOTE_WAITING
+     * when they wait; returns when each has had it. */
     bool (*crowd)(struct lab_client *client, uint32_t count);
 
     /* After the row has changed; NULL: DEL value. False: not confirmed. */

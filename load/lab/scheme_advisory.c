@@ -2,8 +2,8 @@
 /*
  * scheme_advisory.c - (13) pg_advisory_lock() on a session of its own, as wrappers in many languages do it.
  *
- * The lock lives as long as its session, and nobody looks after that: when the session is ended, the work goes on over
- * the other connection. Behind a pooler a session is nobody's own.
+ * The lock lives as long as its session, and nobody looks after that: when the session is ended, the work goes on
+ * over the other connection. Behind a pooler a session is nobody's own.
  */
 #include "load/lab/scheme.h"
 

@@ -5,8 +5,8 @@
  *     acquire()   SET ... PX on all masters at once, by a script that refuses a name that is taken; mine as soon as a
  *                 majority says so, however long that takes. Refused: 200 ms +- 100 later again, 10 times; then what
  *                 was set is deleted on all
- *     using()     mine until lease - 1 % - 2 ms after acquire() began; 500 ms before that a majority must lengthen it.
- *                 When that fails until the end, the routine is told
+ *     using()     mine until lease - 1 % - 2 ms after acquire() began; 500 ms before that a majority must lengthen
+ *                 it. When that fails until the end, the routine is told
  *     release()   compare and delete on all
  *
  * A reply that comes after the majority is read and forgotten. There is no fencing number.

@@ -76,8 +76,8 @@ static int32_t get_unguarded(struct lab_client *client)
 /*
  * ---- 1: SETNX, and DEL when done ----
  *
- * From the command's first description: redis.io, SETNX, "Design pattern: Locking with SETNX", which goes on to warn of
- * it. Breaks when a holder dies: nobody deletes the lock, and it has no end of its own.
+ * From the command's first description: redis.io, SETNX, "Design pattern: Locking with SETNX", which goes on to warn
+ * of it. Breaks when a holder dies: nobody deletes the lock, and it has no end of its own.
  */
 static bool acquire_setnx(struct lab_client *client)
 {
@@ -88,8 +88,8 @@ static bool acquire_setnx(struct lab_client *client)
  * ---- 2: SETNX, then EXPIRE: the first repair, in two commands ----
  *
  * Josiah Carlson, Redis in Action, 6.2.5, sets the expiry in a second command (and mends the gap by letting every
- * waiter look whether one is missing); countless articles leave the mending out. Breaks when a holder dies between the
- * two.
+ * waiter look whether one is missing); countless articles leave the mending out. Breaks when a holder dies between
+ * the two.
  */
 static bool acquire_setnx_expire(struct lab_client *client)
 {
@@ -130,15 +130,15 @@ static void compare_and_delete(struct lab_client *client)
  * ---- 5: a UUID in the lock, compared and deleted by one script; no renewal ----
  *
  * redis.io, SET, "Patterns", second form, and one node of Redlock. Breaks when the work outlives the lease: two
- * holders, each of them sure. Martin Kleppmann, How to do distributed locking (2016), adds the rest: a holder that was
- * paused still writes, because nothing but a fencing token checked where it writes stops it.
+ * holders, each of them sure. Martin Kleppmann, How to do distributed locking (2016), adds the rest: a holder that
+ * was paused still writes, because nothing but a fencing token checked where it writes stops it.
  */
 /*
  * ---- 5b: SETNX and EXPIRE in one script, and waiting by sleeping 100 ms and calling oneself ----
  *
- * The other repair of 2, from before SET knew NX and EX together, and the way of waiting that most articles about cache
- * breakdown show: Thread.sleep(100); return get(key). It breaks as 5 does; what the waiting costs stands in the wake
- * delay (up to 100 ms after the value is there) and in the commands meanwhile.
+ * The other repair of 2, from before SET knew NX and EX together, and the way of waiting that most articles about
+ * cache breakdown show: Thread.sleep(100); return get(key). It breaks as 5 does; what the waiting costs stands in the
+ * wake delay (up to 100 ms after the value is there) and in the commands meanwhile.
  */
 enum { SLEEP_MS = 100, DEPTH_MAX = LAB_REQUEST_LIMIT_MS / SLEEP_MS };
 

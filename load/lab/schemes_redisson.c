@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * schemes_redisson.c - Redisson's locks: (6) around the double-checked look-up that its documentation's readers write, (8) to
- * (11) as locks; see redisson.h.
+ * schemes_redisson.c - Redisson's locks: (6) around the double-checked look-up that its documentation's readers
+ * write, (8) to (11) as locks; see redisson.h.
  *
  *     8   RLock            a waiter is woken by a message, and any newcomer may overtake it
  *     9   RFairLock        a list is the queue; a place in it ends at an instant that depends on those before it
  *     10  RReadWriteLock   one hash for all readers and the writer, and a key for each reader's end
  *     11  RSemaphore       a number, counted down and up
  *
- * Told by the classes org.redisson.Redisson{Lock,FairLock,ReadLock,WriteLock,Semaphore}: as of 2024, but the fair one by
- * the edition that waits 5 s for a dead waiter, as its documentation still has it; its successors wait 5 minutes.
+ * Told by the classes org.redisson.Redisson{Lock,FairLock,ReadLock,WriteLock,Semaphore}: as of 2024, but the fair one
+ * by the edition that waits 5 s for a dead waiter, as its documentation still has it; its successors wait 5 minutes.
  */
 #include "load/lab/redisson.h"
 
@@ -33,8 +33,8 @@ static bool begin_lock(struct lab_client *client)
 /* ---- 6: RLock around a cache ---- */
 
 /*
- * Breaks where a lock cannot help: the row changes while the load runs, or the holder is paused past its lease, and the
- * old value is stored all the same, for the fill asks nobody; and Redis coming back empty makes two holders.
+ * Breaks where a lock cannot help: the row changes while the load runs, or the holder is paused past its lease, and
+ * the old value is stored all the same, for the fill asks nobody; and Redis coming back empty makes two holders.
  */
 static int32_t get_cached(struct lab_client *client)
 {
@@ -59,9 +59,9 @@ static int32_t get_cached(struct lab_client *client)
 /*
  * ---- 9: RFairLock ----
  *
- * KEYS: the hash, the queue (a list of owners), the ends of their places (a zset). A place ends thread_wait_ms after the
- * one before it, the first one's so long after the lock's TTL; who takes the lock moves all ends that much closer. The
- * instants are the clients' own clocks.
+ * KEYS: the hash, the queue (a list of owners), the ends of their places (a zset). A place ends thread_wait_ms after
+ * the one before it, the first one's so long after the lock's TTL; who takes the lock moves all ends that much
+ * closer. The instants are the clients' own clocks.
  */
 enum { THREAD_WAIT_MS = 5000 };
 
@@ -137,8 +137,8 @@ static bool begin_fair(struct lab_client *client)
 /*
  * ---- 10: RReadWriteLock ----
  *
- * KEYS[1]: a hash with "mode" and how often each owner has locked; a writer's owner ends with ":write". Beside it a key
- * for each time that a reader has locked, with the end of that: PREFIX:owner:rwlock_timeout:n.
+ * KEYS[1]: a hash with "mode" and how often each owner has locked; a writer's owner ends with ":write". Beside it a
+ * key for each time that a reader has locked, with the end of that: PREFIX:owner:rwlock_timeout:n.
  */
 static const char read_lock_script[] =
     "local mode = redis.call('HGET', KEYS[1], 'mode') if not mode then"

@@ -119,7 +119,8 @@ bool trial_watch(struct trial *trial, uint32_t worker, uint32_t wanted, uint32_t
     return !trial->fleet.is_broken;
 }
 
-/* Nodes of this trial that end with their session, as ZooKeeper lists them, one a line. Their names encode the key. */
+/* Nodes of this trial that end with their session, as ZooKeeper lists them, one a line. Their names encode the
+ * key. */
 int64_t trial_count_nodes(struct trial *trial)
 {
     static char text[DUMP_BYTES];

@@ -32,8 +32,8 @@
  *     pooler      a PgBouncer in transaction mode: its clients share the sessions of the server
  *     ZooKeeper   one server; the first worker reaches it through a proxy, too
  *
- * The wall clock of master SERVERS_CLOCKED is what servers_step_clock() says: a library is preloaded into it, which the
- * variable CHAOS_SHIM of the environment names (make sets it).
+ * The wall clock of master SERVERS_CLOCKED is what servers_step_clock() says: a library is preloaded into it, which
+ * the variable CHAOS_SHIM of the environment names (make sets it).
  *
  * Threads: one, see proc.h. Errors: false, and the reason on stderr.
  */
@@ -146,8 +146,8 @@ bool trial_measure_stuck(struct trial *trial, uint64_t since_us);
 /* Sets the cell's stuck time: until this worker, or another than the first (FLEET_ANYBODY), next takes the lock. */
 bool trial_measure_taken(struct trial *trial, uint32_t worker, uint64_t since_us, uint32_t quarters);
 
-/* Watches for so long whether this worker, or any, comes to hold the lock as often; *held is told, and may be NULL. False:
- * a worker is broken. */
+/* Watches for so long whether this worker, or any, comes to hold the lock as often; *held is told, and may be NULL.
+ * False: a worker is broken. */
 bool trial_watch(struct trial *trial, uint32_t worker, uint32_t wanted, uint32_t quarters, bool *held);
 
 /* How many nodes of this lock there are, its holder's too; -1: no answer. For PLACE_ZOOKEEPER. */

@@ -5,8 +5,9 @@
  *     burst    500 requests at once for a document that nobody has asked for, half of them on each instance.
  *              Every repetition takes a document of its own
  *     rolling  one hot document that expires every second, asked for 2 000 times a second over both instances. An
- *              expiry is one time that the document had to be loaded: loads that began within its TTL belong together.
- *              One load for each is what a cache can do; two instances that know nothing of each other have two
+ *              expiry is one time that the document had to be loaded: loads that began within its TTL belong
+ *              together. One load for each is what a cache can do; two instances that know nothing of each other have
+ *              two
  *     hits     one document that does not expire: as fast as one instance answers (wrk, 64 connections), then 1 000 a
  *              second over both, timed from when each was due
  */

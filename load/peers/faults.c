@@ -2,10 +2,11 @@
 /*
  * faults.c - what caches with several workers do when something breaks: a herd of 500 over both instances each time.
  *
- *     killed   the document is in no cache, and the worker that was the first to ask the origin is killed in mid-load.
- *              Whoever was connected to it is reset
+ *     killed   the document is in no cache, and the worker that was the first to ask the origin is killed in
+ *              mid-load. Whoever was connected to it is reset
  *     expired  the origin dies, which resets every connection, and the document has expired
- *     dead     the same, and the document is in no cache: how often is the origin tried, and when do clients hear of it?
+ *     dead     the same, and the document is in no cache: how often is the origin tried, and when do clients hear of
+ *              it?
  *     purged   all have the document, it changes, one instance is told to drop it; once that is confirmed all ask
  */
 #include "load/base/clock.h"

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# install.sh FOLDER [WORD...] - what these peers and contests need, without any word all of them: Debian's packages, and
-# npm's into the folder. One that cannot be had does not stop the others; build/peers reports the peer that lacks it as
-# not run. Where a word is no peer, contest or option nothing is installed: build/peers refuses it. Always exits with 0
-# but for a folder that cannot be made.
+# install.sh FOLDER [WORD...] - what these peers and contests need, without any word all of them: Debian's packages,
+# and npm's into the folder. One that cannot be had does not stop the others; build/peers reports the peer that lacks
+# it as not run. Where a word is no peer, contest or option nothing is installed: build/peers refuses it. Always exits
+# with 0 but for a folder that cannot be made.
 set -u
 
 here=$(dirname "$0")

@@ -79,8 +79,8 @@ struct peer peer_catalogd = {
  *
  * nginx with two workers, on disk, as nginx.org/en/docs/http/ngx_http_proxy_module.html has it: proxy_cache_lock lets
  * one request at a time fill a new entry, proxy_cache_use_stale updating serves the expired one meanwhile, and with
- * proxy_cache_background_update nobody waits for the renewal. Locks are those of one nginx: two have two. Its times are
- * whole seconds: what is valid for 1 s expires 1 to 2 s later.
+ * proxy_cache_background_update nobody waits for the renewal. Locks are those of one nginx: two have two. Its times
+ * are whole seconds: what is valid for 1 s expires 1 to 2 s later.
  *
  * The same nginx with our module in place of proxy_cache, as guard/nginx/README.md has it; two over one Redis.
  *

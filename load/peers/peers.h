@@ -154,7 +154,8 @@ extern const struct contest contest_burst, contest_rolling, contest_hits, contes
 /* Peers that the contest is not for have no column in its table. */
 bool contest_is_for(const struct contest *contest, const struct peer *peer);
 
-/* Both instances are asked for a document of their own once, so that a contest does not begin with what is slow once. */
+/* Both instances are asked for a document of their own once, so that a contest does not begin with what is slow
+ * once. */
 bool contest_prepare(struct stage *stage, struct peer *peer);
 
 /* A herd over all instances, connected; `event` happens while it waits, and may be NULL. False: peer->why_not. */

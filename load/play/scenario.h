@@ -10,8 +10,8 @@
  *
  * `stampede scenario --help` has the language; it is printed from those tables.
  *
- * What happens is done one after the other, so a server that takes a while to start delays what comes next; the report
- * says when everything really began and ended.
+ * What happens is done one after the other, so a server that takes a while to start delays what comes next; the
+ * report says when everything really began and ended.
  * An action that fails, or never comes to happen, is a check that did not hold.
  *
  * Threads: one, that of proc.h. Errors: scenario_read() checks everything that can be checked without starting

@@ -8,9 +8,9 @@
  *       servers_stop_variant()   SIGTERM
  *     servers_close()
  *
- * For a scenario without a stack the same functions do nothing, and the addresses are those that it names. With a stack
- * and a redis_url or database_url, that server is the user's: it is neither started nor emptied, and the processes find it
- * in their environment.
+ * For a scenario without a stack the same functions do nothing, and the addresses are those that it names. With a
+ * stack and a redis_url or database_url, that server is the user's: it is neither started nor emptied, and the
+ * processes find it in their environment.
  *
  * Threads: one, that of proc.h; servers_post() and servers_database(): any. Errors: false, the reason on stderr
  * unless there is a `why`.

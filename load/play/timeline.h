@@ -72,8 +72,9 @@ void timeline_report(const struct timeline *timeline, uint64_t run_end_us, struc
  *
  *     every_ms:  sql with the next key  -->  the new version  -->  POST to say so  -->  over
  *
- * A change is over, and every later request must see its version, once the POST has been answered with 2xx; until then it
- * is posted again. A change whose POST is not answered so within POST_LIMIT_MS has failed: it promises nothing.
+ * A change is over, and every later request must see its version, once the POST has been answered with 2xx; until
+ * then it is posted again. A change whose POST is not answered so within POST_LIMIT_MS has failed: it promises
+ * nothing.
  *
  * Threads: one of its own for each; begun and ended by one.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * format.h - what a report can be written as. Each format is a row of a table and, but for JSON and the page, one small
- * file that prints a struct report.
+ * format.h - what a report can be written as. Each format is a row of a table and, but for JSON and the page, one
+ * small file that prints a struct report.
  *
  *     json, html                     report_write() of result.h, page_write()
  *     junit                          a test suite for each result, a test case for each check

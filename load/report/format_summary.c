@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * format_summary.c - a report as Markdown, as for GitHub's step summary: the verdict, what had to hold, the sheet. Texts
- * of a report are foreign: what Markdown or HTML would make something of is escaped.
+ * format_summary.c - a report as Markdown, as for GitHub's step summary: the verdict, what had to hold, the sheet.
+ * Texts of a report are foreign: what Markdown or HTML would make something of is escaped.
  */
 #include "load/report/format.h"
 

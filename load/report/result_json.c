@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * result_json.c - a report into JSON and out of it, see result.h; which members there are, is said in result_fields.c.
+ * result_json.c - a report into JSON and out of it, see result.h; which members there are, is said in
+ * result_fields.c.
  *
  * A file that is read may hold anything: every number is checked for its range, every list for its length. The first
  * thing that is wrong is named with its place, "results[1].marks[3].at_ms". Unknown members are passed over.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* result_sheet.c - see result_sheet.h. Which rows there are is said in result_fields.c, but for those whose labels are
- * names of counts: statuses, outcomes, Cache-Status, Redis commands. */
+/* result_sheet.c - see result_sheet.h. Which rows there are is said in result_fields.c, but for those whose labels
+ * are names of counts: statuses, outcomes, Cache-Status, Redis commands. */
 #include "load/report/result_sheet.h"
 
 #include "load/report/result_text.h"

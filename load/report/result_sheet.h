@@ -50,6 +50,7 @@ struct headline {
 
 void headline_make(const struct report *report, struct headline *out);
 
-/* What a result says of its counting, or of its generator, is among the caveats; otherwise it can stand further down. */
+/* What a result says of its counting, or of its generator, is among the caveats; otherwise it can stand further
+ * down. */
 bool headline_doubts_loads(const struct result *result);
 bool headline_doubts_times(const struct result *result);

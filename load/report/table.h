@@ -24,7 +24,8 @@ void table_row(FILE *out, const struct table_column *columns, size_t count, cons
 /* The same without its end. */
 void table_cells(FILE *out, const struct table_column *columns, size_t count, const char *const *cells);
 
-/* Words, broken between lines of `width`; further lines are indented. `used` columns of the first are taken already. */
+/* Words, broken between lines of `width`; further lines are indented. `used` columns of the first are taken
+ * already. */
 void table_words(FILE *out, const char *text, size_t width, size_t used, size_t indent);
 
 /* ---- samples ---- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rival.h - what all private servers share, those of stack.h too; and one process of a server that is not ours, an nginx
- * or a Varnish, say: a free port, a folder that goes with the program, started when it answers; and wrk, which asks them.
+ * rival.h - what all private servers share, those of stack.h too; and one process of a server that is not ours, an
+ * nginx or a Varnish, say: a free port, a folder that goes with the program, started when it answers; and wrk, which
+ * asks them.
  *
  * Threads: as proc.h has it. Errors: false, and the reason with the end of the log on stderr.
  */
@@ -57,10 +58,11 @@ bool rival_first_line(const char *command, char *line, size_t line_bytes);
 /* ---- nginx ---- */
 
 /*
- * A cache before one server: proxy_cache, which is what most people would put there, with proxy_cache_lock on; or with
- * a Redis our module in its place, with a near cache, and purges at /purge?key=. Kept-alive connections on both sides,
- * nothing logged, everything in a temporary folder that goes with this program (proc.h). What came with 200 is cached as
- * long as the options say, whatever its Cache-Control says. The server is told X-Worker, the pid of the worker that asks.
+ * A cache before one server: proxy_cache, which is what most people would put there, with proxy_cache_lock on; or
+ * with a Redis our module in its place, with a near cache, and purges at /purge?key=. Kept-alive connections on both
+ * sides, nothing logged, everything in a temporary folder that goes with this program (proc.h). What came with 200 is
+ * cached as long as the options say, whatever its Cache-Control says. The server is told X-Worker, the pid of the
+ * worker that asks.
  */
 
 struct nginx_options {

@@ -112,7 +112,8 @@ long long stack_redis_number(struct stack_redis *redis, const char *format, ...)
 bool stack_redis_text(struct stack_redis *redis, char *text, size_t text_bytes, const char *format, ...);
 /* It answers with just this text. */
 bool stack_redis_answers(struct stack_redis *redis, const char *wanted, const char *format, ...);
-/* This is somewhere in the text it answers. Neither a no nor silence is told on stderr: it is asked again and again. */
+/* This is somewhere in the text it answers. Neither a no nor silence is told on stderr: it is asked again and
+ * again. */
 bool stack_redis_mentions(struct stack_redis *redis, const char *wanted, const char *format, ...);
 
 /* A number of this section of INFO, by its name. -1: there is none, or no answer; neither is told on stderr. */
@@ -151,8 +152,8 @@ bool stack_postgres_start(struct stack_postgres *postgres, uint32_t max_connecti
 /* One that has what stack_postgres_load() brings, of a scale above 0. */
 bool stack_postgres_start_seeded(struct stack_postgres *postgres, uint32_t max_connections, uint32_t scale);
 bool stack_postgres_restart(struct stack_postgres *postgres); /* with its data */
-/* A standby that streams from this one, and takes over when it is promoted. Its replay can be held up: what has come is
- * not seen until it goes on. */
+/* A standby that streams from this one, and takes over when it is promoted. Its replay can be held up: what has come
+ * is not seen until it goes on. */
 bool stack_postgres_start_standby(struct stack_postgres *standby, const struct stack_postgres *primary);
 bool stack_postgres_promote(struct stack_postgres *standby);
 bool stack_postgres_hold_replay(const struct stack_postgres *standby, bool held);
@@ -161,7 +162,8 @@ void stack_postgres_stop(struct stack_postgres *postgres);
 /* Loads the project's sql/schema.sql and, with a scale above 0, sql/seed.sql. */
 bool stack_postgres_load(const char *url, uint32_t scale);
 
-/* Runs one statement, for two minutes at most; the first column of the first row goes into `value` ("" if none; may be NULL). */
+/* Runs one statement, for two minutes at most; the first column of the first row goes into `value` ("" if none; may
+ * be NULL). */
 bool stack_postgres_query(const char *url, const char *statement, char *value, size_t value_bytes);
 
 /* Where the statement log ends now, and how many statements with this text in them started since: each once, however
@@ -188,8 +190,8 @@ struct stack_pgbouncer {
     char url[96]; /* postgresql://postgres@127.0.0.1:port/postgres */
 };
 
-/* Before all databases of this PostgreSQL, for any user; returns when a query through it is answered. Its pool_mode is
- * "session", "transaction" or "statement". It has at most two connections to the server. */
+/* Before all databases of this PostgreSQL, for any user; returns when a query through it is answered. Its pool_mode
+ * is "session", "transaction" or "statement". It has at most two connections to the server. */
 bool stack_pgbouncer_start(struct stack_pgbouncer *pgbouncer, const struct stack_postgres *postgres,
                            const char *pool_mode);
 void stack_pgbouncer_stop(struct stack_pgbouncer *pgbouncer);
@@ -209,12 +211,13 @@ struct stack_zookeeper {
 };
 
 /*
- * One server that stands alone, or an ensemble of three; returns when all of them serve. Sessions of 100 ms to a minute
- * are allowed and end within a tick of their time; empty containers go within a second. It is not safe against power
- * loss.
+ * One server that stands alone, or an ensemble of three; returns when all of them serve. Sessions of 100 ms to a
+ * minute are allowed and end within a tick of their time; empty containers go within a second. It is not safe against
+ * power loss.
  */
 bool stack_zookeeper_start(struct stack_zookeeper *zookeeper, size_t count);
-/* One of them, by its number. It comes back with its data, and returns when it serves: most of the others must live. */
+/* One of them, by its number. It comes back with its data, and returns when it serves: most of the others must
+ * live. */
 bool stack_zookeeper_restart(struct stack_zookeeper *zookeeper, size_t at);
 void stack_zookeeper_stop(struct stack_zookeeper *zookeeper); /* all of them */
 
@@ -248,9 +251,11 @@ bool stack_catalogd_stop(struct stack_catalogd *catalogd);
 
 /* Waits until /readyz answers 200. */
 bool stack_catalogd_wait_ready(const struct stack_catalogd *catalogd, uint32_t limit_ms);
-/* Until it is connected to its Redis, and hears of others there or polls for want of a right; ready does not mean that. */
+/* Until it is connected to its Redis, and hears of others there or polls for want of a right; ready does not mean
+ * that. */
 bool stack_catalogd_wait_joined(const struct stack_catalogd *catalogd, uint32_t limit_ms);
-/* Over these two, with these settings besides ("NAME=value", ends with NULL); returns when it is ready and connected. */
+/* Over these two, with these settings besides ("NAME=value", ends with NULL); returns when it is ready and
+ * connected. */
 bool stack_catalogd_start_over(struct stack_catalogd *catalogd, const struct stack_redis *redis,
                                const struct stack_postgres *postgres, const char *const *settings);
 

@@ -33,8 +33,8 @@ enum { SEED_CONNECTIONS = 10, ARGUMENTS_MAX = 64, CHUNK_BYTES = 65536 };
 
 /*
  * log_statement writes before the statement runs, also when it fails or is cancelled later, and the parameters as
- * its DETAIL. An error does not repeat the statement. Nothing is synced, as the cluster lives as long as we do; what was
- * committed has left the server, though, and outlives a SIGKILL of it.
+ * its DETAIL. An error does not repeat the statement. Nothing is synced, as the cluster lives as long as we do; what
+ * was committed has left the server, though, and outlives a SIGKILL of it.
  */
 static const char *const server_settings[] = {
     "log_statement=all",
@@ -129,8 +129,8 @@ static bool make_template(const struct stack_postgres *postgres, const char *tem
     return good;
 }
 
-/* A folder for templates that all programs of a test run copy: an empty cluster in less than half of the CPU that initdb
- * takes, a seeded one in a seventh of what loading does. NULL: there is none. */
+/* A folder for templates that all programs of a test run copy: an empty cluster in less than half of the CPU that
+ * initdb takes, a seeded one in a seventh of what loading does. NULL: there is none. */
 static const char *templates(void)
 {
     const char *folder = getenv("STACK_CLUSTERS");

@@ -2,8 +2,8 @@
 /*
  * stack_zookeeper.c - a private ZooKeeper; see stack.h.
  *
- * What Debian's libzookeeper-java has of the server is one archive; it names the others it needs, except where its log
- * goes. Nothing but the folder of that server is written.
+ * What Debian's libzookeeper-java has of the server is one archive; it names the others it needs, except where its
+ * log goes. Nothing but the folder of that server is written.
  */
 #include "load/base/clock.h"
 #include "load/base/http.h"

@@ -2,7 +2,7 @@
 /*
  * witness_follow.h - follows PostgreSQL's log file through a run.
  *
- *     open: can it be read? --> begin: from its end, by a thread of its own --> end --> finish: all of it, into a view
+ *     open: can it be read? --> begin: from its end, by a thread of its own --> end --> finish: all, into a view
  *
  * Where a session with the server is given, a statement of ours is looked for in the log before and after the run:
  * so it is the log of that server, and nothing is missing behind it.

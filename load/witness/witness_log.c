@@ -7,8 +7,8 @@
  *     end of what there is ---> judge it, too: it may be complete, and nobody knows when the next one comes
  *
  * A message is judged again while it grows, until it is found to be a load; then only its key is read again. Lines of
- * one message are written at once, but another process's may stand between a message and its DETAIL: they are paired by
- * process.
+ * one message are written at once, but another process's may stand between a message and its DETAIL: they are paired
+ * by process.
  */
 #include "load/witness/witness_log.h"
 
@@ -350,7 +350,8 @@ static void note_other(struct witness_log *log)
 
 /* ---- who is gone ---- */
 
-/* A process that is killed writes no line. The postmaster does; and then it ends all others, without one of theirs. */
+/* A process that is killed writes no line. The postmaster does; and then it ends all others, without one of
+ * theirs. */
 static void note_gone(struct witness_log *log, struct span text)
 {
     static const char one[] = "server process (PID ";

@@ -6,7 +6,8 @@
  *     4711 1763642096.789 LOG:  execute p1: SELECT ...       a load, if this contains the text
  *     <tab>... WHERE id = $1
  *     4711 1763642096.789 DETAIL:  parameters: $1 = '7'      its key; the same process
- *     4711 1763642096.801 LOG:  statement: SELECT ... WHERE id = 7    a load with its key in it; see witness_key_read()
+ *     4711 1763642096.801 LOG:  statement: SELECT ... WHERE id = 7    a load with its key in it; see
+ *                                                                     witness_key_read()
  *
  * A load is one message "statement: ..." or "execute NAME: ..." whose statement contains the text, however often.
  * With log_min_duration_statement = 0 in place of log_statement = all a statement is logged when it has ended:

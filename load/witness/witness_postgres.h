@@ -27,7 +27,8 @@ bool witness_postgres_begin(struct witness_postgres *postgres, char why[static W
 /* How many loads run in this instant; 0 if nobody answers. A leader of parallel workers counts once. */
 uint32_t witness_postgres_running(struct witness_postgres *postgres);
 
-/* Within 700 ms: for STATEMENTS loads go into the view. If the counter cannot be had any more, view->way becomes NONE. */
+/* Within 700 ms: for STATEMENTS loads go into the view. If the counter cannot be had any more, view->way becomes
+ * NONE. */
 void witness_postgres_finish(struct witness_postgres *postgres, struct witness_view *view);
 
 enum witness_mark {

@@ -36,8 +36,8 @@ struct witness_load {
 };
 
 /*
- * The one rule by which loads of a key fall into expiries: the next begins with a load that comes when the value of its
- * first has lived out. (What else explains a load, result_expiries.c knows.)
+ * The one rule by which loads of a key fall into expiries: the next begins with a load that comes when the value of
+ * its first has lived out. (What else explains a load, result_expiries.c knows.)
  */
 static inline bool witness_outlived(const struct witness_load *first, const struct witness_load *load,
                                     uint64_t life_us)

@@ -164,8 +164,8 @@ static uint32_t loads_of(const struct history *history, uint32_t key)
     return count;
 }
 
-/* After all that: forty requests on each of a dozen keys that nobody has asked for, one load each; one in each process
- * if they could not hear of each other because we stood still. */
+/* After all that: forty requests on each of a dozen keys that nobody has asked for, one load each; one in each
+ * process if they could not hear of each other because we stood still. */
 static bool ask_cold(struct chaos *chaos)
 {
     struct history history;

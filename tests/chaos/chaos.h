@@ -6,8 +6,8 @@
  *             --> crowd ends --> nobody waits, nothing loads --> cold keys: one load each --> history judged
  *
  * A run is as many rounds as fit. One that stood still for most of its calm shows nothing of it and is repeated; a
- * few such rounds in a row end the run as broken. What was confirmed in one round holds in the next. A violation keeps
- * the round's history as a file that `chaos check FILE` judges again.
+ * few such rounds in a row end the run as broken. What was confirmed in one round holds in the next. A violation
+ * keeps the round's history as a file that `chaos check FILE` judges again.
  *
  * Threads: one run at a time, on the thread that first used proc.h.
  */

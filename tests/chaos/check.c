@@ -339,8 +339,8 @@ static void check_gets(const struct history *history, const struct check_rules *
 
 /* ---- overlap ---- */
 
-/* Until when what ended at end_us may have an effect. When all are calm, they have forgotten what was over before they
- * settled. */
+/* Until when what ended at end_us may have an effect. When all are calm, they have forgotten what was over before
+ * they settled. */
 static uint64_t felt_until(const struct history *history, const struct check_rules *rules, uint64_t end_us)
 {
     uint64_t tail_end_us = end_us + (uint64_t)rules->tail_ms * 1000;

@@ -3,7 +3,8 @@
  * check_test.c - the checker of histories: hand-made ones that keep every promise, and one for each way to
  * break it.
  *
- * A history is a text of events, BEGIN END and what else there is, in whole milliseconds from 0, of one key and process 0:
+ * A history is a text of events, BEGIN END and what else there is, in whole milliseconds from 0, of one key and
+ * process 0:
  *
  *     kept 5 9 1          a row of that version, from what its process keeps for an outage
  *     got 5 9 1           a row of that version             refused 5 9 503    a status without one

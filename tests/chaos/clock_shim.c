@@ -2,10 +2,10 @@
 /*
  * clock_shim.c - clocks that can be stepped: preloaded into redis-server and catalogd.
  *
- * The file named by CHAOS_CLOCK_FILE holds an int64_t or two, offsets in seconds; it is mapped once, so whoever writes
- * it steps the clocks of the running process at once. The first is of the wall clock alone: as with an administrator's
- * `date` or a leap of ntpd. The second is of those that only run, as if the process had stood still for so long; what
- * the kernel itself waits for, as in epoll_wait(), does not come sooner.
+ * The file named by CHAOS_CLOCK_FILE holds an int64_t or two, offsets in seconds; it is mapped once, so whoever
+ * writes it steps the clocks of the running process at once. The first is of the wall clock alone: as with an
+ * administrator's `date` or a leap of ntpd. The second is of those that only run, as if the process had stood still
+ * for so long; what the kernel itself waits for, as in epoll_wait(), does not come sooner.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -101,11 +101,12 @@ uint32_t fault_further_loads(const struct fault *fault, uint32_t process_count, 
  *
  *     killed, or behind          confirmed within 2 s before it, or at the old master until the new one is there;
  *                                repaid within 1 s after that by the process that had confirmed it
- *     cut off                    confirmed until it is fenced, which is min-replicas-max-lag and 2 s; repaid as above,
- *                                once whoever had confirmed it is back
- *     guarded                    confirmed by the old master with the other replica, which follows the new one a moment
- *                                later; repaid as above
- *     guarded by all             confirmed while it was on its way to the one that was told to take over; repaid as above
+ *     cut off                    confirmed until it is fenced, which is min-replicas-max-lag and 2 s; repaid as
+ *                                above, once whoever had confirmed it is back
+ *     guarded                    confirmed by the old master with the other replica, which follows the new one a
+ *                                moment later; repaid as above
+ *     guarded by all             confirmed while it was on its way to the one that was told to take over; repaid as
+ *                                above
  *     nobody guards the old one  it is believed until a Sentinel is heard: 1 s and the limit of a command
  *     cut off, and no guard      it is believed by who is cut off with it until 11 s after that has an end
  */

@@ -43,8 +43,8 @@ static bool guard_all(struct masters *masters, unsigned replicas)
     return good;
 }
 
-/* Their links go first, and who is stopped makes no new one; so nothing of what follows reaches them. A master that needs
- * replicas for a write would confirm nothing meanwhile. */
+/* Their links go first, and who is stopped makes no new one; so nothing of what follows reaches them. A master that
+ * needs replicas for a write would confirm nothing meanwhile. */
 static bool leave_replicas_behind(struct masters *masters)
 {
     bool stopped[STACK_CLUSTER_NODES_MAX] = {false}, good = guard_all(masters, 0);

@@ -8,8 +8,8 @@
  * One that was forgotten is back before the next strike: until then the others are all there is, and what is calm is
  * judged without it.
  *
- * For the kinds of fault whose party is FAULT_OF_MASTERS; fault.h says what each does. In a Cluster it is the master of
- * one slot; where a slot moves, its neighbours go with it.
+ * For the kinds of fault whose party is FAULT_OF_MASTERS; fault.h says what each does. In a Cluster it is the master
+ * of one slot; where a slot moves, its neighbours go with it.
  *
  * Threads: the scene's.
  * Errors: false, and the reason on stderr.

@@ -9,8 +9,8 @@
  *
  * PostgreSQL has a standby that has replayed nothing since the beginning.
  *
- * In place of the one Redis there may be one master with replicas under three Sentinels, or a Cluster of three masters
- * with a replica each; processes reach those without the proxy, for they are told the servers' own addresses.
+ * In place of the one Redis there may be one master with replicas under three Sentinels, or a Cluster of three
+ * masters with a replica each; processes reach those without the proxy, for they are told the servers' own addresses.
  *
  * What a process says goes through a pipe, whose reader, a process of its own, writes it to its log.
  *
@@ -125,7 +125,8 @@ uint64_t scene_version(const struct scene *scene, uint32_t key);
  * with 200, and how many were is on stderr. Nobody else asks for it meanwhile. */
 int scene_burst(struct scene *scene, uint32_t product, uint32_t request_count);
 
-/* For every product, once each loop or more: all are known by then, and what has a fixed size in a process is used. */
+/* For every product, once each loop or more: all are known by then, and what has a fixed size in a process is
+ * used. */
 bool scene_ask_for_all(struct scene *scene);
 
 /* True: every process that should run does. One that died by itself is named on stderr with its log. */

@@ -4,11 +4,11 @@
  *
  * A process that runs or waits there is stopped, with its lease, its query or, where it is this one, all links of the
  * fleet, for they lead through its proxy. When that lasts for as long as a command of Redis may take, the others see
- * somebody who does not answer, and nobody has planned it. Shorter ones make no command late and are no excuse. What one
- * excuses, check.h says.
+ * somebody who does not answer, and nobody has planned it. Shorter ones make no command late and are no excuse. What
+ * one excuses, check.h says.
  *
- * The processors of a virtual machine stand still one by one: a watch that may run anywhere sees nothing while another
- * one is away for seconds. So each has a watch of its own.
+ * The processors of a virtual machine stand still one by one: a watch that may run anywhere sees nothing while
+ * another one is away for seconds. So each has a watch of its own.
  */
 #pragma once
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * story.h - one scenario with the real service: a crowd asks and writes while a master goes, and what it saw is judged.
+ * story.h - one scenario with the real service: a crowd asks and writes while a master goes, and what it saw is
+ * judged.
  *
  *     story_begin()      clients and writers; returns when all is in the cache
  *       story_befalls()  a strike at the masters, the switch, hits again, and the old one back

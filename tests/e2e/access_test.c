@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * access_test.c - what is said of each request: its line in the access log, its id in answers and log lines, its trace in
- * PostgreSQL's statements.
+ * access_test.c - what is said of each request: its line in the access log, its id in answers and log lines, its
+ * trace in PostgreSQL's statements.
  */
 #include "tests/support/test.h"
 #include "tests/support/writes.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * bad_heads_test.c - heads that have fooled proxies: each is followed by a request that a server which reads the head
- * differently takes for a body. Exactly one 400 comes, or where libmicrohttpd hangs up first none, the connection ends,
- * and the hidden request is never carried out: the database and Redis show that, not the answers.
+ * differently takes for a body. Exactly one 400 comes, or where libmicrohttpd hangs up first none, the connection
+ * ends, and the hidden request is never carried out: the database and Redis show that, not the answers.
  */
 #include "tests/support/probe.h"
 #include "tests/support/writes.h"
@@ -153,8 +153,8 @@ static bool hangs_up(const struct head *head)
     return memchr(head->bytes, '\0', line_bytes) != NULL && MHD_VERSION >= 0x01000000;
 }
 
-/* With what was never read still in its socket the server's end is a reset, which may overtake the answer to one who is
- * still sending; nothing but the answer may be missing. */
+/* With what was never read still in its socket the server's end is a reset, which may overtake the answer to one who
+ * is still sending; nothing but the answer may be missing. */
 static bool is_refused(uint16_t port, const struct head *head, const char *hidden, size_t piece_bytes)
 {
     char request[REQUEST_BYTES], answer[ANSWER_BYTES];

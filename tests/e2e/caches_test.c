@@ -196,8 +196,8 @@ TEST(a_cache_that_is_gone_is_waited_for_as_long_as_its_entries_may_live, P83)
     assert_int_equal(writes_number("SELECT count(*) FROM caches"), 1);
 }
 
-/* A host that starts again: service and Redis end together, and another one of the same label is there at once. What the
- * old one held is gone, but nobody knows. */
+/* A host that starts again: service and Redis end together, and another one of the same label is there at once. What
+ * the old one held is gone, but nobody knows. */
 TEST(after_a_host_has_restarted_no_write_waits_for_the_cache_that_is_gone, P83)
 {
     /* it beats every half second, and its entries live for nine */

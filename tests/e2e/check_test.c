@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * check_test.c - `catalogd check` over real servers: all is well; then each thing is made wrong once, and it is named,
- * with what to do about it.
+ * check_test.c - `catalogd check` over real servers: all is well; then each thing is made wrong once, and it is
+ * named, with what to do about it.
  */
 #include "guard/guard.h"
 #include "load/base/clock.h"

@@ -81,8 +81,8 @@ static void ask_many(void)
     http_answer_clear(&answer);
 }
 
-/* The least of some: the guard talks to Redis by itself, too, and at first its loops connect. Nothing is loaded any more
- * by then, unless Redis did not answer in time. */
+/* The least of some: the guard talks to Redis by itself, too, and at first its loops connect. Nothing is loaded any
+ * more by then, unless Redis did not answer in time. */
 TEST(many_keys_are_one_round_trip_for_each_master_at_most, P143)
 {
     static const char trips[] = "guard_redis_round_trips_total";

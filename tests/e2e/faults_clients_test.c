@@ -102,8 +102,8 @@ static void lone_reset(struct lone *lone)
     lone_hang_up(lone);
 }
 
-/* In each round one leaves while Redis has its question, in the moment in which another asks: the guard's last word to the
- * first may come before libmicrohttpd has closed its connection. */
+/* In each round one leaves while Redis has its question, in the moment in which another asks: the guard's last word
+ * to the first may come before libmicrohttpd has closed its connection. */
 TEST(a_client_that_resets_beside_anothers_request_leaves_nothing_behind, P58)
 {
     enum { ROUNDS = 300 };

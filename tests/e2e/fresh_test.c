@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fresh_test.c - the row changes: no request that begins after an invalidation returned sees the row before it, in any
- * process.
+ * fresh_test.c - the row changes: no request that begins after an invalidation returned sees the row before it, in
+ * any process.
  *
  * A product's version is its ETag and moves with every UPDATE, so each answer says which row it saw.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * nginx_test.c - the module for nginx, as its users meet it: two nginx of two workers, a Redis, an origin that behaves
- * or does not (herd_server.h). Nothing sleeps: an answer of /slow waits at the origin until the test opens its gate.
+ * nginx_test.c - the module for nginx, as its users meet it: two nginx of two workers, a Redis, an origin that
+ * behaves or does not (herd_server.h). Nothing sleeps: an answer of /slow waits at the origin until the test opens
+ * its gate.
  */
 #include "load/base/http.h"
 #include "load/base/net.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * operators_test.c - what operators and their machines do to the cache of running processes: expire, refresh, clear, ask
- * past it, change its times.
+ * operators_test.c - what operators and their machines do to the cache of running processes: expire, refresh, clear,
+ * ask past it, change its times.
  */
 #include "tests/support/files.h"
 #include "tests/support/probe.h"

@@ -19,8 +19,8 @@ enum { PROCESSES = 2, CHANGES = 20, MANY = 3000 };
 /* The poll behind the notifications comes too late for anything in here. */
 static const char *const NOTIFIED_ONLY[] = {"OUTBOX_POLL_MS=3600000", NULL};
 
-/* Redis is away for a while: who writes or pays waits for twice its limit, and what a dead writer owes is his for that
- * time and some more. */
+/* Redis is away for a while: who writes or pays waits for twice its limit, and what a dead writer owes is his for
+ * that time and some more. */
 static const char *const REDIS_AWAY[] = {"REDIS_LIMIT_MS=1500", "LEASE_MS=5000", NULL};
 static const char *const REDIS_AWAY_NOTIFIED_ONLY[] = {"REDIS_LIMIT_MS=1500", "LEASE_MS=5000",
                                                        "OUTBOX_POLL_MS=3600000", NULL};

@@ -2,8 +2,8 @@
 /*
  * playground_test.c - `stampede serve`, as somebody sees it who opens its page: in a real browser, over real servers.
  *
- * One playground and one browser for all tests; what a test breaks it waits for to be well again. The last one ends it.
- * LONG=1 presses each button and each key, and any button after any other.
+ * One playground and one browser for all tests; what a test breaks it waits for to be well again. The last one ends
+ * it. LONG=1 presses each button and each key, and any button after any other.
  */
 #include "load/base/clock.h"
 #include "load/base/dice.h"
@@ -27,7 +27,8 @@ enum { LIMIT_MS = PLAYGROUND_LIMIT_MS, FAMILY_MAX = 256, ASK_LIMIT_MS = PLAYGROU
 
 static struct browser *browser;
 
-/* Short queries, so that a crowd without a guard is over soon; the tests that need long ones choose them on the page. */
+/* Short queries, so that a crowd without a guard is over soon; the tests that need long ones choose them on the
+ * page. */
 static bool up(void)
 {
     static const char *const settings[] = {"LOAD_DELAY_MS=200", "LEASE_MS=3000", "REDIS_LIMIT_MS=1000", NULL};

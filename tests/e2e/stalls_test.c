@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stalls_test.c - a process that stands still, and what it then thinks of its clients: its own stall is not held against
- * them, and what has arrived meanwhile is answered.
+ * stalls_test.c - a process that stands still, and what it then thinks of its clients: its own stall is not held
+ * against them, and what has arrived meanwhile is answered.
  *
  * It is stopped (SIGSTOP), its clocks leap (tests/chaos/clock_shim.c), and it goes on: no test waits for a limit.
  */

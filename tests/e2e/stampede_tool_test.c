@@ -589,8 +589,8 @@ TEST(the_playground_takes_no_servers_that_it_could_break)
     expect_said("unset REDIS_URL and DATABASE_URL");
 }
 
-/* Everything that scenario.h names, done to real servers; one that does not happen is a check that fails. The requests
- * last well beyond it all: on a busy machine each restart of PostgreSQL takes seconds. */
+/* Everything that scenario.h names, done to real servers; one that does not happen is a check that fails. The
+ * requests last well beyond it all: on a busy machine each restart of PostgreSQL takes seconds. */
 static const char eventful_scenario[] =
     "stack 2 LOAD_DELAY_MS=20 FRESH_MS=200 JITTER_PERCENT=0 REDIS_LIMIT_MS=1000\n"
     "products 200\n"

@@ -330,7 +330,8 @@ static inline bool failing_take_over_libuv(void)
 
 enum { SWEEP_RUNS_MAX = 4000 };
 
-/* For n = 1, 2, ...: `came_to_it`, which runs something of which the n-th call is to fail, until there are not so many. */
+/* For n = 1, 2, ...: `came_to_it`, which runs something of which the n-th call is to fail, until there are not so
+ * many. */
 #define SWEEP(n, came_to_it)                                                                                 \
     do {                                                                                                     \
         unsigned n = 1;                                                                                      \
@@ -364,8 +365,8 @@ static inline unsigned sweep_setting(const char *name, unsigned otherwise)
     return text != NULL && text[0] != '\0' ? (unsigned)strtoul(text, NULL, 10) : otherwise;
 }
 
-/* Likewise, for what takes long: the first few calls, and every 7th of the rest, other ones each day. FAIL_EVERY=1, with
- * which `make fail` runs, is all of them; FAIL_SEED= repeats those of a day. */
+/* Likewise, for what takes long: the first few calls, and every 7th of the rest, other ones each day. FAIL_EVERY=1,
+ * with which `make fail` runs, is all of them; FAIL_SEED= repeats those of a day. */
 static inline void sweep_some(enum failing what, attempt *attempt_one)
 {
     unsigned every = sweep_setting("FAIL_EVERY", 7);

@@ -44,8 +44,8 @@ static void load_batch(struct guard_load *const *loads, size_t count, void *cont
         source_finish(context, loads[i], 1);
 }
 
-/* A key says how its answer is kept: with a life of its own, shared, passed; or that it has a tag, or that its load is
- * deferred. */
+/* A key says how its answer is kept: with a life of its own, shared, passed; or that it has a tag, or that its load
+ * is deferred. */
 static void load_kept(struct guard_load *load, void *context)
 {
     static const struct {

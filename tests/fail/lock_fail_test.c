@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_fail_test.c - the life of locks beside a real Redis, again and again; each time the next allocation or system call
- * fails.
+ * lock_fail_test.c - the life of locks beside a real Redis, again and again; each time the next allocation or system
+ * call fails.
  *
  * Expected of every single one: no crash, nothing lost (blocks and descriptors are counted), every accepted request
- * answered once and every hold given back once, a status that locks.h names, and, once nothing fails any more, locks that
- * work again without help. What is left out, and why, is in guard_fail_test.c; a token is made as one of the guard is.
+ * answered once and every hold given back once, a status that locks.h names, and, once nothing fails any more, locks
+ * that work again without help. What is left out, and why, is in guard_fail_test.c; a token is made as one of the
+ * guard is.
  *
  * The three masters of RedLock are three databases of one Redis.
  */
@@ -160,8 +161,8 @@ static bool locks_up(struct guard_locks *locks)
     return stats.is_up;
 }
 
-/* Once nothing fails any more it works as if nothing had been; an unlock may not be confirmed where the machine stood still
- * for longer than LIMIT_MS. */
+/* Once nothing fails any more it works as if nothing had been; an unlock may not be confirmed where the machine stood
+ * still for longer than LIMIT_MS. */
 static void expect_recovered(struct life *life, const char *name)
 {
     failing_stop();

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_provider_fail_test.c - locks on PostgreSQL and on ZooKeeper while the n-th allocation, watched descriptor or thread
- * of the provider fails, for every n and on whatever thread.
+ * lock_provider_fail_test.c - locks on PostgreSQL and on ZooKeeper while the n-th allocation, watched descriptor or
+ * thread of the provider fails, for every n and on whatever thread.
  *
- * Expected of every single one: no crash, nothing lost (blocks and descriptors are counted), every accepted action answered
- * once, and, once nothing fails any more, a provider that grants, tells, renews and gives back without help. Left out: what
- * libraries take themselves, and the threads that libzookeeper asserts to get.
+ * Expected of every single one: no crash, nothing lost (blocks and descriptors are counted), every accepted action
+ * answered once, and, once nothing fails any more, a provider that grants, tells, renews and gives back without help.
+ * Left out: what libraries take themselves, and the threads that libzookeeper asserts to get.
  */
 #include "tests/fail/failing.h"
 #include "tests/live/lock_rig.h"

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fuzz_core.c - the bytes decide what happens to a core next: gets, replies of every kind, loads, wake-ups,
- * actions that cannot be performed, time, links, keys that change their master, another master, invalidations, the end.
+ * actions that cannot be performed, time, links, keys that change their master, another master, invalidations, the
+ * end.
  *
  * Redis may lie here as much as protocol_read() lets through. Judged is what must hold all the same: every
  * accepted get and invalidation is answered once and by its deadline; nobody is given what was read before he
- * asked, unless the fill of it was accepted and none of its tags had been invalidated; what a load passes only reaches the
- * request that started it; no more loads run than there are
- * workers, one per key, no two with one permit; alarms ring when they should; and at the end nothing is left, no permit
- * either. How well the fleet does is the simulator's subject.
+ * asked, unless the fill of it was accepted and none of its tags had been invalidated; what a load passes only
+ * reaches the request that started it; no more loads run than there are
+ * workers, one per key, no two with one permit; alarms ring when they should; and at the end nothing is left, no
+ * permit either. How well the fleet does is the simulator's subject.
  */
 #include "tests/fuzz/fuzz.h"
 

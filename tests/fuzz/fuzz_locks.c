@@ -3,10 +3,10 @@
  * fuzz_locks.c - the bytes decide what happens to a core of the locks next: requests of every kind, replies of every
  * kind, hints, drops, holds that are given back, time, the link, owners, the end.
  *
- * The provider may lie as it likes. Judged is what must hold all the same: every accepted request is answered once and by
- * its deadline; a hold is lost once at most, never after it was given back, and giving it back is told once and in time;
- * a token that is being given back is not used otherwise; no action is repeated while it is under way; alarms ring when
- * they should; and at the end nothing is left. How well the fleet does is the simulator's subject.
+ * The provider may lie as it likes. Judged is what must hold all the same: every accepted request is answered once
+ * and by its deadline; a hold is lost once at most, never after it was given back, and giving it back is told once
+ * and in time; a token that is being given back is not used otherwise; no action is repeated while it is under way;
+ * alarms ring when they should; and at the end nothing is left. How well the fleet does is the simulator's subject.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fuzz_proxy.c - what clients and servers say through the proxy: each statement that begins ends once, in bounded memory. */
+/* fuzz_proxy.c - what clients and servers say through the proxy: each statement that begins ends once, in bounded
+ * memory. */
 #include "tests/fuzz/fuzz.h"
 
 #include "load/witness/wire.h"

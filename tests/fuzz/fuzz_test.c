@@ -2,8 +2,8 @@
 /*
  * fuzz_test.c - every fuzz target on its corpus, and on mutations of it from a fixed seed.
  *
- * What libFuzzer finds is kept in corpus/TARGET/ and stays found, with any compiler; what led it to new code is a line
- * each of corpus/TARGET.base64. Run from the project's folder.
+ * What libFuzzer finds is kept in corpus/TARGET/ and stays found, with any compiler; what led it to new code is a
+ * line each of corpus/TARGET.base64. Run from the project's folder.
  */
 #include "load/base/dice.h"
 #include "tests/fuzz/fuzz.h"

@@ -358,8 +358,8 @@ static void check_same(const struct envelope *sent, const struct envelope *got)
     assert(got->meta_bytes == sent->meta_bytes && memcmp(got->meta, sent->meta, sent->meta_bytes) == 0);
 }
 
-/* The head counts all lengths but that of meta. So a cut can pass where meta holds the checksum of all before it, which
- * somebody must have computed for this very entry; then all is there but the rest of meta. */
+/* The head counts all lengths but that of meta. So a cut can pass where meta holds the checksum of all before it,
+ * which somebody must have computed for this very entry; then all is there but the rest of meta. */
 static void cut_entry(const struct envelope *sent, const char *data, size_t bytes)
 {
     struct envelope got;

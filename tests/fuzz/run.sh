@@ -5,8 +5,8 @@
 # What a run discovers is added to FOLDER/corpus/TARGET, so that the next one begins there; an input that
 # breaks something is FOLDER/found/TARGET-*. To see it again: FOLDER/fuzz TARGET FILE. One line per target.
 #
-# It begins with tests/fuzz/corpus/TARGET/ and what is in TARGET.base64, an input a line: what reached code that no other
-# input did. To write that anew after a long run:
+# It begins with tests/fuzz/corpus/TARGET/ and what is in TARGET.base64, an input a line: what reached code that no
+# other input did. To write that anew after a long run:
 #   cp tests/fuzz/corpus/TARGET/* NEW
 #   FOLDER/fuzz TARGET -set_cover_merge=1 -use_counters=0 NEW FOLDER/reached/TARGET FOLDER/corpus/TARGET
 #   for file in those that it added to NEW; do base64 -w0 "$file" && echo; done >tests/fuzz/corpus/TARGET.base64

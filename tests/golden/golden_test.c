@@ -2,15 +2,16 @@
 /*
  * golden_test.c - what others rely on byte for byte, compared with the files beside this one:
  *
- *   redis.txt     what two guards send to Redis, what their scripts store and publish there: keys, entries, tokens and
- *                 messages as MONITOR shows them. Each line once, sorted; what chance and time make is named <so>
+ *   redis.txt     what two guards send to Redis, what their scripts store and publish there: keys, entries, tokens
+ *                 and messages as MONITOR shows them. Each line once, sorted; what chance and time make is named <so>
  *   metrics.txt   names and types of /metrics, and the labels of each with their values, each once
- *   http.txt      refusals: all texts of the catalog and of writes, and some answers of both listeners with their heads
+ *   http.txt      refusals: all texts of the catalog and of writes, and some answers of both listeners with their
+ *                 heads
  *
  * `make golden` writes the files anew when a change is meant; the difference then belongs to the commit. Not repeated
- * here: every byte of an entry with its checksum (unit/envelope_test: the_layout_is_the_published_one), how odd and long
- * keys are spelled (unit/key_test), what is wrong with a setting and what --help says of it (unit/settings_test), which
- * options there are (install/package_test).
+ * here: every byte of an entry with its checksum (unit/envelope_test: the_layout_is_the_published_one), how odd and
+ * long keys are spelled (unit/key_test), what is wrong with a setting and what --help says of it
+ * (unit/settings_test), which options there are (install/package_test).
  */
 #include "app/http/answer.h"
 #include "app/http/upload.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * alerts_test.c - what an operator's Prometheus makes of a process that writes: promtool reads its metrics and our rules,
- * every number that a rule, the dashboard or the runbook names is there, and a rule fires when its cause is real.
+ * alerts_test.c - what an operator's Prometheus makes of a process that writes: promtool reads its metrics and our
+ * rules, every number that a rule, the dashboard or the runbook names is there, and a rule fires when its cause is
+ * real.
  */
 #include "load/base/clock.h"
 #include "load/base/net.h"

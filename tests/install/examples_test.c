@@ -159,8 +159,8 @@ static unsigned ask_as_many(const struct example examples[2])
     return loads;
 }
 
-/* The examples are as patient with Redis as a guard is by itself. On a machine that stands still for longer each process
- * loads for itself: then it is asked again, of others. */
+/* The examples are as patient with Redis as a guard is by itself. On a machine that stands still for longer each
+ * process loads for itself: then it is asked again, of others. */
 static void many_clients_cost_one_load(const char *name)
 {
     enum { RUNS = 5 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * package_test.c - what `make install` leaves, as those use it who have only that: programs, library, manuals, completion.
+ * package_test.c - what `make install` leaves, as those use it who have only that: programs, library, manuals,
+ * completion.
  *
  * Of the plain build, whichever variant this test is of: nobody installs a sanitizer.
  */
@@ -13,8 +14,8 @@ static char folder[PROC_PATH_BYTES]; /* own/: what was installed; the rest is th
 static struct stack_redis redis;
 
 /*
- * Runs a shell command here, in the project; $T is the folder, $U what is installed in it, $REDIS a URL. "not" is for what must not be:
- * set -e does not see a "!".
+ * Runs a shell command here, in the project; $T is the folder, $U what is installed in it, $REDIS a URL. "not" is for
+ * what must not be: set -e does not see a "!".
  */
 static bool shell(const char *command)
 {
@@ -113,7 +114,8 @@ TEST(each_part_needs_only_what_it_uses)
         "\"$(nm -D $plugin | grep ' guard_lock_plugin$')\" ]; done"));
 }
 
-/* Where the service's libraries are not to be found: a pkg-config that does not know them, and no way to install any. */
+/* Where the service's libraries are not to be found: a pkg-config that does not know them, and no way to install
+ * any. */
 TEST(the_library_is_installed_alone_without_what_the_service_needs)
 {
     assert_true(shell(

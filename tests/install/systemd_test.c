@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * systemd_test.c - the units of app/deploy as systemd reads them, and the settings beside them as catalogd does. No systemd
- * runs: systemd-analyze judges files.
+ * systemd_test.c - the units of app/deploy as systemd reads them, and the settings beside them as catalogd does. No
+ * systemd runs: systemd-analyze judges files.
  */
 #include "load/base/home.h"
 #include "load/base/proc.h"

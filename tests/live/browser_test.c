@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* browser_test.c - the browser that other tests look through: what nobody hears or sees is no proof that there is nothing. */
+/* browser_test.c - the browser that other tests look through: what nobody hears or sees is no proof that there is
+ * nothing. */
 #include "tests/support/browser.h"
 #include "tests/support/test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cluster_test.c - a Redis Cluster of three masters and three replicas as one loop sees it: who is asked, redirections
- * while a slot moves, failovers, one node's death, the subscription.
+ * cluster_test.c - a Redis Cluster of three masters and three replicas as one loop sees it: who is asked,
+ * redirections while a slot moves, failovers, one node's death, the subscription.
  */
 #include "guard/redis/redis.h"
 #include "guard/redis/slots.h"

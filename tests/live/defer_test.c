@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * defer_test.c - whole guards whose loads are finished later: on loops and threads, with PostgreSQL on an epoll loop, at
- * their limits and at the end; and loads that are abandoned.
+ * defer_test.c - whole guards whose loads are finished later: on loops and threads, with PostgreSQL on an epoll loop,
+ * at their limits and at the end; and loads that are abandoned.
  */
 #include "guard/adapters/epoll.h"
 #include "guard/adapters/libuv.h"
@@ -249,8 +249,8 @@ static void ask_within(struct ask *ask, struct guard_load *load, const char *key
 
 static struct ask needed;
 
-/* The guard hears of a deferral when the loader has returned, which here it does not before its query has begun to need
- * another key. */
+/* The guard hears of a deferral when the loader has returned, which here it does not before its query has begun to
+ * need another key. */
 static void need_before_returning(struct guard_load *load, void *context)
 {
     (void)context;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * forget_test.c - guard_forget() on each kind of loop: wherever the request is, nobody is called back and its context may
- * go at once. What is forgotten here is freed, so that the sanitizers see whoever looks at it.
+ * forget_test.c - guard_forget() on each kind of loop: wherever the request is, nobody is called back and its context
+ * may go at once. What is forgotten here is freed, so that the sanitizers see whoever looks at it.
  */
 #include "host_rig.h"
 

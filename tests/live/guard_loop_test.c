@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard_loop_test.c - the guard on loops of the host's: on which thread an answer comes, and how a loop leaves. All of it on
- * each of the loops that there is an adapter for.
+ * guard_loop_test.c - the guard on loops of the host's: on which thread an answer comes, and how a loop leaves. All
+ * of it on each of the loops that there is an adapter for.
  */
 #include "host_rig.h"
 

@@ -3,8 +3,9 @@
  * guard_rig.h - a fleet in one process: several guards, one private Redis, one source behind a gate.
  *
  * There is one fleet. Each of its guards stands for a process: they share nothing but Redis. The source counts its
- * loads and holds them at its gate until the test opens it, so that a test waits for what it needs instead of sleeping.
- * fleet_close() ends every test, so asks are static: each accepted get must have been answered once and counted once.
+ * loads and holds them at its gate until the test opens it, so that a test waits for what it needs instead of
+ * sleeping. fleet_close() ends every test, so asks are static: each accepted get must have been answered once and
+ * counted once.
  */
 #pragma once
 
@@ -221,8 +222,8 @@ static inline void fleet_init(void)
     snprintf(fleet.name_space, sizeof fleet.name_space, "t%u", ++rig_tests);
     fleet.config.name_space = fleet.name_space;
     fleet.config.redis_url = rig_redis.url;
-    /* So long that a machine that stands still for seconds neither times a command out nor ends a lease, a load at the
-     * gate or a get: where that is what a test is about, it sets its own. */
+    /* So long that a machine that stands still for seconds neither times a command out nor ends a lease, a load at
+     * the gate or a get: where that is what a test is about, it sets its own. */
     fleet.config.redis_limit_ms = 5000;
     fleet.policy.lease_ms = 15000;
     fleet.policy.load_limit_ms = 30000;
@@ -530,11 +531,11 @@ static inline void age_value(const char *key, int left_ms)
 /* ---- while another process loads ---- */
 
 /*
- * A flight that waits for another process also polls, soon every 250 to 750 ms. What needs a time without a question of
- * its own begins right after a poll (await_poll()), and begins again if it was not undisturbed().
+ * A flight that waits for another process also polls, soon every 250 to 750 ms. What needs a time without a question
+ * of its own begins right after a poll (await_poll()), and begins again if it was not undisturbed().
  *
- * A poll is counted when it is decided, an answer when it has been read: none is under way when each lookup, the first
- * included, was answered "busy". `since` was read before the only flight of the guard began.
+ * A poll is counted when it is decided, an answer when it has been read: none is under way when each lookup, the
+ * first included, was answered "busy". `since` was read before the only flight of the guard began.
  */
 enum { SLOW_POLLS = 6 };
 

@@ -141,8 +141,8 @@ TEST(twenty_thousand_connections_ask_two_services_at_one_instant)
     uint64_t in_time_us = clock_after_ms(SILENCE_MS);
     work.connect_limit_ms = RUN_LIMIT_MS;
     run_all();
-    /* the service closes connections that have asked for nothing for so long: of a slow machine, some of these, of which
-     * some were just being made again */
+    /* the service closes connections that have asked for nothing for so long: of a slow machine, some of these, of
+     * which some were just being made again */
     size_t closed_count =
         clock_us() < in_time_us ? 0 : count_outcome(RECORD_RESET) + count_outcome(RECORD_UNCONNECTED);
     assert_int_equal(run.records.count, CROWD);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * keep_test.c - what loaders say of their answers, on a real Redis: a life of its own, answers that are shared by all that wait
- * and stored nowhere, and answers that are for one request alone.
+ * keep_test.c - what loaders say of their answers, on a real Redis: a life of its own, answers that are shared by all
+ * that wait and stored nowhere, and answers that are for one request alone.
  */
 #include "guard_rig.h"
 
@@ -53,7 +53,8 @@ static void begin_crowd(const char *key, size_t count)
         WAIT_UNTIL(stats_of(fleet.guards[i]).lease_busy > busy[i]);
 }
 
-/* Each has the source's row, or there is none. How many loaded by themselves, because their poll was before the message. */
+/* Each has the source's row, or there is none. How many loaded by themselves, because their poll was before the
+ * message. */
 static size_t end_crowd(size_t count, enum guard_status wanted)
 {
     size_t own_loads = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kept_test.c - scripts that count as done only once replicas have what they did (wait_replicas in the URL), on one real
- * master with two replicas.
+ * kept_test.c - scripts that count as done only once replicas have what they did (wait_replicas in the URL), on one
+ * real master with two replicas.
  */
 #include "guard/wire/protocol.h"
 #include "load/stack/stack.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lab_test.c - the lab as a measuring instrument: each scheme breaks where it is expected to, so that what does not break
- * says something. `make lab` has all cells, and that ours keep what they promise is its exit status.
+ * lab_test.c - the lab as a measuring instrument: each scheme breaks where it is expected to, so that what does not
+ * break says something. `make lab` has all cells, and that ours keep what they promise is its exit status.
  *
  * The cells are run as `make lab` runs them, with real workers: this program is their executable, too.
  */

@@ -307,7 +307,8 @@ TEST(a_loop_may_be_detached_by_a_loader_that_runs_on_it, P187)
     host_end(&host);
 }
 
-/* Behind a stale answer: no request of the loop waits for it. The guard has been told so before "other" is answered. */
+/* Behind a stale answer: no request of the loop waits for it. The guard has been told so before "other" is
+ * answered. */
 static void leave_deferred(const char *key)
 {
     age_value(key, 30000);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_contract_test.c - what locks.h promises, whatever the locks stand on: each promise on each provider that has its
- * kind. What is a provider's own, its servers' faults above all, is in the tests that bear its name.
+ * lock_contract_test.c - what locks.h promises, whatever the locks stand on: each promise on each provider that has
+ * its kind. What is a provider's own, its servers' faults above all, is in the tests that bear its name.
  *
  * The table's order is that of what they have: a group has a turn for each of the first so many.
  */

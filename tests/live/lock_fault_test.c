@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_fault_test.c - locks over one Redis when something breaks: real processes killed and stopped, Redis hung and killed,
- * connections reset, frozen and deaf.
+ * lock_fault_test.c - locks over one Redis when something breaks: real processes killed and stopped, Redis hung and
+ * killed, connections reset, frozen and deaf.
  *
  * Spans that a lease bounds are measured again if the machine was busy with something else: one good run will do.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_model_test.c - random histories through the scripts of the locks and their model: requests for one to three names,
- * asked again, renewed, given back, late, dead; parties of a latch; keys evicted, everything forgotten, the clock
- * stepped, scripts forgotten, no memory, no writes. Besides what lock_script_rig.h compares: nobody holds beside another what
- * does not fit, numbers rise, and in the calm at the end everybody has its turn.
+ * lock_model_test.c - random histories through the scripts of the locks and their model: requests for one to three
+ * names, asked again, renewed, given back, late, dead; parties of a latch; keys evicted, everything forgotten, the
+ * clock stepped, scripts forgotten, no memory, no writes. Besides what lock_script_rig.h compares: nobody holds
+ * beside another what does not fit, numbers rise, and in the calm at the end everybody has its turn.
  *
  * LOCK_SEED=n runs that history alone, LOCK_SEEDS=n so many.
  */

@@ -527,8 +527,8 @@ static double acquire_for_keepalive_s(struct rig_claim *claim)
     return next_s + (double)(clock_now_us() - begin_us) / 1e6;
 }
 
-/* Else a holder that is cut off would lose a long lease to another before it hears of it. One that waits, or waited, has
- * nothing to lose. */
+/* Else a holder that is cut off would lose a long lease to another before it hears of it. One that waits, or waited,
+ * has nothing to lose. */
 TEST(the_server_does_not_take_a_holder_for_dead_before_its_lease_is_over, P125)
 {
     struct rig_side *first = open_side(0, server.url), *second = open_side(1, server.url);
@@ -574,7 +574,8 @@ TEST(a_role_without_rights_is_told_what_an_administrator_does)
     must("DROP TABLE lock_fences; DROP ROLE plain");
 }
 
-/* What makes it without a word to others may come between: one is told that there is such a type, here without a table. */
+/* What makes it without a word to others may come between: one is told that there is such a type, here without a
+ * table. */
 TEST(a_table_that_another_makes_meanwhile_is_there)
 {
     struct rig_claim *holder = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "made");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_rig.h - the core and its thread as a provider sees them, played by a test: one loop, some providers on it, claims
- * that take, renew and give.
+ * lock_rig.h - the core and its thread as a provider sees them, played by a test: one loop, some providers on it,
+ * claims that take, renew and give.
  *
- * Each provider stands for a process: they share the loop and the server, nothing else. Everything is waited for on that
- * loop, until it has happened or RIG_WAIT_MS are over: then the test fails. So does an action that is answered twice, or
- * from inside perform(), and whatever is called after close(). rig_finish() looks that nothing is left, in the loop or
- * among the process's descriptors.
+ * Each provider stands for a process: they share the loop and the server, nothing else. Everything is waited for on
+ * that loop, until it has happened or RIG_WAIT_MS are over: then the test fails. So does an action that is answered
+ * twice, or from inside perform(), and whatever is called after close(). rig_finish() looks that nothing is left, in
+ * the loop or among the process's descriptors.
  *
  *     rig_start();
  *     side_open(&side, lock_postgres_open, url);
@@ -113,8 +113,8 @@ static inline void rig_on_tick(uv_timer_t *timer)
     (void)timer;
 }
 
-/* One turn; false once RIG_WAIT_MS have passed since the wait began. A turn in which a timer has rung still waits for a
- * descriptor (libuv before 1.45): the tick ends it, for that timer may be all that is waited for. */
+/* One turn; false once RIG_WAIT_MS have passed since the wait began. A turn in which a timer has rung still waits for
+ * a descriptor (libuv before 1.45): the tick ends it, for that timer may be all that is waited for. */
 static inline bool rig_turn(void)
 {
     uv_update_time(&rig.loop); /* the test may have been long about something else */

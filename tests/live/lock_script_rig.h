@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_script_rig.h - the scripts of the locks on a private Redis, and the model of tests/sim/lock_model.c beside them.
+ * lock_script_rig.h - the scripts of the locks on a private Redis, and the model of tests/sim/lock_model.c beside
+ * them.
  *
- * Every step runs in both: lock_wire_send() over a connection of the guard's and lock_wire_read() here, lock_model_run()
- * there. Afterwards there must be the same reply, the same messages in the same order, and the same keys with the same
- * contents and TTLs; else world.difference says what is not.
+ * Every step runs in both: lock_wire_send() over a connection of the guard's and lock_wire_read() here,
+ * lock_model_run() there. Afterwards there must be the same reply, the same messages in the same order, and the same
+ * keys with the same contents and TTLs; else world.difference says what is not.
  *
- * Time      The scripts read a list instead of TIME, which is the model's clock. Before a step every key of the real server
- *           gets what the model says is left, and FAR_MS more, which the scripts' PTTL leaves out: a key goes when the
- *           model's time is over and never by itself, however long a step takes.
+ * Time      The scripts read a list instead of TIME, which is the model's clock. Before a step every key of the real
+ *           server gets what the model says is left, and FAR_MS more, which the scripts' PTTL leaves out: a key goes
+ *           when the model's time is over and never by itself, however long a step takes.
  */
 #pragma once
 

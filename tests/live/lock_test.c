@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_test.c - locks over one Redis: every kind, every way to wait and to give back. Faults are in lock_fault_test.c.
+ * lock_test.c - locks over one Redis: every kind, every way to wait and to give back. Faults are in
+ * lock_fault_test.c.
  */
 #include "locks_rig.h"
 
@@ -195,8 +196,8 @@ static bool hears(struct guard_locks *locks, struct guard_locks *other)
     return lock_stats_of(locks).hints > hints;
 }
 
-/* Two processes wait with 500 each. Commands are counted from one hand-over to the next, and only where no place was renewed
- * in between. */
+/* Two processes wait with 500 each. Commands are counted from one hand-over to the next, and only where no place was
+ * renewed in between. */
 TEST(a_hand_over_among_a_thousand_waiters_costs_four_commands_and_one_for_each_process, P120)
 {
     enum { EACH = 500, HAND_OVERS = 40, PROCESSES = 2, COMMANDS_MOST = 4 + PROCESSES };

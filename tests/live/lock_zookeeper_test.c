@@ -3,8 +3,8 @@
  * lock_zookeeper_test.c - locks on a real ZooKeeper: its provider as the core sees it, with servers, connections and
  * holders that die, stop or lose a reply.
  *
- * Each side has a session of its own, as a process has. What is to be killed is a program of its own: this one, with the
- * argument --hold.
+ * Each side has a session of its own, as a process has. What is to be killed is a program of its own: this one, with
+ * the argument --hold.
  */
 #include "load/base/clock.h"
 #include "load/base/proc.h"
@@ -20,10 +20,10 @@ enum { CALM_MS = 20000 /* a session that stands a slow machine */, SHORT_MS = 30
 static struct stack_zookeeper zookeeper;
 static struct proxy *proxy;
 
-/* Two faults of libzookeeper_mt 3.8, which has no symbols by which to name the functions. When a handle is closed it forgets
- * the commands that were not answered (destroy() leaves them in completions_to_process). And the text of an address, which
- * only its log wants, is made by vsprintf() in one buffer for all handles (format_endpoint_info()). Whatever else a callback
- * on the library's thread does is looked at. */
+/* Two faults of libzookeeper_mt 3.8, which has no symbols by which to name the functions. When a handle is closed it
+ * forgets the commands that were not answered (destroy() leaves them in completions_to_process). And the text of an
+ * address, which only its log wants, is made by vsprintf() in one buffer for all handles (format_endpoint_info()).
+ * Whatever else a callback on the library's thread does is looked at. */
 #define VISIBLE __attribute__((visibility("default")))
 VISIBLE const char *__lsan_default_suppressions(void);
 VISIBLE const char *__tsan_default_suppressions(void);
@@ -601,7 +601,8 @@ TEST(locks_outlive_any_one_server)
     assert_true(claim_reply(waiting, LOCK_TAKE)->fence[0] > fence);
 }
 
-/* A server that has lost the others goes on to answer those that only read, for ten seconds here: that proves nothing. */
+/* A server that has lost the others goes on to answer those that only read, for ten seconds here: that proves
+ * nothing. */
 TEST(without_a_majority_nothing_is_granted_or_confirmed, P126)
 {
     char last[32];

@@ -2,8 +2,9 @@
 /*
  * locks_rig.h - locks of several processes, one private Redis, and children that hold one.
  *
- * Each of the rig's locks stands for a process: they share nothing but Redis. Where a process has to die or stand still it
- * is a real one, this program again in the role of a holder (holder_start()); its main() is locks_rig_main().
+ * Each of the rig's locks stands for a process: they share nothing but Redis. Where a process has to die or stand
+ * still it is a real one, this program again in the role of a holder (holder_start()); its main() is
+ * locks_rig_main().
  */
 #pragma once
 
@@ -24,7 +25,8 @@ static struct locks_rig {
     struct guard_locks *locks[LOCKS_MAX];
 } locks_rig;
 
-/* So long that a machine that stands still for seconds ends no lease: where that is what a test is about, it sets its own. */
+/* So long that a machine that stands still for seconds ends no lease: where that is what a test is about, it sets its
+ * own. */
 static inline bool locks_before(void)
 {
     memset(&locks_rig, 0, sizeof locks_rig);

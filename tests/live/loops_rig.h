@@ -4,8 +4,8 @@
  *
  * loops_main() runs all tests of a program on each of them: `rig_kind` is the one at present.
  *
- * A loop has a wake of the test's own, which keeps it going. loop_rig_leave() takes that off: what runs on then is something
- * that the guard has left on it.
+ * A loop has a wake of the test's own, which keeps it going. loop_rig_leave() takes that off: what runs on then is
+ * something that the guard has left on it.
  */
 #pragma once
 

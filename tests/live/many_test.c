@@ -126,8 +126,8 @@ static void get_rows(size_t i, const struct keys *keys)
     many_clear(&ask);
 }
 
-/* The keys are asked for with so many commands. False: more were sent, which may have been canaries, with round trips of
- * their own. */
+/* The keys are asked for with so many commands. False: more were sent, which may have been canaries, with round trips
+ * of their own. */
 static bool get_within(const struct keys *keys, uint64_t commands, uint64_t trips)
 {
     const uint64_t begun_ms = rig_now_ms();

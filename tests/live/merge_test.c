@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * merge_test.c - requests for one key each whose loads have to wait: how many queries they become, and what is one key's own
- * in a query of many.
+ * merge_test.c - requests for one key each whose loads have to wait: how many queries they become, and what is one
+ * key's own in a query of many.
  */
 #include "guard_rig.h"
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * meta_test.c - the bytes beside the body: with the value wherever it comes from, and what an entry without them is to a
- * kind that needs them. A guard whose loader passes none stands for a process that knows none.
+ * meta_test.c - the bytes beside the body: with the value wherever it comes from, and what an entry without them is
+ * to a kind that needs them. A guard whose loader passes none stands for a process that knows none.
  */
 #include "guard_rig.h"
 #include <hiredis/hiredis.h>

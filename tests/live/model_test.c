@@ -227,8 +227,8 @@ static bool is_any_in_its_last_ms(void)
     return false;
 }
 
-/* The real keys get what is left of the model's time; a key whose time is over goes, on both sides. A last millisecond
- * cannot be given to a real key: it passes. */
+/* The real keys get what is left of the model's time; a key whose time is over goes, on both sides. A last
+ * millisecond cannot be given to a real key: it passes. */
 static void align_time(void)
 {
     char ttls[PLACES][24];

@@ -54,7 +54,8 @@ static void answer(struct guard_load *load, const struct guard_result *inner)
     guard_load_done(load, row, (size_t)bytes, NULL);
 }
 
-/* The key comes with its length: the begin of the load's own where that is one, else memory without a byte behind it. */
+/* The key comes with its length: the begin of the load's own where that is one, else memory without a byte behind
+ * it. */
 static void load_with(struct plan *plan, struct guard_load *load, const char *next)
 {
     struct guard_result inner;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * opening_test.c - the promises that guard.h opens with: threads, once, ownership, time, errors. That a call back never
- * comes from inside its call is asserted by guard_rig.h, and so by every test that has it.
+ * opening_test.c - the promises that guard.h opens with: threads, once, ownership, time, errors. That a call back
+ * never comes from inside its call is asserted by guard_rig.h, and so by every test that has it.
  */
 #include "guard_rig.h"
 

@@ -2,7 +2,8 @@
 /*
  * outage_test.c - whole guards while Redis is killed, stopped or cut off: what they go on answering, and what not.
  *
- * outage_ms is ten minutes, so that it is never the reason why an answer is loaded; how long it lasts is unit/outage_test's.
+ * outage_ms is ten minutes, so that it is never the reason why an answer is loaded; how long it lasts is
+ * unit/outage_test's.
  */
 #include "guard_rig.h"
 #include "load/stack/proxy.h"

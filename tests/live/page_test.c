@@ -2,8 +2,8 @@
 /*
  * page_test.c - pages of reports, looked at in a real browser: chromium without a window.
  *
- * A page is shown on a phone and on a desk, and page_test.js is evaluated in it, which measures what it sees there, acts as
- * a reader would and says what is not as expected. One browser is for all tests.
+ * A page is shown on a phone and on a desk, and page_test.js is evaluated in it, which measures what it sees there,
+ * acts as a reader would and says what is not as expected. One browser is for all tests.
  */
 #include "load/base/proc.h"
 #include "load/report/format.h"

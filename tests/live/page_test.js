@@ -2,9 +2,9 @@
 /*
  * page_test.js - looks at a page of a report and does to it what a reader does.
  *
- * page_test.c evaluates it in the page, with a probe behind it, which uses what is below and says what it expects. What
- * is shown is asked of the DOM only: an instant is where the tics say it is, not where the page's script thinks. What is
- * not as expected is a line in `wrong`.
+ * page_test.c evaluates it in the page, with a probe behind it, which uses what is below and says what it expects.
+ * What is shown is asked of the DOM only: an instant is where the tics say it is, not where the page's script thinks.
+ * What is not as expected is a line in `wrong`.
  */
 'use strict';
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redlock_test.c - locks over three independent masters: any two of them are enough, and a fence goes on whichever two
- * they are.
+ * redlock_test.c - locks over three independent masters: any two of them are enough, and a fence goes on whichever
+ * two they are.
  *
  * The masters have to be up for max_lease_ms before they vote: it is short here, and waited for once.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * refresh_test.c - refreshing a value that is there, with whole guards and a real Redis: early, after a stale hit, and
- * by a loader that finds it unchanged.
+ * refresh_test.c - refreshing a value that is there, with whole guards and a real Redis: early, after a stale hit,
+ * and by a loader that finds it unchanged.
  */
 #include "guard_rig.h"
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reign_test.c - connections to a master that has lost its office, may have lost it, or was stopped: what they answer.
+ * reign_test.c - connections to a master that has lost its office, may have lost it, or was stopped: what they
+ * answer.
  *
- * Two real servers; the second is another master. That is all that a process connected to the first sees of a failover.
+ * Two real servers; the second is another master. That is all that a process connected to the first sees of a
+ * failover.
  */
 #include "load/stack/stack.h"
 #include "tests/support/redis_rig.h"

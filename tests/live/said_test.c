@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * said_test.c - the lines of a guard: to stderr by default, of loaders that break their contract, of calls with a wrong
- * argument, and in the child of a fork.
+ * said_test.c - the lines of a guard: to stderr by default, of loaders that break their contract, of calls with a
+ * wrong argument, and in the child of a fork.
  */
 #include "guard/adapters/libuv.h"
 #include "guard_rig.h"

@@ -2,8 +2,8 @@
 /*
  * script_rig.h - one private Redis for the tests of the scripts, and a subscriber who hears everything.
  *
- * A test begins with an empty server. told() compares all that was published since the last call with what should have
- * been. Errors of Redis and of its connection fail the test, but where a reply is handed out.
+ * A test begins with an empty server. told() compares all that was published since the last call with what should
+ * have been. Errors of Redis and of its connection fail the test, but where a reply is handed out.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * script_test.c - the Lua scripts of an entry against a real redis-server: bad data and arguments, what is cut, what is
- * refused. What they answer to sound data is model_test.c's, which compares them with the simulator's model.
+ * script_test.c - the Lua scripts of an entry against a real redis-server: bad data and arguments, what is cut, what
+ * is refused. What they answer to sound data is model_test.c's, which compares them with the simulator's model.
  *
  * Time  Nothing sleeps. TTLs are long and changed by hand (PEXPIRE, PERSIST, DEL) where a test needs a key to age.
  */

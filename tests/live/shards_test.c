@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shards_test.c - guards over a Redis Cluster of three masters, each with a replica: what one master's absence, or a slot
- * on the move, costs, and what it does not.
+ * shards_test.c - guards over a Redis Cluster of three masters, each with a replica: what one master's absence, or a
+ * slot on the move, costs, and what it does not.
  */
 #include "guard/base/key.h"
 #include "guard_rig.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shelf_test.c - prepared responses over libmicrohttpd and sockets: each byte as in an answer that was made for its request
- * alone, never another value, never more memory than stated.
+ * shelf_test.c - prepared responses over libmicrohttpd and sockets: each byte as in an answer that was made for its
+ * request alone, never another value, never more memory than stated.
  *
- * The daemon runs in the test's own thread, as in a server loop. What the guard would have answered is the test's to say.
+ * The daemon runs in the test's own thread, as in a server loop. What the guard would have answered is the test's to
+ * say.
  */
 #include "app/http/reply.h"
 #include "guard/base/value.h"

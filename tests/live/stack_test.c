@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stack_test.c - of the private servers what no other test would notice: what outlives a program, a count that is wrong, a
- * yes that is a no. That they start, hang, die and come back is what each test with servers stands on.
+ * stack_test.c - of the private servers what no other test would notice: what outlives a program, a count that is
+ * wrong, a yes that is a no. That they start, hang, die and come back is what each test with servers stands on.
  */
 #include "load/base/clock.h"
 #include "load/base/proc.h"

@@ -338,8 +338,8 @@ TEST(a_hit_is_one_command_more_in_the_same_round_trip_and_none_without_tags, P76
 
 enum { LETTERS = 90, FIRST_LETTER = '!' };
 
-/* A key for each letter, so that there are as many tags, and the one that they share. Only the row of `changed` may have
- * another version. */
+/* A key for each letter, so that there are as many tags, and the one that they share. Only the row of `changed` may
+ * have another version. */
 static void expect_letters(char changed)
 {
     static char text[LETTERS][3];
@@ -436,7 +436,8 @@ static bool are_others_near(size_t i)
     return count == OTHER_COUNT;
 }
 
-/* False: others have gone, too. They may: a few tags share a slot (near.h), and a lost subscription takes everything. */
+/* False: others have gone, too. They may: a few tags share a slot (near.h), and a lost subscription takes
+ * everything. */
 static bool goes_alone(char tag)
 {
     const char name[] = {tag, '\0'}, key[] = {tag, '1', '\0'}, row[] = {tag, '1', ' ', 'v', '1', '\0'};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tls_test.c - the Redis connection over TLS, against a real Redis: what works, what an operator reads when it does not,
- * and files that change.
+ * tls_test.c - the Redis connection over TLS, against a real Redis: what works, what an operator reads when it does
+ * not, and files that change.
  */
 #include "guard/redis/tls.h"
 #include "load/stack/stack.h"
@@ -17,7 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* A limit that is waited for to pass; and a reply of so many records of TLS that one turn of the loop is not enough. */
+/* A limit that is waited for to pass; and a reply of so many records of TLS that one turn of the loop is not
+ * enough. */
 enum {
     LIMIT_MS = 250,
     CONNECT_LIMIT_MS = 2000, /* of what is given up; a slow machine connects sooner */
@@ -218,8 +219,8 @@ static void start_subscriber(void)
     rig.config.channel = NULL;
 }
 
-/* They come while the loop stands, a record each, and one recv() takes them all: then the socket is silent. A subscriber
- * sends nothing by itself, so nothing would ever wake it. */
+/* They come while the loop stands, a record each, and one recv() takes them all: then the socket is silent. A
+ * subscriber sends nothing by itself, so nothing would ever wake it. */
 TEST(messages_that_lie_in_openssl_are_read_though_the_socket_is_silent, P130)
 {
     start_subscriber();

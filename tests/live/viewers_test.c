@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * viewers_test.c - GET / and GET /live of the operations listener: who may, what comes, how many at a time, and when it
- * ends.
+ * viewers_test.c - GET / and GET /live of the operations listener: who may, what comes, how many at a time, and when
+ * it ends.
  */
 #include "ops_rig.h"
 

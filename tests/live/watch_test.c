@@ -149,7 +149,8 @@ static uint64_t answers_of_kind(const struct guard_kind *kind)
     return answers_of(&stats);
 }
 
-/* All gets of this guard are of these kinds. A flight may go on behind its answers: it would end between two looks. */
+/* All gets of this guard are of these kinds. A flight may go on behind its answers: it would end between two
+ * looks. */
 static void expect_the_whole_to_be_the_sum(struct guard_kind *const *kinds, size_t count)
 {
     WAIT_UNTIL(stats_of(fleet.guards[0]).flights == 0);

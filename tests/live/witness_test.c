@@ -675,8 +675,8 @@ static void assert_commands(uint64_t get, uint64_t set, uint64_t sum)
     }
 }
 
-/* A run of this. Where the machine stalls, the last look may be late: the view says that it misses commands, and there is
- * another run. */
+/* A run of this. Where the machine stalls, the last look may be late: the view says that it misses commands, and
+ * there is another run. */
 static void watch(void (*what)(void))
 {
     enum { TRIES = 10 };
@@ -848,8 +848,9 @@ TEST(urls_of_redis_that_are_wrong_are_refused_without_repeating_them)
     }
 }
 
-/* Of both servers. Where the last look at the killed one was late, its commands are missing, like all that ran after it.
- * No view tells that from a bug that loses some now and then: further runs are for a machine that stalls, and few. */
+/* Of both servers. Where the last look at the killed one was late, its commands are missing, like all that ran after
+ * it. No view tells that from a bug that loses some now and then: further runs are for a machine that stalls, and
+ * few. */
 static void watch_a_kill(uint64_t *others)
 {
     enum { TRIES = 3 };

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * abandon.pml - a load that nobody waits for is cancelled, and the load after it is not; for the model checker spin. See
- * `abandon` in guard/guard.h.
+ * abandon.pml - a load that nobody waits for is cancelled, and the load after it is not; for the model checker spin.
+ * See `abandon` in guard/guard.h.
  *
  * One key; NP processes with one flight each; NR requests in each, one after another and at any moment, which are
- * impatient: each may leave at any moment, but for the last one. Requests that find the lease taken leave a mark beside it. A renewal brings the
- * mark back, and whoever renews without a mark and without requests of its own cancels its load. Its release leaves
- * another mark, "abandoned", which the next lease takes over.
+ * impatient: each may leave at any moment, but for the last one. Requests that find the lease taken leave a mark
+ * beside it. A renewal brings the mark back, and whoever renews without a mark and without requests of its own
+ * cancels its load. Its release leaves another mark, "abandoned", which the next lease takes over.
  *
  * Checked
- *   not in a row  no load that is abandoned follows another one: a patience that is shorter than the load does not keep
- *                 the key cold for ever
- *   wanted        no load is cancelled while a request of its process waits, nor while it is known that one of another
- *                 process does
+ *   not in a row  no load that is abandoned follows another one: a patience that is shorter than the load does not
+ *                 keep the key cold for ever
+ *   wanted        no load is cancelled while a request of its process waits, nor while it is known that one of
+ *                 another process does
  *   no leak       no request is answered by the end of a load that was cancelled
  *   progress      every request is answered or has left
  *   unless -DREACHED: a load is abandoned (the checker must find one)

@@ -3,24 +3,24 @@
  * caches.pml - which debts are paid when one database stands behind two caches, for the model checker spin. See
  * sql/schema.sql ("caches") and app/catalog/cache_gate.h.
  *
- * One row. A transaction changes it and stays open for a while; its COMMIT leaves a debt. Cache 0 is registered from the
- * beginning and stays so; cache 1 registers at any moment and may be dropped. Each has one process that loads NL times,
- * and pays while it is registered and alive. guard.pml shows that a load is not stored when an invalidation overtakes it;
- * here a payment voids it. A write through the process of cache 0 waits until the debt is gone, or says that it is not
- * visible: at any moment, which is its limit, and at once if cache 1 is silent. Time: an entry expires at any moment;
- * the process of cache 1 falls silent, and its gate closes, at any moment; a drop waits until nothing that passed the
- * gate can be alive.
+ * One row. A transaction changes it and stays open for a while; its COMMIT leaves a debt. Cache 0 is registered from
+ * the beginning and stays so; cache 1 registers at any moment and may be dropped. Each has one process that loads NL
+ * times, and pays while it is registered and alive. guard.pml shows that a load is not stored when an invalidation
+ * overtakes it; here a payment voids it. A write through the process of cache 0 waits until the debt is gone, or says
+ * that it is not visible: at any moment, which is its limit, and at once if cache 1 is silent. Time: an entry expires
+ * at any moment; the process of cache 1 falls silent, and its gate closes, at any moment; a drop waits until nothing
+ * that passed the gate can be alive.
  *
  * Checked
  *   fresh         once the debt is gone no cache has the old row, nor a load that would store it
  *   paid          the debt is gone when all has come to rest
  *   visible       a write that says so is: no cache has the old row then, nor a load that would store it
- *   answered      the write is, even if it had no limit (-DPATIENT) and cache 1 is gone for good with all that is in it
- *                 and never dropped (-DUNDROPPED): a host that starts again
+ *   answered      the write is, even if it had no limit (-DPATIENT) and cache 1 is gone for good with all that is in
+ *                 it and never dropped (-DUNDROPPED): a host that starts again
  *   unless -DREACHED: a debt outlives the confirmation of one cache (the checker must find it)
  *
- * Budgets (how often): DIE the process of cache 1 falls silent (killed or stopped: its entries live on); BACK it comes
- * back and registers again.
+ * Budgets (how often): DIE the process of cache 1 falls silent (killed or stopped: its entries live on); BACK it
+ * comes back and registers again.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */

@@ -18,14 +18,15 @@
  * Budgets (how often): FB a command is lost, not run, or run LATER than its sender waits for it; ML a message is
  * lost; XP a live holder loses its lease (stall, clock, eviction); VX the value expires; FX the failure lease
  * expires; SX the value becomes stale; EA a hit asks for an early refresh; RS Redis restarts empty; FO failover to a
- * replica that lags; TM the same, and the former master goes on: connections stay there until they are answered that it
- * takes no writes, which is all it answers, or until they break; CR a process is killed; LE a load fails; CA a load is cancelled because its lease was found lost.
+ * replica that lags; TM the same, and the former master goes on: connections stay there until they are answered that
+ * it takes no writes, which is all it answers, or until they break; CR a process is killed; LE a load fails; CA a
+ * load is cancelled because its lease was found lost.
  *
- * -DPUSH: a fill's message may carry the tag of its lease and the value, and may be read at once or at any later time,
- * whatever has happened meanwhile.
+ * -DPUSH: a fill's message may carry the tag of its lease and the value, and may be read at once or at any later
+ * time, whatever has happened meanwhile.
  *
- * -DEXPIRE: the writer expires the key instead of invalidating it (-DEXPIRE=2: or invalidates it): freshness is then promised
- * of answers that are not marked stale. -DCLEAR: it clears the namespace, in two steps.
+ * -DEXPIRE: the writer expires the key instead of invalidating it (-DEXPIRE=2: or invalidates it): freshness is then
+ * promised of answers that are not marked stale. -DCLEAR: it clears the namespace, in two steps.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */

@@ -4,10 +4,10 @@
  * Beside it: locks_many.pml has several names and units, locks_stay.pml a process with many waiters, locks_clock.pml
  * the clock of Redis, redlock.pml several Redis masters.
  *
- * NP processes that each take the name NL times, one request after the other: process i exclusively if bit i of WRITERS
- * is set, otherwise beside other readers. One Redis, whose scripts (guard/locks/scripts/lock_*.lua) are atomic; a
- * resource that accepts a write only with a fence that is not below the highest it has seen; an environment that breaks
- * things within the budgets.
+ * NP processes that each take the name NL times, one request after the other: process i exclusively if bit i of
+ * WRITERS is set, otherwise beside other readers. One Redis, whose scripts (guard/locks/scripts/lock_*.lua) are
+ * atomic; a resource that accepts a write only with a fence that is not below the highest it has seen; an environment
+ * that breaks things within the budgets.
  *
  * Checked
  *   exclusion   what Redis holds never conflicts, and nothing is granted that conflicts with a hold that is valid
@@ -18,10 +18,10 @@
  *   over        nothing is granted to a request after its release was confirmed
  *   progress    no request is left waiting when nothing can move: an invalid end state
  *
- * Budgets (how often): FB a command is lost, its reply is, or it runs LATER than its sender waits for it; ML a message is
- * lost; XP a hold runs out under its live holder, which is paused and may still write; PX a live waiter loses its place;
- * CR a process is killed; CN a waiter gives up; RS Redis restarts empty. What the dead hold runs out, and so do their
- * places. -DNOPOLL: waiters ask only when they are told.
+ * Budgets (how often): FB a command is lost, its reply is, or it runs LATER than its sender waits for it; ML a
+ * message is lost; XP a hold runs out under its live holder, which is paused and may still write; PX a live waiter
+ * loses its place; CR a process is killed; CN a waiter gives up; RS Redis restarts empty. What the dead hold runs
+ * out, and so do their places. -DNOPOLL: waiters ask only when they are told.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */
@@ -102,7 +102,8 @@ byte at, place, other, blocked, ahead; /* scratch, 0 outside atomic steps */
      (CONFLICT(queue[0], t) || \
       (waiting > 1 && queue[1] != t && (CONFLICT(queue[1], t) || (waiting > 2 && queue[2] != t && CONFLICT(queue[2], t))))))
 #endif
-/* The poll: it would be granted, or takes a new place. Only then does it ask, so that no standstill hides behind it. */
+/* The poll: it would be granted, or takes a new place. Only then does it ask, so that no standstill hides behind
+ * it. */
 #define FINDS(t) (held[t] || (!BLOCKED(t) && !BEHIND(t)) || !IN_QUEUE(t))
 
 /* blocked: by what is held; ahead: by what waits in front */

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * locks_clock.pml - leases, places and fences by a clock that steps, for the model checker spin; locks.pml has the rest of
- * the protocol, without time.
+ * locks_clock.pml - leases, places and fences by a clock that steps, for the model checker spin; locks.pml has the
+ * rest of the protocol, without time.
  *
- * NP processes that each take one name once, exclusively. Time is a counter that moves up to END; Redis's clock moves with
- * it and besides steps. A hold lasts LEASE by Redis's clock from when its script runs, for its holder LEASE from when that
- * was sent; a place lasts PLACE. Waiters ask and holders renew at any moment, or never; commands and answers take any time.
- * A fence is above the last one and not below Redis's clock, whose lowest digit here counts the grants of one instant.
+ * NP processes that each take one name once, exclusively. Time is a counter that moves up to END; Redis's clock moves
+ * with it and besides steps. A hold lasts LEASE by Redis's clock from when its script runs, for its holder LEASE from
+ * when that was sent; a place lasts PLACE. Waiters ask and holders renew at any moment, or never; commands and
+ * answers take any time. A fence is above the last one and not below Redis's clock, whose lowest digit here counts
+ * the grants of one instant.
  *
  * Checked
- *   exclusion   no hold begins while another is valid, unless the clock was set forward; one whose grant comes when its
- *               time is over does not begin
- *   renewal     no renewal is confirmed once another request was granted: so two hold no longer than until the next one
+ *   exclusion   no hold begins while another is valid, unless the clock was set forward; one whose grant comes when
+ *               its time is over does not begin
+ *   renewal     no renewal is confirmed once another request was granted: so two hold no longer than until the next
+ *               one
  *   fence       every grant has a higher number than all before
- *   bound       nothing is refused longer than others can rightly hold or stand before it: LEASE from a grant or renewal,
- *               PLACE from an asking, both begun again by the first refusal after the clock was set back
+ *   bound       nothing is refused longer than others can rightly hold or stand before it: LEASE from a grant or
+ *               renewal, PLACE from an asking, both begun again by the first refusal after the clock was set back
  *   unless -DREACHED: two hold (the checker must find it: else "renewal" proves nothing)
  *
  * Budgets (how often): BK the clock is set back; FW it is set forward; FL the last number is evicted; CR a process is
- * killed. -DAPART: the number is evicted only when the clock is above it, and the clock set back only when it is there.
+ * killed. -DAPART: the number is evicted only when the clock is above it, and the clock set back only when it is
+ * there.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */

@@ -4,23 +4,23 @@
  * what goes wrong between a process and Redis in full.
  *
  * Two names, a and b; NR requests, each of a process of its own, which begin at any moment. Digit t of NAMES, counted
- * from the right, says which names request t is for (1: a, 2: b, 3: both), digit t of UNITS how many of LIMIT it takes of
- * each: 1 of 1 is exclusive, 1 of many a reader. One Redis, whose scripts (guard/locks/scripts/lock_*.lua) are atomic and
- * take all names or none. With -DINTURN a command has one name, as where names live in several slots or servers: they are
- * taken one after another in the order of the names, and kept meanwhile.
+ * from the right, says which names request t is for (1: a, 2: b, 3: both), digit t of UNITS how many of LIMIT it
+ * takes of each: 1 of 1 is exclusive, 1 of many a reader. One Redis, whose scripts (guard/locks/scripts/lock_*.lua)
+ * are atomic and take all names or none. With -DINTURN a command has one name, as where names live in several slots
+ * or servers: they are taken one after another in the order of the names, and kept meanwhile.
  *
  * Checked
  *   limit       no grant makes the units that are held of a name more than its limit
- *   turn        nothing is granted past a request of a live process that stands before it and would no longer fit: so one
- *               for many units is not starved by those for few
+ *   turn        nothing is granted past a request of a live process that stands before it and would no longer fit: so
+ *               one for many units is not starved by those for few
  *   whole       what waits holds nothing (unless -DINTURN)
  *   over        nothing is granted to a request after its release was confirmed
  *   left        what is over holds nothing and has no place, once nothing moves
  *   progress    no request is left waiting when nothing can move: an invalid end state, and so is a circle
  *
- * Budgets (how often): FB a command is lost, its reply is, or it runs LATER than its sender waits for it; ML a message is
- * lost; XP a hold runs out under its live holder; EV the holds of one name are evicted; PX the queue of one name is; CR a
- * process is killed; CN a waiter gives up. -DNOPOLL: waiters ask only when they are told.
+ * Budgets (how often): FB a command is lost, its reply is, or it runs LATER than its sender waits for it; ML a
+ * message is lost; XP a hold runs out under its live holder; EV the holds of one name are evicted; PX the queue of
+ * one name is; CR a process is killed; CN a waiter gives up. -DNOPOLL: waiters ask only when they are told.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */
@@ -110,7 +110,8 @@ bool fits, queued;
 #else
 #define FITS(n, t) (held[AT(n, t)] || USED(n) + AHEAD(n, t) + UNITS_OF(t) <= LIMIT)
 #endif
-/* The poll: it would be granted, or takes new places. Only then does it ask, so that no standstill hides behind it. */
+/* The poll: it would be granted, or takes new places. Only then does it ask, so that no standstill hides behind
+ * it. */
 #define FINDS(t) \
     (((!HAS(asks_for[t], 0) || FITS(0, t)) && (!HAS(asks_for[t], 1) || FITS(1, t))) || \
      (HAS(asks_for[t], 0) && !IN_QUEUE(0, t)) || (HAS(asks_for[t], 1) && !IN_QUEUE(1, t)))
@@ -164,7 +165,8 @@ inline tell(n, t)
     used = 0; ahead = 0; at = 0; other = 0
 }
 
-/* What it has of these names is of no use: with a place in all or none of them, it stands in the same order everywhere. */
+/* What it has of these names is of no use: with a place in all or none of them, it stands in the same order
+ * everywhere. */
 inline refuse(names, t)
 {
     name = 0;

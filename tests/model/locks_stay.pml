@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * locks_stay.pml - a process with many waiters on one name, which keeps all their places with one command, for the model
- * checker spin; locks.pml has the rest of the protocol.
+ * locks_stay.pml - a process with many waiters on one name, which keeps all their places with one command, for the
+ * model checker spin; locks.pml has the rest of the protocol.
  *
- * Two processes with two requests each for the same name, exclusively. A waiter that was told that it is the first polls by
- * itself; the others leave it to lock_stay, which their process sends for all of them: it renews their places and says
- * which should ask: those that fit, are the first or have lost their place. Time passes in rounds, TR of them: at the end
- * of each, every place goes that was not renewed in it; the processes see to it that theirs are, unless they are paused.
+ * Two processes with two requests each for the same name, exclusively. A waiter that was told that it is the first
+ * polls by itself; the others leave it to lock_stay, which their process sends for all of them: it renews their
+ * places and says which should ask: those that fit, are the first or have lost their place. Time passes in rounds, TR
+ * of them: at the end of each, every place goes that was not renewed in it; the processes see to it that theirs are,
+ * unless they are paused.
  *
  * Checked
  *   exclusion   nothing is granted while another request holds
  *   turn        nothing is granted past a request of a live process that stands before it
- *   kept        no waiter of a process that is neither killed nor paused loses its place because time passes; one that
- *               lost it otherwise knows it by the end of the next round
+ *   kept        no waiter of a process that is neither killed nor paused loses its place because time passes; one
+ *               that lost it otherwise knows it by the end of the next round
  *   over        after its release was confirmed a request holds nothing, and nothing gives it a place
  *   progress    no request is left waiting when nothing can move: an invalid end state
  *
- * Budgets (how often): FB a lock_stay is lost, its reply is, or it runs LATER than its sender waits for it; ML a message is
- * lost; PX the queue is evicted, or the places of a process that is paused run out; CN a waiter gives up; CR a process is
- * killed, with all its requests.
+ * Budgets (how often): FB a lock_stay is lost, its reply is, or it runs LATER than its sender waits for it; ML a
+ * message is lost; PX the queue is evicted, or the places of a process that is paused run out; CN a waiter gives up;
+ * CR a process is killed, with all its requests.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * near.pml - values kept in the process: what a lookup may leave there, and what drops it, for the model checker spin.
- * See guard/core/near.h.
+ * near.pml - values kept in the process: what a lookup may leave there, and what drops it, for the model checker
+ * spin. See guard/core/near.h.
  *
  * One key; NP processes with a near cache each, NR clients in each (NR0 in the first) that make NG requests one after
- * another; a writer that commits MAXV versions and invalidates each through one of the processes. guard.pml shows that a
- * fill is never older than an invalidation; here Redis gets the row that stands. Time is a counter that moves at any
- * moment, up to END; an entry is kept for NEAR of its steps, from the sending of its lookup. With END 0 time stands still,
- * and an entry stays until it is dropped. Tags are left to the simulator.
+ * another; a writer that commits MAXV versions and invalidates each through one of the processes. guard.pml shows
+ * that a fill is never older than an invalidation; here Redis gets the row that stands. Time is a counter that moves
+ * at any moment, up to END; an entry is kept for NEAR of its steps, from the sending of its lookup. With END 0 time
+ * stands still, and an entry stays until it is dropped. Tags are left to the simulator.
  *
  * Checked of every answer from a near cache
  *   gone          nothing that was kept before this process began an invalidation
  *   own           no row older than this process's invalidations that had returned before the request
  *   heard         no row that was deleted, while the subscription stands and no message is on its way
  *   bound         no row from NEAR after its invalidation returned
- *   unless -DREACHED: a row that was invalidated is answered (the checker must find it: else the bound proves nothing)
+ *   unless -DREACHED: a row that was invalidated is answered (the checker must find it: else the bound proves
+ *   nothing)
  *
- * Budgets (how often): CU the subscription is lost, with what was on its way; the process notices later, or never. UN the
- * reply to an invalidation is lost: it ends without a promise, and runs later.
+ * Budgets (how often): CU the subscription is lost, with what was on its way; the process notices later, or never. UN
+ * the reply to an invalidation is lost: it ends without a promise, and runs later.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */

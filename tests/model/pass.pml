@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pass.pml - answers that are not stored: PASS, for the request that started the load alone, and SHARE, for all that wait
- * in the fleet; for the model checker spin. See enum guard_how in guard/advanced.h.
+ * pass.pml - answers that are not stored: PASS, for the request that started the load alone, and SHARE, for all that
+ * wait in the fleet; for the model checker spin. See enum guard_how in guard/advanced.h.
  *
- * One key; NP processes with one flight each, NR requests that join it at any moment; a writer that commits MAXV versions
- * and invalidates each. Every load says at its end whether its row is stored, shared or passed. A mark in the value's slot
- * sends each request to a load of its own, without a lease. Lease and fill are those of guard.pml; here their commands are
- * not lost.
+ * One key; NP processes with one flight each, NR requests that join it at any moment; a writer that commits MAXV
+ * versions and invalidates each. Every load says at its end whether its row is stored, shared or passed. A mark in
+ * the value's slot sends each request to a load of its own, without a lease. Lease and fill are those of guard.pml;
+ * here their commands are not lost.
  *
  * Checked
  *   privacy       a passed row answers the request that started its load, and no other
@@ -15,11 +15,11 @@
  *   behind it     a fill under a lease never meets a mark
  *   progress      every request is answered, but for those whose own load hangs
  *
- * Budgets (how often): XP the lease is lost while its load runs; VX what is in the slot is evicted; LV a request leaves; HG
- * a load of a request's own hangs; ML a message is lost.
+ * Budgets (how often): XP the lease is lost while its load runs; VX what is in the slot is evicted; LV a request
+ * leaves; HG a load of a request's own hangs; ML a message is lost.
  *
- * -DTELLS_LOST: a share is told although its lease is lost. That harms nobody: a waiter takes it only if its own lookup
- * has found that lease.
+ * -DTELLS_LOST: a share is told although its lease is lost. That harms nobody: a waiter takes it only if its own
+ * lookup has found that lease.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */

@@ -2,20 +2,21 @@
 /*
  * permits.pml - the load permits of guard/, for the model checker spin; a model of its own, beside guard.pml.
  *
- * NP processes that each run NL loads, one after the other, under one of S permits; the last of them only refreshes. A
- * load of the others may run under the permit of the one before.
- * One Redis whose scripts (guard/wire/scripts/permit_*.lua) are atomic; an environment that breaks things within the budgets.
+ * NP processes that each run NL loads, one after the other, under one of S permits; the last of them only refreshes.
+ * A load of the others may run under the permit of the one before.
+ * One Redis whose scripts (guard/wire/scripts/permit_*.lua) are atomic; an environment that breaks things within the
+ * budgets.
  *
  * Checked
  *   limit      no permit is granted while as many loads run as there are permits, but for those that Redis has
  *              forgotten and that were not renewed since
- *   turn       no process is granted a permit that one ahead of it in the queue would get; loads with waiters (users) are
- *              ahead of refreshes
+ *   turn       no process is granted a permit that one ahead of it in the queue would get; loads with waiters (users)
+ *              are ahead of refreshes
  *   progress   no process is left waiting when nothing can move: an invalid end state
  *
- * Budgets (how often): FB a command is lost, its reply is, or it runs LATER than its sender waits for it; ML a message is
- * lost; XP Redis forgets the permit of a load that runs; CR a process is killed; SP a permit was asked for in vain, for
- * the lease is another's. Permits that no load uses run out, and so
+ * Budgets (how often): FB a command is lost, its reply is, or it runs LATER than its sender waits for it; ML a
+ * message is lost; XP Redis forgets the permit of a load that runs; CR a process is killed; SP a permit was asked for
+ * in vain, for the lease is another's. Permits that no load uses run out, and so
  * do the places of dead processes in the queue.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.

@@ -2,11 +2,11 @@
 /*
  * redlock.pml - a lock over three independent Redis masters, for the model checker spin.
  *
- * NC clients that each take one name once. Time is a counter that moves up to END; a hold lasts LEASE of it at each master,
- * for its holder LEASE from when the command was sent. The clock of master 0 is AHEAD of the others; it shows only in the
- * fences, whose lowest digit counts those of one instant. A client asks all masters, in any order, and has the lock if two
- * of them grant it in time; it writes the highest of their numbers back to two before the grant is told. A master that was
- * restarted grants nothing for WAIT. Commands and answers take any time.
+ * NC clients that each take one name once. Time is a counter that moves up to END; a hold lasts LEASE of it at each
+ * master, for its holder LEASE from when the command was sent. The clock of master 0 is AHEAD of the others; it shows
+ * only in the fences, whose lowest digit counts those of one instant. A client asks all masters, in any order, and
+ * has the lock if two of them grant it in time; it writes the highest of their numbers back to two before the grant
+ * is told. A master that was restarted grants nothing for WAIT. Commands and answers take any time.
  *
  * Checked
  *   exclusion   no hold begins or is renewed while another is valid
@@ -15,8 +15,8 @@
  *   unless -DREACHED: a second client gets the lock (the checker must find it: else this proves nothing)
  *
  * Budgets (how often): RN a holder renews; FB a command or its reply is lost, or an acquire runs LATER than its
- * sender waits for it; RS a master restarts empty; FL a master forgets without a restart; FW the clock of a master leaps so
- * that its holds end.
+ * sender waits for it; RS a master restarts empty; FL a master forgets without a restart; FW the clock of a master
+ * leaps so that its holds end.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */

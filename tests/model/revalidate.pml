@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * revalidate.pml - requests that accept only a load whose lease was granted after their first lookup (GUARD_REVALIDATE),
- * beside loads that run anyhow; for the model checker spin.
+ * revalidate.pml - requests that accept only a load whose lease was granted after their first lookup
+ * (GUARD_REVALIDATE), beside loads that run anyhow; for the model checker spin.
  *
- * One key; NP processes with one flight each, NR requests that revalidate in each and join it at any moment; NO loads of
- * others, of which nobody here knows. Leases are numbered in the order in which they were granted, which no process sees.
- * A flight's first lookup names the filler of the value and the lease that it found: what these two fill does not count for
- * the requests that had joined by then; any other filler's lease was granted later. Those that join afterwards need a
- * first lookup of their own.
+ * One key; NP processes with one flight each, NR requests that revalidate in each and join it at any moment; NO loads
+ * of others, of which nobody here knows. Leases are numbered in the order in which they were granted, which no
+ * process sees. A flight's first lookup names the filler of the value and the lease that it found: what these two
+ * fill does not count for the requests that had joined by then; any other filler's lease was granted later. Those
+ * that join afterwards need a first lookup of their own.
  *
  * Checked
  *   later         no request is answered by a load whose lease was granted before the request began

@@ -399,8 +399,8 @@ verdict() {
     fi
 }
 
-# A short search is over before a compiler that optimises: tcc builds at once. COLLAPSE is for memory, and takes a third
-# more time.
+# A short search is over before a compiler that optimises: tcc builds at once. COLLAPSE is for memory, and takes a
+# third more time.
 compiler_of() {
     [ "$1" -le "$short_count" ] && echo tcc || echo "${CC:-cc} -O2 -DCOLLAPSE"
 }

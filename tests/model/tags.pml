@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tags.pml - invalidating a group: the clock of the tags, their epochs and the birth of entries, for the model checker
- * spin. See guard/base/tags.h.
+ * tags.pml - invalidating a group: the clock of the tags, their epochs and the birth of entries, for the model
+ * checker spin. See guard/base/tags.h.
  *
  * One key with one tag; NP processes with one flight each, NR requests that join it at any moment; a writer that
- * commits MAXV versions and invalidates the tag after each; the scripts of guard/wire/scripts/tag_*.lua, acquire and fill
- * as atomic steps. An era is a number that never comes again, and so is a reign: the master's that has clock and epochs.
- * Value and lease stand at another master, which does not fail over.
+ * commits MAXV versions and invalidates the tag after each; the scripts of guard/wire/scripts/tag_*.lua, acquire and
+ * fill as atomic steps. An era is a number that never comes again, and so is a reign: the master's that has clock and
+ * epochs. Value and lease stand at another master, which does not fail over.
  *
  * Checked
  *   freshness     no request is answered with a row older than an invalidation of the tag that was confirmed before
  *                 the request began; a failover may lose invalidations, and lowers what is promised by these alone
  *   progress      no request is left waiting when nothing can move: an invalid end state
- *   unless -DREACHED: a hit is answered after an invalidation, or a stale one (the checker must find one: else this proves
- *   nothing)
+ *   unless -DREACHED: a hit is answered after an invalidation, or a stale one (the checker must find one: else this
+ *   proves nothing)
  *
- * -DEXPIRE: the writer expires the tag (-DEXPIRE=2: or invalidates it): its epoch moves on as ever, and a companion key says
- * of which epoch it is and since when entries are stale, not out of date. What finds one of these makes it stale, born at
- * the epoch that it has read, if it still stands there. Freshness is then promised of answers that are
+ * -DEXPIRE: the writer expires the tag (-DEXPIRE=2: or invalidates it): its epoch moves on as ever, and a companion
+ * key says of which epoch it is and since when entries are stale, not out of date. What finds one of these makes it
+ * stale, born at the epoch that it has read, if it still stands there. Freshness is then promised of answers that are
  * not marked stale. SC: how often the companion is evicted.
  *
  * Budgets (how often): TX the tag's epoch is evicted; CX the clock is evicted; VX the value expires; XP the lease is
- * lost while its load runs; OM an invalidation finds no memory; KL the command that keeps the tag is lost on its way; FO
- * clock and epochs fail over to a replica that lags; FM the master before that one goes on: its clock is read, or moves on.
+ * lost while its load runs; OM an invalidation finds no memory; KL the command that keeps the tag is lost on its way;
+ * FO clock and epochs fail over to a replica that lags; FM the master before that one goes on: its clock is read, or
+ * moves on.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * together.pml - batches and nested loads of guard/, for the model checker spin: who waits for whom when several keys are
- * wanted together. A model of its own, beside guard.pml, which has the one key and the fill.
+ * together.pml - batches and nested loads of guard/, for the model checker spin: who waits for whom when several keys
+ * are wanted together. A model of its own, beside guard.pml, which has the one key and the fill.
  *
- * NP processes, NK keys, B load threads in each process. Process i is asked for the keys of the set Mi (bits), at once. It
- * tries for their leases in any order; those that it got are one batch and take one thread; the others wait for the
- * process that loads them. The loader of key k needs key Nk as well (NOBODY: none) and asks for it while it runs; of a batch
- * that is any one of its keys. A key that its neighbour in the batch needs leaves it: it is wanted anew, by itself.
+ * NP processes, NK keys, B load threads in each process. Process i is asked for the keys of the set Mi (bits), at
+ * once. It tries for their leases in any order; those that it got are one batch and take one thread; the others wait
+ * for the process that loads them. The loader of key k needs key Nk as well (NOBODY: none) and asks for it while it
+ * runs; of a batch that is any one of its keys. A key that its neighbour in the batch needs leaves it: it is wanted
+ * anew, by itself.
  *
  * Checked
  *   one load   no load with a lease begins while another one of the key runs under a lease that lives

@@ -8,9 +8,9 @@
 #                                       done again if nothing survived it and it has nothing new to find
 #
 # LANES of them, 3 by default, are at work at a time, for tests with servers mostly wait. Each lane has a copy of the
-# tree (what git knows, as it stands, and the objects of BUILD, build/gcc by default). A mutant changes one file there,
-# make builds what depends on it, the file comes back. Its programs run until one fails; the first test that failed,
-# crashed or hung is the one that found it. Before anything is sown, every program has
+# tree (what git knows, as it stands, and the objects of BUILD, build/gcc by default). A mutant changes one file
+# there, make builds what depends on it, the file comes back. Its programs run until one fails; the first test that
+# failed, crashed or hung is the one that found it. Before anything is sown, every program has
 # to pass: who fails without a reason finds nothing. Ends with "N passed, N failed"; a mutant that real servers or,
 # where it is the simulator's, the simulator let live has failed. So has one whose program was still running after
 # TEST_LIMIT_S, the limit of `make test`: a slow machine is told as TIMED OUT, and only a mutant whose name ends with
@@ -51,7 +51,8 @@ build() {
         >"$folder/make.log" 2>&1
 }
 
-# The first test of a log that failed, if only to be taken down; the one that was running if the program ended with it.
+# The first test of a log that failed, if only to be taken down; the one that was running if the program ended with
+# it.
 first_failure() {
     failed=$(sed -n 's/^\[  \(FAILED\|ERROR \)  \] \([a-z_0-9]*\)$/\2/p' "$folder/test.log" | head -n 1)
     [ -n "$failed" ] || failed=$(sed -n 's/^\[ RUN      \] \([a-z_0-9]*\)$/\1/p' "$folder/test.log" | tail -n 1)

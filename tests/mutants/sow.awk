@@ -2,8 +2,10 @@
 # sow.awk - sows the bugs of tests/mutants/table; see there for how one is written.
 #
 #   awk -v list=1 -f tests/mutants/sow.awk TABLE              name|file|programs of each
-#   awk -v sow=NAME -v tree=DIR -f ... TABLE                  that bug into its file below DIR; the file is written anew
-#   awk -v check=1 -f ... TABLE                               every bug can be sown: nothing is printed, nothing written
+#   awk -v sow=NAME -v tree=DIR -f ... TABLE                  that bug into its file below DIR; the file is written
+#                                                             anew
+#   awk -v check=1 -f ... TABLE                               every bug can be sown: nothing is printed, nothing
+#                                                             written
 #
 # What a bug changes must stand exactly once in the function it names, or, where it names none, in the file; else the
 # exit status is 2. In a function of C one space stands for any white space, so that a line may be broken anew.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * course.h - what one seed stands for while it runs: its time, its dice, the queue of its events, its verdict. A simulator
- * begins its world with one.
+ * course.h - what one seed stands for while it runs: its time, its dice, the queue of its events, its verdict. A
+ * simulator begins its world with one.
  *
  * Time     now_us is the world's; only course_next() moves it on.
  * Threads  none. Two courses of one seed are the same, event for event.

@@ -2,12 +2,13 @@
 /*
  * lock_check.c - the oracle in the processes: what they send, answer and believe.
  *
- * Alone        no two holds that are valid, each by its own process's clock, take more units of a name than there are;
- *              unless the server has lost or shortened one of them (its memory, its clock ahead) and no renewal has
- *              told since; one third of a lease and a round trip later one has
- * Validity     no hold is believed in beyond the lease, less 1 % and 2 ms, counted from the sending of what confirmed it
- * Lost         is told once, never of what was given back, and `warn` before the validity ends, unless the server has said
- *              that it is gone; and not without a reason
+ * Alone        no two holds that are valid, each by its own process's clock, take more units of a name than there
+ *              are; unless the server has lost or shortened one of them (its memory, its clock ahead) and no renewal
+ *              has told since; one third of a lease and a round trip later one has
+ * Validity     no hold is believed in beyond the lease, less 1 % and 2 ms, counted from the sending of what confirmed
+ *              it
+ * Lost         is told once, never of what was given back, and `warn` before the validity ends, unless the server has
+ *              said that it is gone; and not without a reason
  * Once         a request is answered once, in time, with what can be true; one that is denied for good, at once; an
  *              action is for a claim that lives
  * Rest         when the faults are over, everything ends: no request, hold, claim or alarm is left
@@ -312,8 +313,8 @@ static uint32_t least_units(const struct lock_request *request)
     return request->kind == GUARD_LOCK_READ ? 1 : LOCK_ALL;
 }
 
-/* The claim of this name that was granted with this number, for as much as it asked for; another's only if they are of one
- * owner. */
+/* The claim of this name that was granted with this number, for as much as it asked for; another's only if they are
+ * of one owner. */
 static bool find_token(const struct lock_sim *sim, const struct lock_client *client, uint32_t name,
                        uint64_t fence, uint32_t *out)
 {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_masters.c - RedLock: several independent Redis, each with a clock of its own, and what guard/locks/redlock/lock_quorum.h
- * makes of their answers. What lock_redlock.c does with sockets is done here with events.
+ * lock_masters.c - RedLock: several independent Redis, each with a clock of its own, and what
+ * guard/locks/redlock/lock_quorum.h makes of their answers. What lock_redlock.c does with sockets is done here with
+ * events.
  *
- * A command has a part for each master: its take, renewal or give, then perhaps a raise, a give that nobody waits for, or
- * one in doubt. Each is lost, late or unanswered by itself. A master that has lost its memory does not vote for a while.
+ * A command has a part for each master: its take, renewal or give, then perhaps a raise, a give that nobody waits
+ * for, or one in doubt. Each is lost, late or unanswered by itself. A master that has lost its memory does not vote
+ * for a while.
  */
 #include "lock_sim.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* lock_names.c - names of faults and answers in traces and on the command line; the simulator as the program sees it. */
+/* lock_names.c - names of faults and answers in traces and on the command line; the simulator as the program sees
+ * it. */
 #include "lock_sim.h"
 #include "simulator.h"
 

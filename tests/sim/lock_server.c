@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_server.c - a Redis with locks: lock_model.h, with a clock that steps and a replica that lags, and what goes wrong in
- * it.
+ * lock_server.c - a Redis with locks: lock_model.h, with a clock that steps and a replica that lags, and what goes
+ * wrong in it.
  */
 #include "lock_sim.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_sim.h - processes that lock, in one thread: several lock cores, a model Redis, a network between them, one virtual
- * clock, one seed. The cores are those of guard/locks itself; course.h is the seed's time and dice.
+ * lock_sim.h - processes that lock, in one thread: several lock cores, a model Redis, a network between them, one
+ * virtual clock, one seed. The cores are those of guard/locks itself; course.h is the seed's time and dice.
  *
  *   lock_world.c    one run: the parameters a seed stands for, its phases, the dispatch of events
  *   lock_process.c  a process: its core, clock, owners, requests and holds; killed, stalled, closed
@@ -13,11 +13,11 @@
  *   lock_tokens.c   the oracle, of tokens: what it knows of each claim at the server, queues and numbers
  *   lock_names.c    names of faults, statuses and what is counted
  *
- * A run goes through chaos (requests and faults), healing (no faults; everything under way ends), probes (every process
- * then gets every name) and the end (every core comes to rest and nothing is left at the server).
+ * A run goes through chaos (requests and faults), healing (no faults; everything under way ends), probes (every
+ * process then gets every name) and the end (every core comes to rest and nothing is left at the server).
  *
- * Time     course.now_us is the world's. Every process has a clock of its own, offset against it and a little faster or
- *          slower; Redis's is stepped.
+ * Time     course.now_us is the world's. Every process has a clock of its own, offset against it and a little faster
+ *          or slower; Redis's is stepped.
  * Threads  none.
  */
 #pragma once

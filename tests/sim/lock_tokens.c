@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_tokens.c - the oracle at the server: what a claim has there, as far as the commands that ran can have brought it.
+ * lock_tokens.c - the oracle at the server: what a claim has there, as far as the commands that ran can have brought
+ * it.
  *
- * Order        no claim but a MUTEX is granted past one that came before it, keeps its place, and does not fit beside it
+ * Order        no claim but a MUTEX is granted past one that came before it, keeps its place, and does not fit beside
+ *              it
  * Place        one whose process runs and is answered keeps its place
- * Number       every grant has a higher number than all before it of its name, unless the counter was lost while the clock
- *              stood behind
+ * Number       every grant has a higher number than all before it of its name, unless the counter was lost while the
+ *              clock stood behind
  * Dead         a take that runs after its claim was given back takes nothing, while the tombstone stands
  * Prompt       where nothing is wrong, no claim waits once nothing stands in its way: 50 ms and the round trips after
  *              something was given back or ran out; without messages, until the next poll
- * Quorum       of several masters, a hold that fewer than a quorum still have is damaged, as one that Redis has forgotten
+ * Quorum       of several masters, a hold that fewer than a quorum still have is damaged, as one that Redis has
+ *              forgotten
  * Hand-over    costs a crowd four commands and one for each process, and what time makes its processes ask anyhow
  */
 #include "lock_sim.h"
@@ -185,8 +188,8 @@ static bool is_free_for(const struct lock_sim *sim, const struct lock_token *tok
     return units <= token->limit;
 }
 
-/* What is given back is told; when something runs out is known beforehand. Without messages the first in line asks every
- * half second or so, the others when they say again that they wait. */
+/* What is given back is told; when something runs out is known beforehand. Without messages the first in line asks
+ * every half second or so, the others when they say again that they wait. */
 static uint64_t bound_us(const struct lock_sim *sim)
 {
     enum { QUIET_US = 50000, POLL_US = 850000 };

@@ -1,13 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# mutants.sh - do the simulators find bugs in the cores? Sows one at a time into a copy of guard/ and tests/sim/ and looks.
+# mutants.sh - do the simulators find bugs in the cores? Sows one at a time into a copy of guard/ and tests/sim/ and
+# looks.
 #
 #   sh tests/sim/mutants.sh [SEEDS [WORD [PARTS]]]    100000 seeds by default; only those mutants whose name, file or
-#                                                     programs contain WORD, and one in PARTS of them: others tomorrow;
-#                                                     exit status 1 if one survives
+#                                                     programs contain WORD, and one in PARTS of them: others
+#                                                     tomorrow; exit status 1 if one survives
 #
-# The mutants are those of tests/mutants/table that name it. Those in guard/locks/ and lock_model.c are for that of the
-# locks, others for one master, then for several; "sim:wishes" and "sim:outages" in the table, for the worlds with those only.
+# The mutants are those of tests/mutants/table that name it. Those in guard/locks/ and lock_model.c are for that of
+# the locks, others for one master, then for several; "sim:wishes" and "sim:outages" in the table, for the worlds with
+# those only.
 set -eu
 
 seeds=${1:-100000}

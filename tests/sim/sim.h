@@ -20,9 +20,9 @@
  *   sim_main.c     the program, of both; sim_test.c: a bounded number of seeds for the test suite; seeds.h: what
  *                  it and lock_sim_test.c ask
  *
- * Over several masters (sim shards) keys, tags and permits have one each, and processes connections to each; masters fail
- * separately, and keys move between them. Seeds from SIM_OF_SHARDS on are these worlds; those from SIM_OF_WISHES on have
- * wishes (sim wishes), those from SIM_OF_OUTAGES on outages (sim outages).
+ * Over several masters (sim shards) keys, tags and permits have one each, and processes connections to each; masters
+ * fail separately, and keys move between them. Seeds from SIM_OF_SHARDS on are these worlds; those from SIM_OF_WISHES
+ * on have wishes (sim wishes), those from SIM_OF_OUTAGES on outages (sim outages).
  *
  * A run goes through chaos (requests, writes and faults), healing (no faults; everything under way ends),
  * probes (every process must then see the newest row of every key) and the end (every core comes to rest).

@@ -4,11 +4,12 @@
  * revalidate. What operators do is an event for each; what a request wants is drawn when it begins.
  *
  * Expire       an invalidation that leaves the value as stale: what is answered to a request that began after it was
- *              confirmed was loaded since, or is marked as stale. Where Redis has lost something since, that is not asked.
+ *              confirmed was loaded since, or is marked as stale. Where Redis has lost something since, that is not
+ *              asked.
  * Refresh      a request for no user: its load begins after those of users, and gives its place to one
- * Warm-up      a process refreshes all keys, on so few places that they queue, and users ask for the same keys: no load
- *              begins for no user while a user's is queued, and a lease is held while its load is queued for no user
- *              only for as long as a lease lasts
+ * Warm-up      a process refreshes all keys, on so few places that they queue, and users ask for the same keys: no
+ *              load begins for no user while a user's is queued, and a lease is held while its load is queued for no
+ *              user only for as long as a lease lasts
  * Revalidate   what answers was loaded after the request began: at least the row that stood then
  */
 #include "guard/core/flight.h"
@@ -34,8 +35,8 @@ static void choose_few_places(struct sim *sim)
     sim->params.queue = QUEUE;
 }
 
-/* A Redis whose clock steps back lengthens the TTL that makes an expired value stale; and while two are masters, the value is
- * expired at one of them. */
+/* A Redis whose clock steps back lengthens the TTL that makes an expired value stale; and while two are masters, the
+ * value is expired at one of them. */
 void change_choose(struct sim *sim)
 {
     const bool *enabled = sim->params.enabled;
@@ -132,7 +133,8 @@ bool change_revalidates(const struct load_model *load)
     return load->keep.starter != NULL && load->keep.starter->revalidates;
 }
 
-/* In its queue for a worker: what refreshes a value may yet be answered by that one, and a batch waits for its turn. */
+/* In its queue for a worker: what refreshes a value may yet be answered by that one, and a batch waits for its
+ * turn. */
 static bool is_queued(const struct flight *flight)
 {
     return flight->state == FLIGHT_QUEUED && !flight->refreshing && !flight->batched;
@@ -196,8 +198,8 @@ static bool is_flight_of(const struct flight *flight, const struct load_model *l
     return flight->load != NULL && flight->load->id == load->id;
 }
 
-/* Users before refreshes. A nested load takes the place of nobody who is queued, nor does one that its starter runs take a
- * thread. */
+/* Users before refreshes. A nested load takes the place of nobody who is queued, nor does one that its starter runs
+ * take a thread. */
 void change_check_load(struct sim *sim, const struct load_model *load)
 {
     const struct request *queued = NULL;

@@ -11,9 +11,10 @@
  *              another master kept the epochs of its tags; one process never runs two loads of a key that it still
  *              wants
  * Bulkhead     a process never runs more loads than it has workers
- * Shares       a request for one key is refused only when such requests hold all places of their share, and exactly when
- *              as many wait as may; a request for many likewise
- * Queues       after every event each load that waits for a worker is in the queue of those that its waiters put it among
+ * Shares       a request for one key is refused only when such requests hold all places of their share, and exactly
+ *              when as many wait as may; a request for many likewise
+ * Queues       after every event each load that waits for a worker is in the queue of those that its waiters put it
+ *              among
  * Stale        no stale answer is older than fresh and stale time together, none waits beyond its soft limit, and
  *              none is given where the policy accepts none; and each leads to a load
  * Pushed       an entry that came with a message is no older than it says, and still fresh; but for one whose lease a
@@ -394,8 +395,8 @@ static bool is_held_up(const struct sim *sim, uint32_t key)
     return is_loaded(sim, key) || is_queued(sim, key) || was_too_big(sim, key);
 }
 
-/* A stale answer leads to a load, soon, here or elsewhere. While that is held up it leads to none, and it need not lead to
- * one later: the first answer after that must. */
+/* A stale answer leads to a load, soon, here or elsewhere. While that is held up it leads to none, and it need not
+ * lead to one later: the first answer after that must. */
 static void check_refreshed(struct sim *sim, const struct request *request)
 {
     struct row *row = &sim->row[request->key];
@@ -499,8 +500,9 @@ void check_entered(struct sim *sim, const struct request *request, bool refused)
                  (uint32_t)(request - sim->request), waiters, request->waiter.of_many ? " together" : "");
 }
 
-/* At most so many, in parts of which `whole` are one: of waiters; of loads, which may have outlived their requests and
- * may be of either share if they are in no batch; and of lookups, likewise. Only where each request has its own flight. */
+/* At most so many, in parts of which `whole` are one: of waiters; of loads, which may have outlived their requests
+ * and may be of either share if they are in no batch; and of lookups, likewise. Only where each request has its own
+ * flight. */
 static uint32_t count_places(const struct sim *sim, const struct request *request, uint32_t whole)
 {
     uint32_t parts = 0;
@@ -645,9 +647,9 @@ static bool share_tag(uint32_t key, uint32_t other)
     return false;
 }
 
-/* Its process has found that value out of date: another master keeps the epochs of its tags, and was asked to, for this
- * entry or another, later than the value was stored. That may be until the load begins: neither the process nor the
- * master of the entry hears of it. */
+/* Its process has found that value out of date: another master keeps the epochs of its tags, and was asked to, for
+ * this entry or another, later than the value was stored. That may be until the load begins: neither the process nor
+ * the master of the entry hears of it. */
 static bool is_ahead_of_epochs(const struct sim *sim, const struct load_model *load,
                                const struct stored_value *value)
 {
@@ -669,7 +671,8 @@ static void check_needed(struct sim *sim, const struct load_model *load)
     const struct stored_value *value = &sim->redis.slot[load->key].value;
     bool excused =
         sim->hit[FAULT_REDIS_FAILOVER] + sim->hit[FAULT_CLOCK_BACK] > 0 || !value->there || value->damaged;
-    /* an entry that was out of date because an epoch was missing may be good again; or it is so at one of two masters */
+    /* an entry that was out of date because an epoch was missing may be good again; or it is so at one of two
+     * masters */
     excused = excused || (value->tagged && sim->hit[FAULT_EPOCH_GONE] + sim->hit[FAULT_CLOCK_GONE] +
                                                    sim->hit[FAULT_OOM] + sim->hit[FAULT_REDIS_EMPTY] +
                                                    sim->hit[FAULT_TWO_UNFENCED] >

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_defer.c - loaders that defer: their load is finished later, after its limit, or never. And policies that abandon a
- * load which nobody waits for. What a loader does is drawn when its load starts.
+ * sim_defer.c - loaders that defer: their load is finished later, after its limit, or never. And policies that
+ * abandon a load which nobody waits for. What a loader does is drawn when its load starts.
  */
 #include "sim.h"
 #include <string.h>
@@ -283,8 +283,8 @@ void defer_check_answer(struct sim *sim, const struct request *request)
     sim->seen[SEEN_TOO_DEEP] += sim->load[request->parent_load - 1].depth >= GUARD_NESTED_MAX;
 }
 
-/* One for each load, or batch, of which a loader has not returned; a nested one runs on another's, and one that its owner
- * runs elsewhere on none. */
+/* One for each load, or batch, of which a loader has not returned; a nested one runs on another's, and one that its
+ * owner runs elsewhere on none. */
 static bool takes_thread(const struct sim *sim, uint32_t index)
 {
     const struct load_model *load = &sim->load[index];
@@ -312,8 +312,8 @@ static const struct load_model *query_of(const struct sim *sim, uint32_t index)
     return load;
 }
 
-/* It is the first of its query that has not ended. The place of a load is that of those which run in it, too: one of them
- * may be deferred, and outlive it. */
+/* It is the first of its query that has not ended. The place of a load is that of those which run in it, too: one of
+ * them may be deferred, and outlive it. */
 static bool takes_place(const struct sim *sim, uint32_t index, uint32_t life)
 {
     const struct load_model *load = &sim->load[index], *query = query_of(sim, index);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_defer.h - loads whose loader returns before they are finished, loads that are abandoned, and loads for which there is
- * no thread or no memory; see sim_wish.h.
+ * sim_defer.h - loads whose loader returns before they are finished, loads that are abandoned, and loads for which
+ * there is no thread or no memory; see sim_wish.h.
  */
 #pragma once
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_keep.c - loaders that say how their answer is kept: its own life, SHARE, PASS. What they say is drawn when the load
- * starts, and said when it ends.
+ * sim_keep.c - loaders that say how their answer is kept: its own life, SHARE, PASS. What they say is drawn when the
+ * load starts, and said when it ends.
  *
- * What is not to be stored carries a validator that says so, and whose it is: "p<load>" of a pass, "s<load>" of a share,
- * "n<load>" of what has no life at all. So an answer can be traced to its load, and is missed where it should not be.
+ * What is not to be stored carries a validator that says so, and whose it is: "p<load>" of a pass, "s<load>" of a
+ * share, "n<load>" of what has no life at all. So an answer can be traced to its load, and is missed where it should
+ * not be.
  */
 #include "sim.h"
 #include <stdio.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * sim_main.c - the simulators as a program: of the guard, with one master or, where the first argument is "shards",
- * with two, or, where it is "wishes", with what loaders, requests and operators may wish beyond a load and its answer, or,
- * where it is "outages", with Redis away for long; and, where it is "locks", of the locks.
+ * with two, or, where it is "wishes", with what loaders, requests and operators may wish beyond a load and its
+ * answer, or, where it is "outages", with Redis away for long; and, where it is "locks", of the locks.
  *
  *   sim SEEDS=100000 [FROM=1]      runs that many seeds; prints seeds/s and how often each fault happened
  *   sim SEED=4711                  runs one and prints every event
  *   sim MUTANT=fill-unfenced       with a bug sown into the model: the seed that finds it
  *   sim MUTANTS=20000              every mutant; each must be found within so many seeds
- *   sim COURSES=1000 [FROM=1]      prints a hash of the courses of each 100 seeds (EACH=1: of each seed): equal before
- *                                  and after a change that moves code and no decision
+ *   sim COURSES=1000 [FROM=1]      prints a hash of the courses of each 100 seeds (EACH=1: of each seed): equal
+ *                                  before and after a change that moves code and no decision
  *   sim FIND=20000                 stops at the first failure, which is what is wanted (mutants.sh)
  *   sim shards SEEDS=100000        the guard over two masters that fail separately: likewise with all of the above
  *   sim wishes SEEDS=100000        the guard with wishes (sim_wish.h): likewise

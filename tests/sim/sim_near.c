@@ -3,9 +3,11 @@
  * sim_near.c - the near cache of each process: guard/core/near.c itself, and what its hits must be.
  *
  * Own          not older than an invalidation of the same process that was confirmed
- * Heard        nor than an invalidation whose message has arrived, nor than what Redis had when the subscription came up
+ * Heard        nor than an invalidation whose message has arrived, nor than what Redis had when the subscription came
+ *              up
  * Bounded      nor than one that was confirmed near_ms ago, whatever happened to messages and subscriptions
- * Looked up    after the last of these invalidations that the process knows of, begun or over; and after the last fill
+ * Looked up    after the last of these invalidations that the process knows of, begun or over; and after the last
+ *              fill
  * Age          at least the real one and never beyond the end of the entry
  * Subscribed   without it nothing is near, and when it is up again nothing is left
  * Memory       never more than its bound

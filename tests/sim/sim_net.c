@@ -185,8 +185,8 @@ static void come_later(struct sim *sim, const struct command *command, enum even
         sim_at(sim, at_us, (struct event){.kind = kind, .subject = (uint32_t)(command - sim->command)});
 }
 
-/* True: it does not reach Redis, or not yet. All that waits for a server that is stopped tries again at the same times, so
- * that it takes up its streams in their order. */
+/* True: it does not reach Redis, or not yet. All that waits for a server that is stopped tries again at the same
+ * times, so that it takes up its streams in their order. */
 static bool held_up(struct sim *sim, const struct command *command, uint32_t shard, enum event_kind kind)
 {
     enum { AGAIN_US = 20000 };
@@ -584,7 +584,8 @@ static void connect_after(struct sim *sim, const struct process *process, uint32
                .kind = EVENT_CONNECT, .process = process->index, .life = process->life, .key = shard});
 }
 
-/* A command, or the question after the tags of what it has found, which is another connection's if these are there. */
+/* A command, or the question after the tags of what it has found, which is another connection's if these are
+ * there. */
 static bool goes_by(const struct sim *sim, const struct command *command, uint32_t shard, uint32_t connection)
 {
     if (command->checking)

@@ -3,18 +3,18 @@
  * sim_outage.c - Redis away. Cut off is one process: at once, all its connections break; or silently, they stay until
  * something on them is not answered in time. Away for all is Redis: killed, and back with its data or empty; or hung.
  *
- * What a process sends while it is cut off arrives late, if the way is free again soon, and else never; what is sent to
- * it waits for as long as its connection does.
+ * What a process sends while it is cut off arrives late, if the way is free again soon, and else never; what is sent
+ * to it waits for as long as its connection does.
  *
- * Kept     what answers in place of Redis is never older than an invalidation of its own process, begun or over, nor than
- *          one whose message has arrived; nor than one that another process has had confirmed outage_ms ago, or near_ms
- *          where that is longer and a message was lost. It was known to be right no longer ago than that, and after the
- *          last return of the subscription and the last other master. It is for no request whose lookup was answered, for
- *          no loader, no refresh and none that revalidates; and says its age
- * Queries  where there are no wishes, none begins in place of Redis for a key that the same process has loaded within 19/20
- *          of outage_ms, and neither dropped nor evicted since
- * Canary   a message of each process to itself, over the way of all messages and behind all of them: when it is back, all
- *          that was published before it was sent has been heard, but for messages that were lost
+ * Kept     what answers in place of Redis is never older than an invalidation of its own process, begun or over, nor
+ *          than one whose message has arrived; nor than one that another process has had confirmed outage_ms ago, or
+ *          near_ms where that is longer and a message was lost. It was known to be right no longer ago than that, and
+ *          after the last return of the subscription and the last other master. It is for no request whose lookup was
+ *          answered, for no loader, no refresh and none that revalidates; and says its age
+ * Queries  where there are no wishes, none begins in place of Redis for a key that the same process has loaded within
+ *          19/20 of outage_ms, and neither dropped nor evicted since
+ * Canary   a message of each process to itself, over the way of all messages and behind all of them: when it is back,
+ *          all that was published before it was sent has been heard, but for messages that were lost
  */
 #include "guard/base/load_id.h"
 #include "guard/core/keep.h"
@@ -412,8 +412,8 @@ void outage_told_core(struct sim *sim, const struct command *command)
 
 /* ---- the oracle ---- */
 
-/* What another process has had confirmed may be missing for so long. Where no message is lost, what was near is not older
- * than the touch, and no message has been missed before that. */
+/* What another process has had confirmed may be missing for so long. Where no message is lost, what was near is not
+ * older than the touch, and no message has been missed before that. */
 static uint64_t unheard_us(const struct sim *sim)
 {
     uint64_t near_us = (uint64_t)sim->params.near_ms * 1000;
@@ -557,8 +557,8 @@ void outage_load_starts(struct sim *sim, struct load_model *load)
     load->outage.passes = load->keep.starter != NULL && load->keep.starter->passes;
 }
 
-/* What this load has brought its process keeps, and until when at least; 0: it does not. A twentieth of the time is left to
- * chance, and so is the life of an entry. */
+/* What this load has brought its process keeps, and until when at least; 0: it does not. A twentieth of the time is
+ * left to chance, and so is the life of an entry. */
 static uint64_t kept_until_us(const struct sim *sim, const struct load_model *load)
 {
     enum { SHORTER = 20 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_outage.h - Redis away, for one process or for all, from a millisecond to minutes, and what is answered meanwhile: in
- * worlds of their own, seeds from SIM_OF_OUTAGES on (sim outages). The others have none, and stay as they are.
+ * sim_outage.h - Redis away, for one process or for all, from a millisecond to minutes, and what is answered
+ * meanwhile: in worlds of their own, seeds from SIM_OF_OUTAGES on (sim outages). The others have none, and stay as
+ * they are.
  */
 #pragma once
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_permits.c - the model Redis: the scripts of the load permits, guard/wire/scripts/permit_*.lua in C; and what must
- * be true of permits.
+ * sim_permits.c - the model Redis: the scripts of the load permits, guard/wire/scripts/permit_*.lua in C; and what
+ * must be true of permits.
  *
  * Limit        at most as many queries run at a time as there are permits, not counting those whose permit was lost;
  *              in a calm run all count
  * Under it     a load that begins under a permit holds it, unless Redis has lost its data or its clock was stepped
  * Turn         no process is granted a permit that one ahead of it in the queue would get
- * Told         if a permit is free, the processes whose turn it is know: a message was sent (it may be lost), or their
- *              own reply says so
+ * Told         if a permit is free, the processes whose turn it is know: a message was sent (it may be lost), or
+ *              their own reply says so
  * Given back   in a calm run every permit that is out is used or about to be; at the end of every run none is out
  */
 #include "sim.h"
@@ -238,8 +238,8 @@ void check_permit_of_load(struct sim *sim, const struct load_model *load)
                  sim->params.permits);
 }
 
-/* Lost too if it ran out first, whatever Redis says: a renewal that ran late, and whose reply nobody read, may have put
- * it back beside the one that another process had got meanwhile. */
+/* Lost too if it ran out first, whatever Redis says: a renewal that ran late, and whose reply nobody read, may have
+ * put it back beside the one that another process had got meanwhile. */
 void check_permit_renewed(struct sim *sim, const struct command *renewal, bool lost)
 {
     for (uint32_t i = sim->loads; i > 0; i--) {

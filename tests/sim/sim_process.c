@@ -534,7 +534,8 @@ static bool is_mate(const struct load_model *load, const struct load_model *othe
     return load->batch != 0 && other->batch == load->batch && other->life == load->life;
 }
 
-/* What one of them asks for makes the whole query fail: they return together. Where loads may be deferred each ends for itself. */
+/* What one of them asks for makes the whole query fail: they return together. Where loads may be deferred each ends
+ * for itself. */
 static bool fails_as_one(struct sim *sim, const struct load_model *load)
 {
     bool fails = load->fails && !load->as_one && !load->cancelled && load->key % 2 == 0 &&

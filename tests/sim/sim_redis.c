@@ -4,8 +4,8 @@
  *
  * Each script is one atomic step. The clock is Redis's own and may step; TTLs are judged when a key is
  * touched, as Redis does it: a key is there until its last millisecond is over, in which PTTL says 0. Under OOM a
- * script's first write is refused if it needs memory; under READONLY every write is. A former master is a copy of what
- * it had when another became the master; READONLY, but where it does not know, or two are masters.
+ * script's first write is refused if it needs memory; under READONLY every write is. A former master is a copy of
+ * what it had when another became the master; READONLY, but where it does not know, or two are masters.
  */
 #include "sim.h"
 #include <string.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_tags.c - tags in the model: guard/wire/scripts/tag_*.lua in C, and what guard/run/calls.c does around a command.
+ * sim_tags.c - tags in the model: guard/wire/scripts/tag_*.lua in C, and what guard/run/calls.c does around a
+ * command.
  *
- * k0 has t0, k1 has both, k2 has t1. Eras are numbers that never come again, as Redis's time in microseconds is assumed
- * to be.
+ * k0 has t0, k1 has both, k2 has t1. Eras are numbers that never come again, as Redis's time in microseconds is
+ * assumed to be.
  */
 #include "sim.h"
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_wish.h - what loaders, requests and operators may wish, beyond a load and its answer: in worlds of their own, seeds
- * from SIM_OF_WISHES on (sim wishes). The others have none, and stay as they are.
+ * sim_wish.h - what loaders, requests and operators may wish, beyond a load and its answer: in worlds of their own,
+ * seeds from SIM_OF_WISHES on (sim wishes). The others have none, and stay as they are.
  *
  *   sim_wish.c     which wishes a world has, their dice, and who asks whom; no wish of its own
  *   sim_keep.c     how an answer is kept: its own life, SHARE, PASS
@@ -10,10 +10,11 @@
  *
  * The last three are groups: each draws its wishes, tells the core, and is the oracle of what comes of it. A group's
  * header names its wishes, what must have been seen of them, and the bugs to be sown into the model beside them; from
- * these lists come the enums of sim.h. What a group must remember of a load, a request or the world is a struct there.
+ * these lists come the enums of sim.h. What a group must remember of a load, a request or the world is a struct
+ * there.
  *
- * A wish is drawn when its line says so: one that the core cannot grant yet is not, and is not missed. Each has dice of
- * its own: one more wish moves no other's.
+ * A wish is drawn when its line says so: one that the core cannot grant yet is not, and is not missed. Each has dice
+ * of its own: one more wish moves no other's.
  */
 #pragma once
 

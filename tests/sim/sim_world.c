@@ -181,8 +181,8 @@ static void choose_near(struct sim *sim)
     params->lookup_percent = 100;
 }
 
-/* In some, masters fail over again and again, and nothing else goes wrong; in some it takes longer than what was confirmed
- * is remembered while the old master answers. */
+/* In some, masters fail over again and again, and nothing else goes wrong; in some it takes longer than what was
+ * confirmed is remembered while the old master answers. */
 static void choose_shards(struct sim *sim)
 {
     enum { FRESH_MS = 4000, WRITES = 30, DISASTERS = 60, FEW = 20, AWAY_MS = 31000 };

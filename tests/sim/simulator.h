@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * simulator.h - what the program wants to know of a simulator: how a seed is run, what its faults and mutants are called,
- * and what the last run has met.
+ * simulator.h - what the program wants to know of a simulator: how a seed is run, what its faults and mutants are
+ * called, and what the last run has met.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# swarm.sh - many schedules of the simulators, dealt to all cores: six tenths of the guard's, a tenth each of it over two
-# masters, with wishes, with outages, and of the locks.
+# swarm.sh - many schedules of the simulators, dealt to all cores: six tenths of the guard's, a tenth each of it over
+# two masters, with wishes, with outages, and of the locks.
 #
 #   swarm.sh SIM SCHEDULES FROM
 #

@@ -2,9 +2,9 @@
 /*
  * browser.c - see browser.h.
  *
- * The pipe of --remote-debugging-pipe is the browser's descriptors 3 and 4: two FIFOs in its folder, which a shell opens
- * before it becomes the browser. A message is JSON up to a NUL. A command has a number, and its answer the same one; what
- * comes in between are events.
+ * The pipe of --remote-debugging-pipe is the browser's descriptors 3 and 4: two FIFOs in its folder, which a shell
+ * opens before it becomes the browser. A message is JSON up to a NUL. A command has a number, and its answer the same
+ * one; what comes in between are events.
  */
 #include "tests/support/browser.h"
 

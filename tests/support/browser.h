@@ -4,8 +4,8 @@
  *
  *     browser_open() --> browser_go() --> browser_wait(), browser_press(), ... --> browser_close()
  *
- * It has one tab. What a test expects is an expression of JavaScript, evaluated in the page: what a reader sees there. A
- * test waits until one holds and never sleeps; a promise is waited for.
+ * It has one tab. What a test expects is an expression of JavaScript, evaluated in the page: what a reader sees
+ * there. A test waits until one holds and never sleeps; a promise is waited for.
  *
  * Tests that use it are named in the Makefile (BROWSER_TESTS), so that the package is there.
  *
@@ -60,11 +60,11 @@ bool browser_hold(struct browser *browser, const char *selector, const char *exp
 /* ---- what it saw ---- */
 
 /*
- * What no page of ours may have, a line each, cut to fit: something wider than the screen, text whose contrast with what is
- * behind it is below 4.5 to 1 (3 to 1 if it is large), a control without a name. "": nothing. Lent until the next call.
- * Looked for by browser_look.js.
+ * What no page of ours may have, a line each, cut to fit: something wider than the screen, text whose contrast with
+ * what is behind it is below 4.5 to 1 (3 to 1 if it is large), a control without a name. "": nothing. Lent until the
+ * next call. Looked for by browser_look.js.
  */
 const char *browser_faults(struct browser *browser);
-/* What the page's console complained of since the last call, a line each, cut to fit: exceptions, what its policy forbade,
- * console.error(); not answers with an error status. "": nothing. Lent until the next call. */
+/* What the page's console complained of since the last call, a line each, cut to fit: exceptions, what its policy
+ * forbade, console.error(); not answers with an error status. "": nothing. Lent until the next call. */
 const char *browser_complaints(struct browser *browser);

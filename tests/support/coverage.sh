@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# coverage.sh OBJECTS SOURCES - how many branches of the .c files below SOURCES the tests have reached, and which they have not.
+# coverage.sh OBJECTS SOURCES - how many branches of the .c files below SOURCES the tests have reached, and which they
+# have not.
 #
 # Reads what programs built with --coverage left beside the objects. A branch is one way that a condition can
 # go. Left out are lines with assert() or abort(), whose other way ends the program, and the list and table

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * drips.h - clients who begin a request, send little more of it, or the same again, for ever, and come back as soon as
- * they are hung up on.
+ * drips.h - clients who begin a request, send little more of it, or the same again, for ever, and come back as soon
+ * as they are hung up on.
  *
  * Threads: one of its own for all of them, from open to close; the rest on the test's.
  */

@@ -26,8 +26,8 @@ bool file_look(const char *path, char *text, size_t text_bytes);
 /* Open in this process, and as many more each time as it takes to look. */
 size_t count_descriptors(void);
 
-/* Runs it to its end; what it wrote to its output_path goes into `text`, cut to fit. Returns its exit status; -1: a signal
- * ended it, be it ours after limit_ms. */
+/* Runs it to its end; what it wrote to its output_path goes into `text`, cut to fit. Returns its exit status; -1: a
+ * signal ended it, be it ours after limit_ms. */
 int program_run(const struct proc_options *options, uint32_t limit_ms, char *text, size_t text_bytes);
 
 /* How often it is in there. */

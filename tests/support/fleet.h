@@ -64,8 +64,8 @@ bool fleet_end(void);  /* test: fleet_stop(), and both servers running again */
  * "fleet" with these settings ("NAME=value", ends with NULL; NULL: none); returns when all are ready and connected to
  * Redis, and registered if they write. Sets the mark.
  *
- * REDIS_LIMIT_MS and LEASE_MS, LOAD_LIMIT_MS and DEADLINE_MS are seconds, more than any machine takes, unless the test
- * names one of the two or what bounds them. Who takes Redis away names what is then waited for.
+ * REDIS_LIMIT_MS and LEASE_MS, LOAD_LIMIT_MS and DEADLINE_MS are seconds, more than any machine takes, unless the
+ * test names one of the two or what bounds them. Who takes Redis away names what is then waited for.
  */
 bool fleet_start(size_t count, const char *const *settings);
 
@@ -92,7 +92,8 @@ bool fleet_wait_registered(size_t process);
  */
 bool fleet_stop(void);
 
-/* The parts of it, for any process: SIGTERM, and it ends with 0 in good time; no sanitizer, no assertion in its log. */
+/* The parts of it, for any process: SIGTERM, and it ends with 0 in good time; no sanitizer, no assertion in its
+ * log. */
 bool fleet_ended_in_order(struct stack_catalogd *catalogd);
 bool fleet_log_is_clean(const struct stack_catalogd *catalogd);
 
@@ -151,8 +152,8 @@ bool fleet_wait_waiters(uint32_t at_least);
 bool fleet_sql(char *value, size_t value_bytes, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A session of the test's own in a transaction that stays open, which begins with this; NULL: that failed. Whatever comes
- * next in it must work, too; the last of it may be PQfinish(). */
+/* A session of the test's own in a transaction that stays open, which begins with this; NULL: that failed. Whatever
+ * comes next in it must work, too; the last of it may be PQfinish(). */
 struct pg_conn;
 struct pg_conn *fleet_session(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool fleet_session_does(struct pg_conn *session, const char *format, ...)

@@ -8,7 +8,7 @@
 
 #include "app/http/head.h"
 
-/* `text` is what follows the version, NUL-terminated behind its `bytes`, and is worked upon in place. False: no request
- * comes of it, it is not whole or libmicrohttpd refuses it. True: *end is where the head ends, *sound whether it
- * is a head of HTTP/1.1. */
+/* `text` is what follows the version, NUL-terminated behind its `bytes`, and is worked upon in place. False: no
+ * request comes of it, it is not whole or libmicrohttpd refuses it. True: *end is where the head ends, *sound whether
+ * it is a head of HTTP/1.1. */
 bool left_head(char *text, size_t bytes, size_t *end, struct head *out, bool *sound);

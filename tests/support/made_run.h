@@ -21,7 +21,7 @@ struct made_run {
     struct result *result; /* owned; of made_run_finish() */
 };
 
-/* So many requests, due at the barrier, answered with 200 after 1 ms; a burst of one round, or a rate of 10 s. There is
- * one run at a time: it is lent until the next one begins. */
+/* So many requests, due at the barrier, answered with 200 after 1 ms; a burst of one round, or a rate of 10 s. There
+ * is one run at a time: it is lent until the next one begins. */
 struct made_run *made_run_begin(enum work_shape shape, size_t count);
 void made_run_finish(struct made_run *run);

@@ -53,8 +53,9 @@ void rig_start(const char *url);
 void rig_wait_up(void);
 void rig_expect_pong(void);
 
-/* One turn of the loop; false once RIG_WAIT_MS have passed since the wait began. A turn in which a timer has rung still
- * waits for a descriptor (libuv before 1.45): the tick ends it, for that timer may be all that is waited for. */
+/* One turn of the loop; false once RIG_WAIT_MS have passed since the wait began. A turn in which a timer has rung
+ * still waits for a descriptor (libuv before 1.45): the tick ends it, for that timer may be all that is waited
+ * for. */
 bool rig_turn(void);
 
 #define rig_wait_until(condition)                                                                            \
@@ -67,8 +68,8 @@ bool rig_turn(void);
 
 /* Closes the connection and waits until it is; does nothing if the test has. */
 void rig_close(void);
-/* The same, then the loop; does nothing if the test has, or has no rig. Before each test of a group that ends with it:
- * rig_forget(), since one that failed has left its rig as it was. */
+/* The same, then the loop; does nothing if the test has, or has no rig. Before each test of a group that ends with
+ * it: rig_forget(), since one that failed has left its rig as it was. */
 void rig_finish(void);
 bool rig_forget(void);
 void rig_closed(void *unused); /* for a test that calls redis_close() itself */

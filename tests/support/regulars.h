@@ -2,13 +2,13 @@
 /*
  * regulars.h - clients that come again and again, each on a connection that it keeps, and what happened to them.
  *
- * Each is a thread: it asks, reads the whole answer, and asks again on the same connection until that ends: because the
- * answer said so, or because it hangs up itself, which it does after some requests. Some pause between two requests, so
- * that at every instant there are idle connections on which a request is about to be sent. Products are asked for in
- * order, each by several, so each is cold once.
+ * Each is a thread: it asks, reads the whole answer, and asks again on the same connection until that ends: because
+ * the answer said so, or because it hangs up itself, which it does after some requests. Some pause between two
+ * requests, so that at every instant there are idle connections on which a request is about to be sent. Products are
+ * asked for in order, each by several, so each is cold once.
  *
- * A client whose connection is refused gives up. One that sends on a kept-alive connection and hears nothing might repeat
- * a GET; these do not, they count it.
+ * A client whose connection is refused gives up. One that sends on a kept-alive connection and hears nothing might
+ * repeat a GET; these do not, they count it.
  *
  * Threads: all functions from one.
  */

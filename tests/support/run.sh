@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# run.sh PROGRAM... - runs test programs, JOBS at a time, each within TEST_LIMIT_S seconds, under TEST_RUN if that is set
+# run.sh PROGRAM... - runs test programs, JOBS at a time, each within TEST_LIMIT_S seconds, under TEST_RUN if that is
+# set
 #
 # Each program has servers, ports and folders of its own and mostly waits for them: alone it keeps a quarter of a core
-# busy, so four at a time take little more than a quarter as long. Prints the closing lines of each, the whole output of
-# one that failed, the slowest programs and those that used most CPU, the seconds of each level, those of the CPU too,
-# and at the end one line "N passed, N failed, N skipped" counted from what the programs printed. A program that
+# busy, so four at a time take little more than a quarter as long. Prints the closing lines of each, the whole output
+# of one that failed, the slowest programs and those that used most CPU, the seconds of each level, those of the CPU
+# too, and at the end one line "N passed, N failed, N skipped" counted from what the programs printed. A program that
 # crashed, ran out of time or failed outside its tests (a sanitizer's report at exit, for instance) counts as one
 # failure more, and so does one that ran no test.
 set -u

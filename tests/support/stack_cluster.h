@@ -2,8 +2,8 @@
 /*
  * stack_cluster.h - a private Redis Cluster: masters that share the 16 384 slots, and replicas of them.
  *
- *     stack_cluster_start() --> every node says cluster_state:ok and knows who is a master and who a replica, every replica
- *                               has what its master has
+ *     stack_cluster_start() --> every node says cluster_state:ok and knows who is a master and who a replica,
+ *                               every replica has what its master has
  *
  * At first node[0..masters-1] are the masters, each with as many slots as the others, and node[masters + i] follows
  * node[i]. Each is a struct stack_redis of its own: kill, restart, pause, resume and any command go there. A node

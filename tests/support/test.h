@@ -9,15 +9,15 @@
  *
  *     TEST_GROUP(.up = start_servers, .down = stop_servers, .before = empty_servers);
  *
- * A group comprises the tests above it, up to the group before; tests below the last group are one that needs nothing.
- * Tests run in the order of their file. What its functions make ready is for the whole program to see: there is one of
- * it. They return whether all is well, and may assert.
+ * A group comprises the tests above it, up to the group before; tests below the last group are one that needs
+ * nothing. Tests run in the order of their file. What its functions make ready is for the whole program to see: there
+ * is one of it. They return whether all is well, and may assert.
  *
- * `end` is as the last line of each of the tests: one that has failed does not come to it, and what it asserts fails the
- * test. But the test has returned, so whatever it has lent until then is static.
+ * `end` is as the last line of each of the tests: one that has failed does not come to it, and what it asserts fails
+ * the test. But the test has returned, so whatever it has lent until then is static.
  *
- * A group with `turns` runs so often, from its `up` to its `down`: what is promised of several things is written once,
- * and test_turn() says which of them it is about.
+ * A group with `turns` runs so often, from its `up` to its `down`: what is promised of several things is written
+ * once, and test_turn() says which of them it is about.
  *
  * The program's main() runs them all, or those that its argument selects, a name that may contain '*' and '?'. A
  * program that has other roles too has a main() of its own and calls test_main(). Its last line, "tests: N passed, N
@@ -69,12 +69,13 @@ unsigned test_turn(void); /* 0 to its group's turns - 1 */
 /* Ends a test that has nothing to try on this machine or with these versions: it counts as skipped, by its name. */
 void test_skip(const char *why);
 
-/* LONG=1: what takes minutes is wanted, too; LONG="lab peers": in programs with one of these words in their name. A test
- * that needs it is skipped by its name without. */
+/* LONG=1: what takes minutes is wanted, too; LONG="lab peers": in programs with one of these words in their name. A
+ * test that needs it is skipped by its name without. */
 bool test_is_long(void);
 void test_needs_long(void);
 
-/* Behind the name the promises that it holds, of tests/promises, for whoever reads the source: TEST(a_name, P7, P39). */
+/* Behind the name the promises that it holds, of tests/promises, for whoever reads the source: TEST(a_name, P7,
+ * P39). */
 #define TEST(...) TEST_NAMED(__VA_ARGS__, )
 #define TEST_NAMED(name, ...) TEST_REGISTERED(name, .alone = false)
 

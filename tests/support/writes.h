@@ -2,8 +2,8 @@
 /*
  * writes.h - requests that change something, for tests on a fleet: alone, or many at one instant.
  *
- * Threads: those of writes_at_once() live within the call, that of writes_start() until writes_join(); everything else on
- * the test's.
+ * Threads: those of writes_at_once() live within the call, that of writes_start() until writes_join(); everything
+ * else on the test's.
  */
 #pragma once
 
@@ -16,8 +16,8 @@ enum { WRITES_AT_ONCE_MAX = 1200 };
 /* fleet_up(), and a login for each role of the schema. */
 bool writes_up(void); /* group */
 
-/* Settings by which a process reads and writes with those rights, in front of `more` (ends with NULL); the limits of a
- * write are more than any machine takes, unless `more` names one of them. Lent until the next call. */
+/* Settings by which a process reads and writes with those rights, in front of `more` (ends with NULL); the limits of
+ * a write are more than any machine takes, unless `more` names one of them. Lent until the next call. */
 const char *const *writes_settings(const char *const *more);
 
 struct write_asked {

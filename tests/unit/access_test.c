@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * access_test.c - the access log's lanes and its writer: every line arrives whole, or is counted as dropped, and nobody
- * waits for it.
+ * access_test.c - the access log's lanes and its writer: every line arrives whole, or is counted as dropped, and
+ * nobody waits for it.
  */
 #include "app/http/access.h"
 #include "tests/support/test.h"

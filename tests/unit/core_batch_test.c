@@ -441,8 +441,8 @@ TEST(a_query_that_fails_as_one_is_halved_until_the_key_stands_alone, P94)
 
 enum { CROWD = 64 };
 
-/* Keys that are one query. The source refuses those before the one with the number `poison`, at once, and takes its time
- * with what it answers. */
+/* Keys that are one query. The source refuses those before the one with the number `poison`, at once, and takes its
+ * time with what it answers. */
 struct crowd {
     char names[CROWD][8];
     struct caller callers[CROWD];
@@ -530,8 +530,8 @@ static size_t ask_crowd(enum core_reply_kind lease, size_t poison, uint32_t work
     return crowd.queries;
 }
 
-/* One key costs two queries for each halving; seven lie in as many eighths, and fail none of their neighbours; a source
- * that refuses everything is asked fifteen times, and what ran beside the fifteenth has begun before. */
+/* One key costs two queries for each halving; seven lie in as many eighths, and fail none of their neighbours; a
+ * source that refuses everything is asked fifteen times, and what ran beside the fifteenth has begun before. */
 TEST(a_query_that_fails_is_halved_for_a_few_keys_and_given_up_for_many)
 {
     static const struct {

@@ -4,8 +4,8 @@
  *
  * Every event is followed by a drain, as the owner of a core does it: actions go to a queue that the test
  * reads with expect(), answers are noted in the waiters. There is one bench. bench_up() is before every test,
- * bench_close() ends it, so callers are static: the core must come to rest, every accepted get must have been answered
- * once.
+ * bench_close() ends it, so callers are static: the core must come to rest, every accepted get must have been
+ * answered once.
  */
 #pragma once
 
@@ -488,8 +488,8 @@ static inline void answer_leftover(struct seen *seen)
     }
 }
 
-/* The end of every test: closes, answers whatever is still under way, and nothing may be left. Does nothing if the test
- * has. */
+/* The end of every test: closes, answers whatever is still under way, and nothing may be left. Does nothing if the
+ * test has. */
 static inline void bench_close(void)
 {
     if (bench.core == NULL)

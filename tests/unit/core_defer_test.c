@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* core_defer_test.c - loads that are finished later, without a thread: threads, limits, places, nested loads, the end. */
+/* core_defer_test.c - loads that are finished later, without a thread: threads, limits, places, nested loads, the
+ * end. */
 #include "core_bench.h"
 
 static void deferred(struct seen *load)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core_keep_test.c - what a loader says of its answer: how long it lives, for which readers that counts, and what is told and
- * not stored.
+ * core_keep_test.c - what a loader says of its answer: how long it lives, for which readers that counts, and what is
+ * told and not stored.
  */
 #include "core_bench.h"
 

@@ -40,7 +40,8 @@ static void load_ends(struct seen *load, struct value *value)
     core_loaded(bench.core, bench.now_us, load->action.load, refuses ? &refused : &good);
 }
 
-/* Gets of many keys, their loads, invalidations in between, which are remembered; big enough for every table to grow. */
+/* Gets of many keys, their loads, invalidations in between, which are remembered; big enough for every table to
+ * grow. */
 static void go_through_everything(struct caller *caller, struct core_invalidation *invalidation,
                                   char (*key)[16])
 {

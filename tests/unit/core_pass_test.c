@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core_pass_test.c - loads whose value is for one request alone: which waiter gets it, what the others do, the mark, and what
- * such loads may take from other keys.
+ * core_pass_test.c - loads whose value is for one request alone: which waiter gets it, what the others do, the mark,
+ * and what such loads may take from other keys.
  */
 #include "core_bench.h"
 

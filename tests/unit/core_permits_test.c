@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core_permits_test.c - the fleet's load permits and which load comes first, in virtual time. See guard/core/permits.h.
+ * core_permits_test.c - the fleet's load permits and which load comes first, in virtual time. See
+ * guard/core/permits.h.
  */
 #include "core_bench.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core_push_test.c - what a wake-up message brings: which waiters may have it, how old it is, and when it is worth no more than
- * the message.
+ * core_push_test.c - what a wake-up message brings: which waiters may have it, how old it is, and when it is worth no
+ * more than the message.
  */
 #include "core_bench.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core_revalidate_test.c - requests that no value answers which was there, or was being loaded, when they began: what counts
- * for them, how they collapse, and what an ordinary request sees beside them.
+ * core_revalidate_test.c - requests that no value answers which was there, or was being loaded, when they began: what
+ * counts for them, how they collapse, and what an ordinary request sees beside them.
  */
 #include "core_bench.h"
 

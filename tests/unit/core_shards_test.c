@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core_shards_test.c - several masters, each with its part of the keys: what one of them does not answer is no matter of
- * the others. The test says which shard a key is of: the digit that it begins with.
+ * core_shards_test.c - several masters, each with its part of the keys: what one of them does not answer is no matter
+ * of the others. The test says which shard a key is of: the digit that it begins with.
  */
 #include "core_bench.h"
 #include "guard/core/breaker.h"

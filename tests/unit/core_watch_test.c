@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core_watch_test.c - what can be watched of a core: which load made an answer, what is counted for which kind, and what
- * is told as it happens.
+ * core_watch_test.c - what can be watched of a core: which load made an answer, what is counted for which kind, and
+ * what is told as it happens.
  */
 #include "core_bench.h"
 #include "guard/base/load_id.h"

@@ -67,8 +67,8 @@ TEST(siphash_changes_with_the_key)
     }
 }
 
-/* What `xxhsum -H3` prints for so many bytes, byte i being i * 7 + i / 256: on both sides of each length at which XXH3
- * goes another way. An entry is checked by every process of a fleet, whatever it was built with. */
+/* What `xxhsum -H3` prints for so many bytes, byte i being i * 7 + i / 256: on both sides of each length at which
+ * XXH3 goes another way. An entry is checked by every process of a fleet, whatever it was built with. */
 TEST(the_checksum_is_xxh3)
 {
     static const struct {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * failing_memory.h - the n-th allocation fails. For programs linked with -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc.
+ * failing_memory.h - the n-th allocation fails. For programs linked with
+ * -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc.
  *
  *     until_failure = n; failures = 0; what takes memory; until_failure = 0; failures says whether it came to that
  */

@@ -102,7 +102,8 @@ TEST(what_libmicrohttpd_lets_pass_is_refused, P90)
     }
 }
 
-/* RFC 9110, 5.6.2 and 5.5, byte by byte; libmicrohttpd itself refuses a NUL in a name, and a LF is an end of its own. */
+/* RFC 9110, 5.6.2 and 5.5, byte by byte; libmicrohttpd itself refuses a NUL in a name, and a LF is an end of its
+ * own. */
 TEST(every_byte_has_its_place, P90)
 {
     static const char tchars[] =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * keeper_line_test.c - the line for a name in ZooKeeper: names of nodes, their order past 2^31, what is served and who waits
- * for whom; and every short line against the rule as it is written down.
+ * keeper_line_test.c - the line for a name in ZooKeeper: names of nodes, their order past 2^31, what is served and
+ * who waits for whom; and every short line against the rule as it is written down.
  */
 #include "guard/base/chance.h"
 #include "guard/locks/zookeeper/keeper_line.h"
@@ -172,8 +172,8 @@ static bool fits_alone(const struct keeper_node *nodes, size_t count)
     return units <= limit;
 }
 
-/* Served are the first ones that fit together. Who leaves never takes its turn from another. The blocker is in the way
- * even if it is the only one left. */
+/* Served are the first ones that fit together. Who leaves never takes its turn from another. The blocker is in the
+ * way even if it is the only one left. */
 TEST(any_line_keeps_the_rule, P126)
 {
     struct chance chance = {.state = 11};

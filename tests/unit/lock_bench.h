@@ -3,9 +3,9 @@
  * lock_bench.h - the core of the locks on the bench: the test is its clock, its provider and its callers.
  *
  * Every event is followed by a drain, as the owner of a core does it: actions go to a queue that the test reads with
- * expect(), answers, losses and givings are noted in the callers. There is one bench. bench_up() is before every test,
- * bench_close() after it, so callers are static: the core must come to rest, every accepted request must have been answered once, every hold
- * that was given back told once. No token is taken or renewed after it was given back.
+ * expect(), answers, losses and givings are noted in the callers. There is one bench. bench_up() is before every
+ * test, bench_close() after it, so callers are static: the core must come to rest, every accepted request must have
+ * been answered once, every hold that was given back told once. No token is taken or renewed after it was given back.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* lock_core_test.c - one request, one name: asked for, held, renewed, lost, given back. Rules L1 to L6, L9, L11, L13 of
- * lock_core.h. */
+/* lock_core_test.c - one request, one name: asked for, held, renewed, lost, given back. Rules L1 to L6, L9, L11, L13
+ * of lock_core.h. */
 #include "lock_bench.h"
 
 /* What is valid of a lease: less 1 % and 2 ms. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_end_test.c - every state of a request or a hold meets cancel, deadline, close, the end of its owner, a link that
- * goes down and up, a resync, hints and a drop. What is common to all: one answer, `lost` at most once, and nothing left.
+ * lock_end_test.c - every state of a request or a hold meets cancel, deadline, close, the end of its owner, a link
+ * that goes down and up, a resync, hints and a drop. What is common to all: one answer, `lost` at most once, and
+ * nothing left.
  */
 #include "lock_bench.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_memory_test.c - the n-th allocation of the locks' core fails, for every n: refused cleanly, no request forgotten,
- * nothing lost.
+ * lock_memory_test.c - the n-th allocation of the locks' core fails, for every n: refused cleanly, no request
+ * forgotten, nothing lost.
  */
 #include "failing_memory.h"
 #include "lock_bench.h"

@@ -234,8 +234,8 @@ static enum lock_reply_kind draw(struct chance *chance, const enum lock_reply_ki
     return kinds[chance_below(chance, count)];
 }
 
-/* Answers in any order, raises among them: it is told exactly once, never granted without a quorum of raises, and whatever
- * was granted by the end of a failure is given back. */
+/* Answers in any order, raises among them: it is told exactly once, never granted without a quorum of raises, and
+ * whatever was granted by the end of a failure is given back. */
 static void any_round(struct chance *chance)
 {
     static const enum lock_reply_kind ANSWERS[] = {LOCK_GRANTED,    LOCK_GRANTED,   LOCK_GRANTED,

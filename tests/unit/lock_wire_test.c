@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_wire_test.c - what Redis's replies and messages mean to the core of the locks, and what is none of ours. Replies
- * come out of hiredis's own reader.
+ * lock_wire_test.c - what Redis's replies and messages mean to the core of the locks, and what is none of ours.
+ * Replies come out of hiredis's own reader.
  */
 #include "guard/locks/lock_wire.h"
 #include "tests/support/test.h"

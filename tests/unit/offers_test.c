@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* offers_test.c - who may see an offer and for how long it is kept, by the rows alone; and the token that says who. */
+/* offers_test.c - who may see an offer and for how long it is kept, by the rows alone; and the token that says
+ * who. */
 #include "app/catalog/asker.h"
 #include "app/catalog/catalog_json.h"
 #include "tests/support/test.h"

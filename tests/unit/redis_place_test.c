@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* redis_place_test.c - what a connection learns of a place that a watcher keeps: where, whether still, and of whose reign. */
+/* redis_place_test.c - what a connection learns of a place that a watcher keeps: where, whether still, and of whose
+ * reign. */
 #include "guard/redis/place.h"
 #include "tests/support/test.h"
 #include "tests/support/uv_host.h"

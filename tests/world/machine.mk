@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# machine.mk - guard/ and its unit tests for another machine or another C library, as a copier's Makefile would build it:
+# machine.mk - guard/ and its unit tests for another machine or another C library, as a copier's Makefile would build
+# it:
 #
 #     make -f tests/world/machine.mk test BUILD=build/arm64 CC=aarch64-linux-gnu-gcc TEST_RUN=qemu-aarch64
 #
@@ -18,8 +19,8 @@ all: tests
 include guard/guard.mk
 GUARD_CFLAGS += -I. $(WARNINGS)
 
-# Those that include nothing of app/, load/ or the simulator, nor of a provider that is left out or the module for nginx:
-# they know guard/ alone.
+# Those that include nothing of app/, load/ or the simulator, nor of a provider that is left out or the module for
+# nginx: they know guard/ alone.
 LEFT_OUT := $(patsubst %,|guard/locks/%/,$(filter-out $(GUARD_LOCKS_WITH),postgres zookeeper)) |guard/nginx/
 SOURCES := $(shell grep -LE \
 	'^.include "(app/|load/|tests/(sim|fuzz|chaos)/|tests/support/(files|left_head)\.h$(subst $() ,,$(LEFT_OUT)))' \

@@ -3,9 +3,9 @@
 # machines.sh [MACHINE...] - guard/ and its unit tests on other machines and on another C library: arm64, i386, musl.
 #
 # Runs inside a root that world.sh has made: it adds architectures to the Debian around it and installs there. arm64
-# runs under qemu, and so does i386 if the kernel runs no 32-bit programs. For musl, which Debian has no libraries for,
-# hiredis, libuv and cmocka are built from Debian's sources; TLS and the locks' providers are left out there, as a
-# copier may.
+# runs under qemu, and so does i386 if the kernel runs no 32-bit programs. For musl, which Debian has no libraries
+# for, hiredis, libuv and cmocka are built from Debian's sources; TLS and the locks' providers are left out there, as
+# a copier may.
 set -eu
 export DEBIAN_FRONTEND=noninteractive
 libraries=/opt/musl

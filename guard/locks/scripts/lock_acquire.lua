@@ -2,7 +2,8 @@
 --
 -- KEYS  gone, then held, queue and alive of each name, then fence of each
 -- ARGV  1 token       sent again unfreed while its fate is open: the grant is the same, with a higher number
---       2 place_ms    a place in the queue is kept for so long after its process last said that it waits, by this or by
+--       2 place_ms    a place in the queue is kept for so long after its process last said that it waits, by this or
+--                     by
 --                     lock_stay    0: no place is wanted
 --       3 order       f behind all that wait    o past them
 --       4 fence_ms    an idle name's number is kept for so long
@@ -10,7 +11,8 @@
 --
 -- Replies
 --   {1, fence, ...}    granted, with the fencing number of each name
---   {0, ms, before}    refused: so many stand in front, and in ms the first hold or place runs out, which may change it
+--   {0, ms, before}    refused: so many stand in front, and in ms the first hold or place runs out, which may change
+--                      it
 --   {-1}               this token was given back before
 --
 -- The rule: what others hold, what stands in front in the queue and what is asked for fit into the limit.
@@ -18,18 +20,19 @@
 -- gone   zset token -> the instant at which the tombstone of a token that was given back in doubt goes
 -- fence  the last fencing number: max(last + 1, Redis's clock in us), which survives a lost key or a clock set back
 --
--- Why the short way: most names are free. If nothing of them is there, there is nothing to drop, to queue behind or to
--- tell, and the long way would come to the same in half as much time again. Without memory the first write of the short
--- way is refused, that of the long way is not.
+-- Why the short way: most names are free. If nothing of them is there, there is nothing to drop, to queue behind or
+-- to tell, and the long way would come to the same in half as much time again. Without memory the first write of the
+-- short way is refused, that of the long way is not.
 --
--- Why all queues at one moment: any two requests stand in the same order wherever they meet, so no circle can close. A
--- request that has lost its place in one name queues anew in all.
+-- Why all queues at one moment: any two requests stand in the same order wherever they meet, so no circle can close.
+-- A request that has lost its place in one name queues anew in all.
 --
--- Why a hold's end is a hint for all: what stands in front may be dead, and then nothing else asks when the hold ends.
+-- Why a hold's end is a hint for all: what stands in front may be dead, and then nothing else asks when the hold
+-- ends.
 --
--- Why clamps: Redis's clock may step back. A dead holder blocks for its lease, counted from the next refusal of the first
--- in line, a dead waiter for place_ms from the next refusal of one behind it. Not every refusal cuts both: beside many
--- readers that would be most of what it costs.
+-- Why clamps: Redis's clock may step back. A dead holder blocks for its lease, counted from the next refusal of the
+-- first in line, a dead waiter for place_ms from the next refusal of one behind it. Not every refusal cuts both:
+-- beside many readers that would be most of what it costs.
 
 local call = redis.call
 local token, place_ms = ARGV[1], tonumber(ARGV[2])

@@ -18,8 +18,8 @@ local function keep(key, ms)
 end
 
 -- Drops what has run out; true if there was any. It is the first to write, and so lets the rest of a script work
--- without memory: Redis no longer refuses it to one that has written. Where one of queue and alive was evicted the other
--- goes, too: those that wait ask again.
+-- without memory: Redis no longer refuses it to one that has written. Where one of queue and alive was evicted the
+-- other goes, too: those that wait ask again.
 local function purge(held, queue, alive)
   local dropped = call('ZREMRANGEBYSCORE', held, '-inf', now)
   if call('ZCARD', queue) ~= call('ZCARD', alive) then call('DEL', queue, alive) end

@@ -7,8 +7,8 @@
 --
 -- Replies  1 it was held, in all names    0 it was not
 --
--- A hold whose lease is over but that nobody has dropped has never been anybody else's: it was held. Where nobody waits
--- there is nobody to tell, and what else has run out is left for the next acquire.
+-- A hold whose lease is over but that nobody has dropped has never been anybody else's: it was held. Where nobody
+-- waits there is nobody to tell, and what else has run out is left for the next acquire.
 
 local call = redis.call
 local token, doubt_ms = ARGV[1], tonumber(ARGV[2])

@@ -3,14 +3,15 @@
 -- KEYS  held, queue, alive
 -- ARGV  1 place_ms    2 channel    3 encoded name    4 their tokens, a newline behind each
 --
--- Replies  a string, one character for each token: 1 it should ask: it has lost its place, is the first in line or fits
+-- Replies  a string, one character for each token: 1 it should ask: it has lost its place, is the first in line or
+--          fits
 --   now    0 it stands, and that is all
 --
--- One command for all that wait in one process and are not first: only asking costs a command of its own. In here, too,
--- CHUNK of them share one.
+-- One command for all that wait in one process and are not first: only asking costs a command of its own. In here,
+-- too, CHUNK of them share one.
 --
--- Why the first asks though it may not fit: what stood before it has died or left since it last asked, and only the refusal
--- of the first in line cuts what the holders have left after Redis's clock has stepped back.
+-- Why the first asks though it may not fit: what stood before it has died or left since it last asked, and only the
+-- refusal of the first in line cuts what the holders have left after Redis's clock has stepped back.
 
 local CHUNK = 50
 local call = redis.call

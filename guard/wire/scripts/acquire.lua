@@ -14,8 +14,8 @@
 --                          argument 7 (none does, if that is ""), or the mark of a pass; any other one stays, and the
 --                          lease is taken over it
 --                       w  as v, but never take the lease
---       7 refused       optional, not with r, v and w: the first 36 bytes of a value that the caller found damaged or of
---                       another key; it counts as missing for as long as it stands there
+--       7 refused       optional, not with r, v and w: the first 36 bytes of a value that the caller found damaged or
+--                       of another key; it counts as missing for as long as it stands there
 --       8 waits         optional: what the caller will wait for if another process has the lease
 --                       b  a missing value
 --                       s  a missing value, or the refresh of a stale one
@@ -28,8 +28,8 @@
 --   {S, value, ttl_ms, -1, failure_ttl_ms} stale; the last load failed, cooling down
 --   {L, lease_ms}                          missing; the caller has the lease and loads it
 --   {L, lease_ms, 1}                       likewise, and the load before was abandoned
---   {B, lease_ttl_ms, tag}                 missing; another process loads it. To v and w a fourth one: the first 36 bytes
---                                          of what stands there, or blanks, and of the lease
+--   {B, lease_ttl_ms, tag}                 missing; another process loads it. To v and w a fourth one: the first 36
+--                                          bytes of what stands there, or blanks, and of the lease
 --   {E, code, failure_ttl_ms}              missing; the last load failed, cooling down
 --   {M}                                    missing, no process loads it (p and w only)
 --
@@ -43,9 +43,10 @@
 -- moment stores may have been. Whatever has another filler was loaded under a lease that was granted since.
 --
 -- Why the waiting mark: it holds the tag of the lease that a process waits for, and tells the fill under that
--- lease that its message should carry the value; behind the tag stands a dash if no process that waits wants that. A mark
--- of another lease says nothing. A process that waits asks again before its mark runs out. Where no
--- lease stands release may have left another mark there: the next lease comes with it, and the next mark takes its place.
+-- lease that its message should carry the value; behind the tag stands a dash if no process that waits wants that. A
+-- mark of another lease says nothing. A process that waits asks again before its mark runs out. Where no
+-- lease stands release may have left another mark there: the next lease comes with it, and the next mark takes its
+-- place.
 --
 -- Why a fence: a replica, and a master that has lost its replicas, refuse only writes. A script that writes
 -- nothing therefore ends with a write that changes nothing, so that those servers do not answer it. The write
@@ -85,8 +86,8 @@ local function ttl(text, first, last)
   if ms and ms > 0 then return ms end
 end
 
--- The value: bytes 1-36 filler, 38-50 px_ms, 52-64 stale_ms, 84 whose that is. The mark of a pass stands here, too, and
--- is fresh for as long as it does. A value without digits there is not the guard's. In
+-- The value: bytes 1-36 filler, 38-50 px_ms, 52-64 stale_ms, 84 whose that is. The mark of a pass stands here, too,
+-- and is fresh for as long as it does. A value without digits there is not the guard's. In
 -- its last millisecond it counts as gone.
 local value, value_ttl_ms, is_fresh = get(value_key), 0, false
 local is_named = value and string.sub(value, 1, 36) == named

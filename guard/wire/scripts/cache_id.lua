@@ -5,8 +5,8 @@
 --
 -- Replies  its name
 --
--- The name lives beside the entries: it is replicated with them and lost with them. It is kept for as long as an entry
--- may live, counted from the last time that a process asked.
+-- The name lives beside the entries: it is replicated with them and lost with them. It is kept for as long as an
+-- entry may live, counted from the last time that a process asked.
 
 local id = redis.pcall('GET', KEYS[1])
 if type(id) ~= 'string' or #id ~= 36 then id = nil end

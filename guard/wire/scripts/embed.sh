@@ -6,8 +6,8 @@
 #     sh embed.sh guard_scripts.h acquire.lua renew.lua ...
 #
 # acquire.lua becomes `static const char acquire_lua[]`. Redis hashes, keeps and reports the short text; the
-# .lua files are the ones to read. Where a script says "-- include NAME", NAME.part.lua, which stands beside it, is put;
-# a part makes no string of its own. Long strings and long comments ([[ ]]) are refused rather than parsed,
+# .lua files are the ones to read. Where a script says "-- include NAME", NAME.part.lua, which stands beside it, is
+# put; a part makes no string of its own. Long strings and long comments ([[ ]]) are refused rather than parsed,
 # and so is what ISO C does not promise to take as one string literal (4095 bytes).
 set -eu
 

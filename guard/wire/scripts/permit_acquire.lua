@@ -8,7 +8,8 @@
 --       5 wait_ms     a place in the queue is kept for so long; a process that waits longer asks again
 --       6 class       u  the load has waiters
 --                     r  it is a background refresh
---       7 more        1  the caller wants more permits: with this one it goes to the end of the queue    0  it does not
+--       7 more        1  the caller wants more permits: with this one it goes to the end of the queue    0  it does
+--                                                                                                           not
 --       8 channel
 --
 -- Replies
@@ -20,16 +21,17 @@
 -- alive    zset waiter -> the instant at which it counts as dead, likewise
 --
 -- Why a queue: without it the process that gives a permit back is always the first to ask again, and a process that
--- has to be woken first never gets one. A permit is granted if one is left for the caller after all that are ahead of it.
+-- has to be woken first never gets one. A permit is granted if one is left for the caller after all that are ahead of
+-- it.
 --
 -- Why a refusal may publish (as permit_release does): a process that asks for another class goes to the end of that
--- class. A free permit may have been announced to it, and the process that is next instead has not been told. A process
--- that keeps its place, or had none, owes no message: those ahead of it have had theirs.
+-- class. A free permit may have been announced to it, and the process that is next instead has not been told. A
+-- process that keeps its place, or had none, owes no message: those ahead of it have had theirs.
 --
 -- Why the same token may be sent again, unlike that of a lease: a permit grants no right to store anything, it only
 -- counts. A duplicate that arrives while the permit is out changes nothing. One that arrives after the release takes
--- a permit that no load uses, never one too many, and that runs out after permit_ms. With a new token for each attempt
--- every late command would leave such a permit behind, not only those that arrive after the release.
+-- a permit that no load uses, never one too many, and that runs out after permit_ms. With a new token for each
+-- attempt every late command would leave such a permit behind, not only those that arrive after the release.
 --
 -- Why clamps: Redis's clock may step back. A permit that would then run out too late is shortened, not dropped: its
 -- holder is at work.

@@ -6,8 +6,8 @@
 --
 -- Replies  1 it was out    0 it was not; or no token was given
 --
--- The message is "p - <waiter>", one for each free permit and for the process that it names. The caller gets none: if it
--- wants another permit, it asks right after this.
+-- The message is "p - <waiter>", one for each free permit and for the process that it names. The caller gets none: if
+-- it wants another permit, it asks right after this.
 
 local permits_key, queue_key, alive_key = KEYS[1], KEYS[2], KEYS[3]
 local token, waiter = ARGV[1], ARGV[2]

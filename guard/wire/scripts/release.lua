@@ -8,8 +8,8 @@
 --
 -- Replies  1 released, waiters told    0 lost; nothing changed
 --
--- The failure lease holds "<failure_ms, 10 digits> <code>"; the code says why, and behind a space which load it was (16
--- hex digits), and is any text here. Its own TTL is in it so that acquire can tell one that
+-- The failure lease holds "<failure_ms, 10 digits> <code>"; the code says why, and behind a space which load it was
+-- (16 hex digits), and is any text here. Its own TTL is in it so that acquire can tell one that
 -- has grown too long. It keeps the waiters of all processes from trying the failed load again, one after the other.
 --
 -- Why the mark of an abandoned load stands in the place of the waiting mark: one needs a lease, the other none.

@@ -5,10 +5,10 @@
 --
 -- Replies  "<era, 16 digits>.<count, 12 digits>"
 --
--- Sent before the acquire, so that the clock is read before the query: a value that is loaded then was born at or after
--- what the clock shows. The era is the time at which the clock began, in microseconds. It is only a name and compared
--- only for equality: a new clock must not begin where an evicted one was, and Redis's time may have stepped back
--- meanwhile, so eras have no order.
+-- Sent before the acquire, so that the clock is read before the query: a value that is loaded then was born at or
+-- after what the clock shows. The era is the time at which the clock began, in microseconds. It is only a name and
+-- compared only for equality: a new clock must not begin where an evicted one was, and Redis's time may have stepped
+-- back meanwhile, so eras have no order.
 
 -- include tag_epoch
 -- include tag_common

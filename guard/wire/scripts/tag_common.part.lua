@@ -3,17 +3,19 @@
 -- A master that takes over may lack the last steps of the clock, while an entry that was born after them lives on, on
 -- another node of a Cluster; and the old master may go on for a while, and so may births by its clock. If the new one
 -- counted from where it is, such an entry would outlive the invalidations that it confirms. So each step goes one
--- beyond the milliseconds since 2026, or one beyond where the clock stands if that is later: what was born by whatever clock
--- before an invalidation has a lower number, unless it came in the same millisecond, or lost steps had run ahead of the
--- time. No lesser rule will do for an old master that goes on, because its clock may leap, too, and later.
+-- beyond the milliseconds since 2026, or one beyond where the clock stands if that is later: what was born by
+-- whatever clock before an invalidation has a lower number, unless it came in the same millisecond, or lost steps had
+-- run ahead of the time. No lesser rule will do for an old master that goes on, because its clock may leap, too, and
+-- later.
 --
--- That takes masters whose times agree. The clock stands beside the name of the reign under which it was last asked, the
--- server's master_replid, and under another it leaps: it goes to the time whatever asks. Where it is there already, the time
--- of this master is behind that of the one before, or there were more steps than milliseconds: another era begins, as for a
--- clock that is lost. What remains is a time behind steps that were lost, and not behind the last one that was not.
+-- That takes masters whose times agree. The clock stands beside the name of the reign under which it was last asked,
+-- the server's master_replid, and under another it leaps: it goes to the time whatever asks. Where it is there
+-- already, the time of this master is behind that of the one before, or there were more steps than milliseconds:
+-- another era begins, as for a clock that is lost. What remains is a time behind steps that were lost, and not behind
+-- the last one that was not.
 --
--- A login that may not ask for the reign (INFO) has no leaps; all else holds. The server is asked for it, so no client's view
--- of who is the master takes part. 12 digits last for 31 years; then, too, another era begins.
+-- A login that may not ask for the reign (INFO) has no leaps; all else holds. The server is asked for it, so no
+-- client's view of who is the master takes part. 12 digits last for 31 years; then, too, another era begins.
 
 local clock_key, reign_key = KEYS[1], KEYS[2]
 

@@ -3,11 +3,11 @@
 --   "<px, 13 digits> <floor, 29>", then for each expiry, oldest first: " <count, 12 digits> <age in ms, 13 digits>"
 --
 -- The floor is the epoch that the tag had before the first of them: what was born under it was good until then. Each
--- count is the epoch that an expiry gave the tag. The ages are those at the last expiry, px what the key had to live then;
--- what is left of that tells how long ago it was, so that no time of day takes part.
+-- count is the epoch that an expiry gave the tag. The ages are those at the last expiry, px what the key had to live
+-- then; what is left of that tells how long ago it was, so that no time of day takes part.
 --
--- They are believed only if the last of them is the present epoch. So an invalidation since then wins, and so does a new
--- epoch in place of one that was lost. Without them older entries are missing, never fresh.
+-- They are believed only if the last of them is the present epoch. So an invalidation since then wins, and so does a
+-- new epoch in place of one that was lost. Without them older entries are missing, never fresh.
 
 -- {floor = count, {count =, age_ms =}, ...}, the ages as of now; nil: none to be believed.
 local function read_expiries(key, epoch)

@@ -10,10 +10,12 @@
 -- The clock moves on and the tag's epoch becomes what it shows: every entry born before is older. Fills under way are
 -- left alone: born before, they count as missing, or as stale, once they are stored.
 --
--- Without memory for the clock both are deleted: an entry of a tag without an epoch is out of date, and the tag's next
--- epoch is of another era. If only the epoch cannot be stored, only it is deleted, for the clock has moved on already.
+-- Without memory for the clock both are deleted: an entry of a tag without an epoch is out of date, and the tag's
+-- next epoch is of another era. If only the epoch cannot be stored, only it is deleted, for the clock has moved on
+-- already.
 --
--- An expiry is noted beside the epoch, if that one is of the same era: of another no entry could be good. See tag_stale.
+-- An expiry is noted beside the epoch, if that one is of the same era: of another no entry could be good. See
+-- tag_stale.
 
 -- include tag_epoch
 -- include tag_common
@@ -22,8 +24,8 @@
 local tag_key, expiry_key, max_value_ms = KEYS[3], KEYS[4], ARGV[1]
 local MOST = 16
 
--- One more; those that are so long ago that no stale time lasts are a floor. Of too many the two that are closest become
--- one, which counts from the older: no stale time gets longer by it.
+-- One more; those that are so long ago that no stale time lasts are a floor. Of too many the two that are closest
+-- become one, which counts from the older: no stale time gets longer by it.
 local function add_expiry(expiries, clock)
   table.insert(expiries, {count = count(clock), age_ms = 0})
   while expiries[1].age_ms >= tonumber(max_value_ms) do expiries.floor = table.remove(expiries, 1).count end

@@ -4,8 +4,8 @@
 -- ARGV  1 born   what the clock showed before the entry was loaded
 --
 -- Replies
---   {born, age_ms}   each tag that is younger was expired, none invalidated; the first of these expiries that it is older
---                    than was so long ago. Stale, it may be called born at that, the youngest epoch of its tags
+--   {born, age_ms}   each tag that is younger was expired, none invalidated; the first of these expiries that it is
+--                    older than was so long ago. Stale, it may be called born at that, the youngest epoch of its tags
 --   ''               it is out of date
 --
 -- One script, because single epochs could be read before and after an invalidation: the youngest would hide it.
