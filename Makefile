@@ -11,8 +11,8 @@
 #                     DATABASE_URL=postgres://... [SCALE=50000]
 #   make test         every test with real servers; T="unit burst": programs whose path contains one of these.
 #                     LONG="lab": what it skips by name otherwise in the programs with one of these
-#   make test-long    what of e2e/sentinel, e2e/cluster, e2e/playground, e2e/peers and live/lab make test skips by
-#                     name: all that may befall the masters, each button, each scheme (25 minutes); T="playground lab"
+#   make test-long    what of e2e/sentinel, e2e/cluster, e2e/playground, e2e/peers and live/tester/lab make test skips
+#                     by name: all that may befall the masters, each button, each scheme (25 minutes); T="playground lab"
 #   make test-install what a copy of guard/, an installed package and an operator's tools make of it; `make test`
 #                     leaves tests/install out (4 minutes)
 #   make fail         what tests/fail does, and every call of it: make test has a seventh of those that take long
@@ -63,8 +63,8 @@
 #                     (root)
 #   make clean        removes build/
 #   make compat       what speaks with Redis, against Debian's redis-server and its valkey-server, unpacked and not
-#                     installed: T="live/guard live/lock_test", REDIS_SERVER=/path/to/another or "valkey-server"; a
-#                     line for each
+#                     installed: T="live/guard/near live/locks", REDIS_SERVER=/path/to/another or "valkey-server"; a line for
+#                     each
 #   make help         prints this
 #
 #   CC=clang          another compiler                       \  each has its own folder of objects
@@ -189,7 +189,7 @@ CATALOGD := $(if $(wildcard app/main.c),$(BUILD)/catalogd)
 STAMPEDE := $(BUILD)/stampede
 BENCH := $(BUILD)/bench
 LOAD_PROGRAMS := $(STAMPEDE) $(BENCH)
-TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c))
+TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c tests/live/*/*_test.c))
 ifeq ($(strip $(GUARD_TLS)),)
 TEST_PROGRAMS := $(filter-out %/tls_test %/tls_session_test %/tls_process_test,$(TEST_PROGRAMS))
 endif
@@ -328,7 +328,7 @@ FAIL_PROGRAMS := $(filter $(BUILD)/tests/fail/%,$(TEST_PROGRAMS))
 $(FAIL_PROGRAMS): private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc strdup free \
 	socket connect bind listen send recv getrandom poll pthread_create pthread_mutex_lock)
 $(BUILD)/tests/unit/core_memory_test $(BUILD)/tests/unit/lock_memory_test: private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc)
-$(BUILD)/tests/live/loads_on_test: private WRAPPED := -Wl,--wrap=defer_start
+$(BUILD)/tests/live/guard/loads_on_test: private WRAPPED := -Wl,--wrap=defer_start
 # The simulator's cores run out of memory.
 $(BUILD)/sim $(BUILD)/tests/sim/sim_test: private WRAPPED := -Wl$(comma)--wrap=calloc
 EXAMPLES := $(addprefix $(BUILD)/example/,preforkserver civetserver evhttpserver)
@@ -351,9 +351,9 @@ HAS_H2O = $(CC) $(CPPFLAGS) -E -include h2o.h -x c /dev/null >/dev/null 2>&1
 h2o-example: | $(BUILD)/hosts.ready $(GUARD_LIB) $(BUILD)/guard/example/files.o
 	@! $(HAS_H2O) || $(MAKE) $(H2O_EXAMPLE)
 
-LOOP_PROGRAMS := $(addprefix $(BUILD)/tests/live/,guard_loop_test forget_test loads_on_test adapters_test)
+LOOP_PROGRAMS := $(addprefix $(BUILD)/tests/live/guard/,guard_loop_test forget_test loads_on_test adapters_test)
 $(LOOP_PROGRAMS): private LOOP_LIBRARIES := -levent_core -lev -lglib-2.0
-$(LOOP_PROGRAMS:=.o) $(BUILD)/tests/live/defer_test.o: private CPPFLAGS += -Iguard
+$(LOOP_PROGRAMS:=.o) $(BUILD)/tests/live/guard/defer_test.o: private CPPFLAGS += -Iguard
 $(LOOP_PROGRAMS:=.o): private CPPFLAGS += $$(pkgconf --cflags glib-2.0 | sed 's/-I/-isystem /g')
 $(LOOP_PROGRAMS:=.o): | $(BUILD)/hosts.ready
 # Where gold is there: it links a test, of which there are two hundred, in half the time.
@@ -458,7 +458,7 @@ test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	@CATALOGD=$(BUILD)/catalogd EXAMPLES=$(BUILD)/example NGINX_MODULE=$(NGINX_MODULE) NGINX_PRELOAD=$(if $(filter address%,$(SAN)),$(shell $(CC) -print-file-name=libasan.so)) CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
 
 # Those with tests that are skipped without LONG=1.
-LONG_PROGRAMS := $(addprefix tests/,e2e/sentinel_test e2e/cluster_test e2e/playground_test e2e/peers_test live/lab_test)
+LONG_PROGRAMS := $(addprefix tests/,e2e/sentinel_test e2e/cluster_test e2e/playground_test e2e/peers_test live/tester/lab_test)
 test-long:
 	@$(MAKE) test LONG=1 T="$(if $(T),$(foreach each,$(LONG_PROGRAMS),$(if $(call chosen,$(BUILD)/$(each)),$(each))),$(LONG_PROGRAMS))"
 
@@ -470,8 +470,8 @@ fail:
 
 # What speaks with Redis: connection, scripts and guard, locks, Sentinels, Clusters, TLS, users with an ACL, what
 # check says of it.
-COMPAT := $(addprefix live/,redis_test reign script tag_script permit_script model lock_model guard_test tags permits \
-	near push kept lock_test lock_contract lock_fault redlock sentinel cluster shards tls) $(addprefix e2e/,check sentinel cluster)
+COMPAT := $(addprefix live/guard/,guard_test model near permit_script permits push script shards tag_script tags) live/redis \
+	$(addprefix live/locks/,lock_contract lock_fault lock_model lock_test redlock) $(addprefix e2e/,check sentinel cluster)
 compat:
 	@MAKE="$(MAKE)" REDIS_SERVER="$(REDIS_SERVER)" sh tests/support/compat.sh "$(or $(T),$(COMPAT))"
 
@@ -576,9 +576,9 @@ lab: all $(CHAOS_SHIM)
 	@sh load/deps.sh lab
 	@CHAOS_SHIM=$(CHAOS_SHIM) $(LAB) $(T)
 
-SOURCES = $(wildcard guard/*.c guard/*/*.c guard/*/*/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c)
+SOURCES = $(wildcard guard/*.c guard/*/*.c guard/*/*/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c tests/live/*/*.c)
 CPP = $(wildcard guard/*.hpp guard/example/*.cpp tests/install/*.cpp)
-HEADERS = $(wildcard guard/*.h guard/*/*.h guard/*/*/*.h app/*.h app/*/*.h load/*/*.h tests/*/*.h)
+HEADERS = $(wildcard guard/*.h guard/*/*.h guard/*/*/*.h app/*.h app/*/*.h load/*/*.h tests/*/*.h tests/live/*/*.h)
 
 # What is promised, and by which tests it is held.
 promises:

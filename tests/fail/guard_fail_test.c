@@ -17,7 +17,7 @@
  */
 #include "guard/adapters/libuv.h"
 #include "tests/fail/failing.h"
-#include "tests/live/guard_rig.h"
+#include "tests/live/guard/guard_rig.h"
 
 enum { ASKS = 4, STREAK = 8, KEY_SIZE = 48 };
 

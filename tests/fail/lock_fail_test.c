@@ -11,7 +11,7 @@
  * The three masters of RedLock are three databases of one Redis.
  */
 #include "tests/fail/failing.h"
-#include "tests/live/guard_rig.h"
+#include "tests/live/guard/guard_rig.h"
 
 #include "guard/locks.h"
 

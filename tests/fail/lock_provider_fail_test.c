@@ -8,7 +8,7 @@
  * Left out: what libraries take themselves, and the threads that libzookeeper asserts to get.
  */
 #include "tests/fail/failing.h"
-#include "tests/live/lock_rig.h"
+#include "tests/live/locks/lock_rig.h"
 
 #include "load/stack/stack.h"
 

@@ -18,7 +18,7 @@
 #include "app/write/write.h"
 #include "load/base/home.h"
 #include "load/base/http.h"
-#include "tests/live/guard_rig.h"
+#include "tests/live/guard/guard_rig.h"
 #include "tests/support/files.h"
 
 #include <hiredis/hiredis.h>

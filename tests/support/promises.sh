@@ -54,4 +54,4 @@ END {
     if (check == "")
         printf "\n## What servers and processes show besides\n\n%s", without
     exit status
-}' tests/promises tests/*/*.c
+}' tests/promises tests/*/*.c tests/live/*/*.c

@@ -234,7 +234,7 @@ TEST(only_those_that_were_sent_run_and_each_once)
 
 TEST_GROUP(.before = set_up);
 
-/* ---- on a loop of its own; what all adapters promise is in live/adapters_test ---- */
+/* ---- on a loop of its own; what all adapters promise is in live/guard/adapters_test ---- */
 
 static void end_host(void *context)
 {

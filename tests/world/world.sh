@@ -27,9 +27,10 @@ debs=$world/debs-$release
 passed=0 failed=0 skipped=0
 
 # The live and e2e tests of HTTP, Redis, PostgreSQL and TLS, and those that read what these write.
-ci_tests='unit chaos/loads live/redis_test live/redis_hostile live/tls live/guard_test live/lock_test
-    live/lock_postgres live/sentinel live/cluster live/script_test live/model_test live/catalog live/stack live/shelf live/viewers
-    live/given install/examples e2e/bad_heads e2e/bad_http e2e/check e2e/writes e2e/restart e2e/stampede_test e2e/nginx_test'
+ci_tests='unit chaos/loads live/guard/guard_test live/guard/model_test live/guard/script_test live/redis/cluster
+    live/redis/redis_ live/redis/sentinel live/redis/tls live/locks/lock_postgres live/locks/lock_test live/app/catalog
+    live/app/given live/app/shelf live/app/viewers live/tester/stack install/examples e2e/bad_heads e2e/bad_http e2e/check
+    e2e/restart e2e/stampede_test e2e/writes e2e/nginx_test'
 
 # fresh ROOT PACKAGE...
 fresh() {

@@ -20,7 +20,7 @@
 #include "guard/wire/protocol.h"
 #include "guard/wire/wake.h"
 #include "load/base/clock.h"
-#include "tests/live/script_rig.h"
+#include "tests/live/guard/script_rig.h"
 #include "tests/support/redis_rig.h"
 
 #include <inttypes.h>

@@ -8,7 +8,7 @@
  * LOCK_SEED=n runs that history alone, LOCK_SEEDS=n so many.
  */
 #include "guard/base/chance.h"
-#include "tests/live/lock_script_rig.h"
+#include "tests/live/locks/lock_script_rig.h"
 
 enum {
     SEEDS = 30,

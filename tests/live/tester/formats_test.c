@@ -63,7 +63,7 @@ static void read_all(void)
 {
     write_all();
     run("cmark-gfm -e table --unsafe '%s/report.md' >'%s/report.html' && /usr/bin/python3 "
-        "tests/live/formats_test.py '%s'",
+        "tests/live/tester/formats_test.py '%s'",
         folder, folder, folder);
 }
 

@@ -95,7 +95,8 @@ static void evaluate(const char *helpers, const char *probing, size_t plots)
 /* probe NULL: it is only measured. */
 static void look(size_t plots, bool is_dark, FILE *probe)
 {
-    char url[PROC_PATH_BYTES + 64], *helpers = file_read("tests/live/page_test.js", NULL), *probing = NULL;
+    char url[PROC_PATH_BYTES + 64], *helpers = file_read("tests/live/tester/page_test.js", NULL),
+                                    *probing = NULL;
     snprintf(url, sizeof url, "file://%s", path_of("page.html"));
     if (probe != NULL) {
         assert_int_equal(fclose(probe), 0);

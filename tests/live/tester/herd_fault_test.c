@@ -3,7 +3,7 @@
 #include "load/base/clock.h"
 #include "load/base/proc.h"
 #include "load/herd/herd.h"
-#include "tests/live/herd_rig.h"
+#include "tests/live/tester/herd_rig.h"
 #include "tests/support/sockets.h"
 
 #include <errno.h>

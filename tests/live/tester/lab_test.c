@@ -227,7 +227,7 @@ static int run_program(const char *first, const char *second, char *output, size
     ssize_t count = readlink("/proc/self/exe", program, sizeof program - 1);
     assert_true(count > 0);
     program[count] = '\0';
-    char *tests = strstr(program, "/tests/live/lab_test");
+    char *tests = strstr(program, "/tests/live/tester/lab_test");
     assert_non_null(tests);
     snprintf(tests, sizeof program - (size_t)(tests - program), "/lab");
     assert_true(proc_folder("program", NULL, folder));

@@ -4,7 +4,7 @@
  */
 #include "guard/base/key.h"
 #include "guard/base/tags.h"
-#include "tests/live/script_rig.h"
+#include "tests/live/guard/script_rig.h"
 
 #include <inttypes.h>
 

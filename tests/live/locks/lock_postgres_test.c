@@ -5,7 +5,7 @@
  * A side of the rig stands for a process; where one has to die or to stop for real it is this program again, started
  * with "hold" (see hold_main()).
  */
-#include "tests/live/lock_rig.h"
+#include "tests/live/locks/lock_rig.h"
 
 #include "load/base/clock.h"
 #include "load/base/proc.h"

@@ -2,7 +2,7 @@
 /* herd_test.c - bursts, rates and their records, with real sockets and processes. */
 #include "load/base/clock.h"
 #include "load/stack/stack.h"
-#include "tests/live/herd_rig.h"
+#include "tests/live/tester/herd_rig.h"
 
 enum { CROWD = 20000, SILENCE_MS = 10000, STALL_MS = 300 };
 

@@ -7,7 +7,7 @@
  */
 #include "guard/base/key.h"
 #include "guard/wire/envelope.h"
-#include "tests/live/script_rig.h"
+#include "tests/live/guard/script_rig.h"
 
 #include <inttypes.h>
 

@@ -10,7 +10,7 @@
 #include "load/base/proc.h"
 #include "load/stack/proxy.h"
 #include "load/stack/stack.h"
-#include "tests/live/lock_rig.h"
+#include "tests/live/locks/lock_rig.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  *
  * Nothing sleeps. The test sets the instants of everything that has to be old, or from before a clock step.
  */
-#include "tests/live/script_rig.h"
+#include "tests/live/guard/script_rig.h"
 
 enum { PERMIT_MS = 30000, WAIT_MS = 20000 };
 

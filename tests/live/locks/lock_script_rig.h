@@ -15,7 +15,7 @@
 
 #include "guard/locks/lock_wire.h"
 #include "load/base/clock.h"
-#include "tests/live/script_rig.h"
+#include "tests/live/guard/script_rig.h"
 #include "tests/sim/lock_model.h"
 #include "tests/support/redis_rig.h"
 

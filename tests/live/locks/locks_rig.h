@@ -9,8 +9,8 @@
 #pragma once
 
 #include "guard/locks.h"
-#include "guard_rig.h"
 #include "load/base/proc.h"
+#include "tests/live/guard/guard_rig.h"
 
 #include <signal.h>
 
