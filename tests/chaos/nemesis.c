@@ -172,20 +172,22 @@ struct run {
 static bool befall_catalogd(struct scene *scene, const struct fault *fault, bool mends)
 {
     const uint8_t process = fault->process;
-    if (fault->kind == FAULT_CATALOGD_KILL)
+    switch (fault->kind) {
+    case FAULT_CATALOGD_KILL:
         return mends ? scene_catalogd_start(scene, process) : scene_catalogd_kill(scene, process);
-    if (fault->kind == FAULT_READER_STOP) {
+    case FAULT_CATALOGD_STOP:
+        if (mends)
+            proc_resume(scene->catalogd[process].pid);
+        scene->paused[process] = !mends;
+        return mends || proc_pause(scene->catalogd[process].pid);
+    case FAULT_READER_STOP:
         if (!mends)
             return scene_reader_stop(scene, process);
         kill(scene->reader[process], SIGCONT); /* or it has ended meanwhile */
         return true;
+    default:
+        return false;
     }
-    if (mends)
-        proc_resume(scene->catalogd[process].pid);
-    scene->paused[process] = !mends;
-    if (!mends)
-        proc_pause(scene->catalogd[process].pid);
-    return true;
 }
 
 static bool fill_redis(struct stack_redis *redis)
