@@ -296,7 +296,9 @@ NGINX_INCLUDES := $(patsubst %,-isystem $(NGINX_BUILD)/src/%,objs src/core src/e
 NGINX_CFLAGS = -std=gnu11 -D_GNU_SOURCE -pthread -fPIC -fvisibility=hidden -Iguard $(NGINX_INCLUDES) \
 	$(filter-out -Wpedantic,$(WARNINGS)) $(HARDENED) $(SANITIZE)
 NGINX_HEADERS := $(NGINX_BUILD)/src/objs/ngx_modules.made
-nginx: $(NGINX_MODULE)
+# Where something else is made beside it that needs it too, one make builds it for both.
+nginx: nginx-where-it-is
+	@$(HAS_NGINX) || { echo "make nginx: there are no sources of nginx in $(NGINX_SRC); NGINX_SRC=FOLDER says where" >&2; exit 1; }
 $(NGINX_HEADERS): guard/nginx/config load/deps.sh
 	@sh load/deps.sh nginx
 	@rm -rf $(NGINX_BUILD)/src && mkdir -p $(NGINX_BUILD) && cp -r $(NGINX_SRC)/. $(NGINX_BUILD)/src
