@@ -180,63 +180,61 @@ bool fleet_await(struct fleet *fleet, enum note_kind kind, uint32_t worker, uint
 
 /* ---- starting and ending ---- */
 
-static bool launch(struct fleet *fleet, const struct fleet_options *options, const char *socket_path)
+/* The worker's end of a socket becomes its WORKER_LINK, the other one is ours. */
+static bool launch(struct fleet_worker *worker, const char *const *argv, const char *log_path)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == -1) {
+        perror("lab: socketpair");
+        return false;
+    }
+    const pid_t pid = proc_start(&(struct proc_options){
+        .argv = argv, .output_path = log_path, .descriptors = &ends[1], .descriptor_count = 1});
+    close(ends[1]);
+    *worker = (struct fleet_worker){.pid = pid > 0 ? pid : 0, .fd = ends[0]};
+    return pid > 0;
+}
+
+static bool launch_all(struct fleet *fleet, const struct fleet_options *options)
 {
     char port[NUMBER_BYTES], index[NUMBER_BYTES], lease[NUMBER_BYTES];
-    const char *argv[WORKER_ARGUMENTS + 1] = {
-        "/proc/self/exe",      "worker", socket_path, index, options->scheme->name, options->key, port,
-        options->postgres_url, lease,    NULL,        NULL};
+    const char *argv[WORKER_ARGUMENTS + 1] = {"/proc/self/exe",
+                                              "worker",
+                                              index,
+                                              options->scheme->name,
+                                              options->key,
+                                              port,
+                                              options->postgres_url,
+                                              lease,
+                                              NULL,
+                                              NULL};
     snprintf(port, sizeof port, "%u", (unsigned)options->redis_port);
     snprintf(lease, sizeof lease, "%" PRIu32, options->lease_s);
     for (uint32_t i = 0; i < options->worker_count; i++) {
         snprintf(index, sizeof index, "%" PRIu32, i);
         argv[WORKER_ARGUMENTS - 1] = options->lock_urls != NULL ? options->lock_urls[i] : "";
-        fleet->workers[i].pid =
-            proc_start(&(struct proc_options){.argv = argv, .output_path = fleet->log_path});
-        if (fleet->workers[i].pid == -1) {
-            fleet->workers[i].pid = 0;
-            return false;
-        }
         fleet->worker_count = i + 1;
+        if (!launch(&fleet->workers[i], argv, fleet->log_path))
+            return false;
     }
-    return true;
-}
-
-/* The first note of a connection says which worker's it is. */
-static bool accept_one(struct fleet *fleet, uint64_t end_us)
-{
-    struct note hello;
-    int fd =
-        net_wait(fleet->listener, POLLIN, end_us) ? accept4(fleet->listener, NULL, NULL, SOCK_CLOEXEC) : -1;
-    if (fd == -1 || !net_wait(fd, POLLIN, end_us) || !note_receive(fd, &hello) || hello.kind != NOTE_HELLO ||
-        (uint32_t)hello.value >= fleet->worker_count || fleet->workers[hello.value].fd != -1) {
-        fprintf(stderr, "lab: not all workers came up; their log ends:\n");
-        proc_show_tail(fleet->log_path);
-        if (fd != -1)
-            close(fd);
-        return false;
-    }
-    fleet->workers[hello.value].fd = fd;
     return true;
 }
 
 bool fleet_start(struct fleet *fleet, const struct fleet_options *options)
 {
-    char socket_path[PROC_PATH_BYTES + 16];
-    const uint64_t end_us = clock_after_ms(FLEET_START_LIMIT_MS);
-    *fleet = (struct fleet){.listener = -1};
+    *fleet = (struct fleet){.worker_count = 0};
     for (size_t i = 0; i < FLEET_WORKERS_MAX; i++)
         fleet->workers[i].fd = -1;
-    snprintf(socket_path, sizeof socket_path, "%s/socket", options->folder);
     snprintf(fleet->log_path, sizeof fleet->log_path, "%s/log", options->folder);
-    fleet->listener = note_listen(socket_path);
-    if (fleet->listener == -1 || !launch(fleet, options, socket_path))
+    if (!launch_all(fleet, options))
         return false;
-    for (uint32_t i = 0; i < options->worker_count; i++) {
-        if (!accept_one(fleet, end_us))
-            return false;
+    if (fleet_await(fleet, NOTE_READY, FLEET_ANYBODY, options->worker_count, FLEET_START_LIMIT_MS))
+        return true;
+    if (!fleet->is_broken) {
+        fprintf(stderr, "lab: not all workers came up; their log ends:\n");
+        proc_show_tail(fleet->log_path);
     }
-    return fleet_await(fleet, NOTE_READY, FLEET_ANYBODY, options->worker_count, FLEET_START_LIMIT_MS);
+    return false;
 }
 
 void fleet_stop(struct fleet *fleet)
@@ -251,7 +249,6 @@ void fleet_stop(struct fleet *fleet)
             proc_stop(pid, SIGKILL, END_LIMIT_MS);
         *pid = 0;
     }
-    net_shut(&fleet->listener);
     fleet->worker_count = 0;
 }
 

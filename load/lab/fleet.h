@@ -40,14 +40,13 @@ struct fleet {
     uint32_t worker_count;
     struct fleet_note notes[FLEET_NOTES_MAX];
     size_t note_count;
-    int listener;
     bool is_broken;
     char log_path[PROC_PATH_BYTES + 16];
 };
 
 struct fleet_options {
     const struct scheme *scheme;
-    const char *key, *postgres_url, *folder; /* folder: for the socket and the log; may be read and written */
+    const char *key, *postgres_url, *folder; /* folder: for the log; may be written */
     const char *const *lock_urls;            /* of each worker; NULL: that of the Redis */
     uint16_t redis_port;
     uint32_t worker_count, lease_s;

@@ -3,7 +3,7 @@
  * note.h - what a worker and the controller tell each other: small structs over a SOCK_SEQPACKET socket.
  *
  *     controller                                  worker
- *        listens                            <---  NOTE_HELLO, NOTE_ADDRESS, NOTE_READY
+ *        starts it, with one end            <---  NOTE_ADDRESS, NOTE_READY
  *        ORDER_ASK [stop at this step]      --->
  *                                           <---  NOTE_ASKED, NOTE_HELD, NOTE_STOPPED, NOTE_RELEASED ...
  *                                           <---  NOTE_ANSWERED
@@ -22,8 +22,7 @@
 #include <stdint.h>
 
 enum note_kind {
-    NOTE_HELLO = 0,   /* value: the worker's index */
-    NOTE_ADDRESS,     /* value: the local port of its connection to Redis, after each connect */
+    NOTE_ADDRESS = 0, /* value: the local port of its connection to Redis, after each connect */
     NOTE_READY,       /* waits for orders */
     NOTE_ASKED,       /* a request begins */
     NOTE_HELD,        /* it took the lock; value: how much of it, of LAB_ALL or LAB_PERMITS */
@@ -55,10 +54,6 @@ struct order {
     uint32_t rounds_ms;      /* ... but for no longer than this; 0: without a limit */
 };
 
-/* A descriptor; -1 with the reason on stderr. The path is that of a Unix socket. */
-int note_listen(const char *path);
-int note_connect(const char *path);
-
 bool note_send(int fd, enum note_kind kind, int32_t value);
 bool note_receive(int fd, struct note *out);
 bool order_send(int fd, const struct order *order);
@@ -69,11 +64,12 @@ bool order_receive(int fd, struct order *out);
 /*
  * One prefork worker: this same program, executed again by the controller (see fleet.h).
  *
- *     lab worker SOCKET INDEX SCHEME KEY REDIS_PORT POSTGRES_URL LEASE_S LOCK_URLS
+ *     lab worker INDEX SCHEME KEY REDIS_PORT POSTGRES_URL LEASE_S LOCK_URLS
  *
  * Serves one request after the other, as ordered over the socket, and ends when it is closed.
  */
-enum { WORKER_ARGUMENTS = 10 }; /* argv[0] and "worker" included */
+enum { WORKER_ARGUMENTS = 9 }; /* argv[0] and "worker" included */
+enum { WORKER_LINK = 3 };      /* the descriptor that the socket is */
 
 /* argv as above; returns the exit status. */
 int worker_main(char **argv);

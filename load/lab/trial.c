@@ -419,7 +419,6 @@ void trial_run(struct lab *lab, const struct scheme *scheme, const struct failur
     trial.cell = cell;
     trial.void_from_us = trial.void_until_us = 0;
     trial.fleet.worker_count = 0;
-    trial.fleet.listener = -1;
     snprintf(trial.key, sizeof trial.key, "%s:%s", failure->name, scheme->name);
     const uint64_t log_mark = stack_postgres_mark(&lab->postgres);
     if (start(&trial)) {

@@ -26,27 +26,26 @@ static const struct scheme *scheme_of(const char *name)
 static bool client_init(struct lab_client *client, char **argv)
 {
     *client = (struct lab_client){
-        .scheme = scheme_of(argv[4]),
-        .key = argv[5],
-        .index = (uint32_t)strtoul(argv[3], NULL, 10),
-        .redis_port = (uint16_t)strtoul(argv[6], NULL, 10),
-        .link = note_connect(argv[2]),
-        .lease_s = (uint32_t)strtoul(argv[8], NULL, 10),
-        .lock_urls = argv[9],
+        .scheme = scheme_of(argv[3]),
+        .key = argv[4],
+        .index = (uint32_t)strtoul(argv[2], NULL, 10),
+        .redis_port = (uint16_t)strtoul(argv[5], NULL, 10),
+        .link = WORKER_LINK,
+        .lease_s = (uint32_t)strtoul(argv[7], NULL, 10),
+        .lock_urls = argv[8],
     };
-    if (client->scheme == NULL || client->link == -1)
+    if (client->scheme == NULL)
         return false;
     lab_names(client->scheme, client->key, client->value_name, client->lock_name);
-    client->postgres = source_open(argv[7]);
-    return client->postgres != NULL && note_send(client->link, NOTE_HELLO, (int32_t)client->index);
+    client->postgres = source_open(argv[6]);
+    return client->postgres != NULL;
 }
 
 static void client_clear(struct lab_client *client)
 {
     source_close(&client->postgres);
     redisFree(client->redis);
-    if (client->link != -1)
-        close(client->link);
+    close(client->link);
 }
 
 static bool invalidate(struct lab_client *client)
