@@ -5,6 +5,7 @@
 #include "app/common/spelling.h"
 #include "load/base/number.h"
 #include "load/play/replay.h"
+#include "load/report/table.h"
 
 #include <assert.h>
 #include <getopt.h>
@@ -264,26 +265,6 @@ static const char examples[] =
 
 enum { HELP_COLUMNS = 108, HELP_INDENT = 28 };
 
-/* Words until the line is full, then an indented next one. */
-static void print_wrapped(const char *text, FILE *out)
-{
-    const char *between = "";
-    size_t column = HELP_INDENT;
-    for (; *text != '\0'; text += strspn(text, " ")) {
-        size_t bytes = strcspn(text, " ");
-        if (column + bytes > HELP_COLUMNS) {
-            fprintf(out, "\n%*s", HELP_INDENT, "");
-            column = HELP_INDENT;
-            between = "";
-        }
-        fprintf(out, "%s%.*s", between, (int)bytes, text);
-        column += bytes + 1;
-        text += bytes;
-        between = " ";
-    }
-    fputc('\n', out);
-}
-
 static const char language[] = "\n"
                                "Each line of a FILE begins with one of the words below. # begins a comment, "
                                "a backslash at the end joins a line\n"
@@ -317,7 +298,7 @@ static void print_entry(const char *dashes, const struct words_help *shown, cons
         fprintf(out, "%s\n%*s", left, HELP_INDENT, "");
     else
         fprintf(out, "%-*s", HELP_INDENT, left);
-    print_wrapped(help, out);
+    table_words(out, help, HELP_COLUMNS, HELP_INDENT, HELP_INDENT);
 }
 
 static void print_flags(const struct command *command, FILE *out)
