@@ -164,6 +164,11 @@ static const struct field command[] = {
     {.name = NULL},
 };
 
+static const struct field block[] = {
+    {.name = "", .kind = FIELD_BUCKETS},
+    {.name = NULL},
+};
+
 /* ---- a result, a report ---- */
 
 #define QUANTILES(name_of_it, member)                                                                        \
@@ -225,7 +230,12 @@ const struct field fields_of_result[] = {
     {QUANTILES("latency_5xx", errors)},
     {QUANTILES("first_byte", first)},
     {QUANTILES("connect", connect)},
-    {FIELD(result, blocks, FIELD_BLOCKS), .most = RESULT_BLOCKS_MAX,
+    {.name = "blocks",
+     .kind = FIELD_SERIES,
+     .offset = offsetof(struct result, blocks),
+     .bytes = sizeof *((struct result *)NULL)->blocks,
+     .fields = block,
+     .most = RESULT_BLOCKS_MAX,
      .count_offset = offsetof(struct result, block_count)},
     {FIELD(result, outcomes, FIELD_COUNTS), .most = RECORD_OUTCOMES, .name_of = outcome_name},
     {FIELD(result, statuses, FIELD_COUNTS), .most = RESULT_STATUSES, .name_of = status_name},

@@ -28,11 +28,11 @@ enum field_kind {
     FIELD_U64,
     FIELD_DOUBLE,
     FIELD_MARK_KIND,
-    FIELD_OBJECT, /* a struct with fields of its own */
-    FIELD_LIST,   /* an array of such structs; a size_t at count_offset says how many are in use */
-    FIELD_SERIES, /* the same, allocated */
-    FIELD_COUNTS, /* an array of uint64_t, of which those above zero are written under their names */
-    FIELD_BLOCKS, /* result.blocks: each an object of the buckets that are not empty */
+    FIELD_OBJECT,  /* a struct with fields of its own */
+    FIELD_LIST,    /* an array of such structs; a size_t at count_offset says how many are in use */
+    FIELD_SERIES,  /* the same, allocated */
+    FIELD_COUNTS,  /* an array of uint64_t, of which those above zero are written under their names */
+    FIELD_BUCKETS, /* RESULT_BUCKETS uint32_t, of which those above zero are written under their numbers */
 };
 
 /* Which results have a value for a row at all. */
@@ -82,12 +82,12 @@ struct field_row {
 };
 
 struct field {
-    const char *name; /* NULL ends a table */
+    const char *name; /* NULL ends a table; "": what the table is of is this one value */
     enum field_kind kind;
     size_t offset;
     size_t bytes;                         /* LIST and SERIES: of one item */
     const struct field *fields;           /* OBJECT, LIST, SERIES */
-    size_t most, count_offset;            /* LIST, SERIES, BLOCKS; COUNTS: how many there are */
+    size_t most, count_offset;            /* LIST, SERIES; COUNTS: how many there are */
     const char *(*name_of)(size_t index); /* COUNTS; lent until the next call */
     struct field_row row;
     uint32_t per_10000; /* fields_of_quantiles: which percentile; 10 000: the maximum; 0: none */

@@ -25,6 +25,7 @@ enum { TEXT_BYTES_MAX = 1024, PLACE_BYTES = 96, FILE_BYTES_MAX = 256 << 20 };
 
 /* ==== writing ==== */
 
+static json_t *value_to_json(const struct result *result, const struct field *field, const void *base);
 static json_t *object_to_json(const struct result *result, const struct field *fields, const void *base);
 
 /* Adding NULL is an error that jansson reports. */
@@ -76,7 +77,7 @@ static json_t *counts_to_json(const struct field *field, const uint64_t *counts)
 }
 
 /* Only the buckets that have something: most have not. */
-static json_t *block_to_json(const uint32_t counts[static RESULT_BUCKETS])
+static json_t *buckets_to_json(const uint32_t counts[static RESULT_BUCKETS])
 {
     json_t *object = json_object();
     for (size_t i = 0; i < RESULT_BUCKETS; i++) {
@@ -86,14 +87,6 @@ static json_t *block_to_json(const uint32_t counts[static RESULT_BUCKETS])
             json_put(&object, name, json_integer(counts[i]));
     }
     return object;
-}
-
-static json_t *blocks_to_json(const struct result *result)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < result->block_count; i++)
-        json_append(&list, block_to_json(result->blocks[i]));
-    return list;
 }
 
 static bool is_number(const struct field *field)
@@ -140,14 +133,16 @@ static json_t *value_to_json(const struct result *result, const struct field *fi
                             *(const size_t *)(const void *)((const char *)base + field->count_offset));
     case FIELD_COUNTS:
         return counts_to_json(field, at);
-    case FIELD_BLOCKS:
-        return blocks_to_json(base);
+    case FIELD_BUCKETS:
+        return buckets_to_json(at);
     }
     return NULL;
 }
 
 static json_t *object_to_json(const struct result *result, const struct field *fields, const void *base)
 {
+    if (fields->name[0] == '\0')
+        return value_to_json(result, fields, base);
     json_t *object = json_object();
     for (; fields->name != NULL; fields++)
         json_put(&object, fields->name, value_to_json(result, fields, base));
@@ -305,7 +300,7 @@ static bool take_list(struct reader *reader, const struct field *field, const js
     return true;
 }
 
-static bool take_block(struct reader *reader, const json_t *json, uint32_t counts[static RESULT_BUCKETS])
+static bool take_buckets(struct reader *reader, const json_t *json, uint32_t counts[static RESULT_BUCKETS])
 {
     const char *name;
     json_t *value;
@@ -323,24 +318,6 @@ static bool take_block(struct reader *reader, const json_t *json, uint32_t count
         leave(reader, back);
     }
     return true;
-}
-
-static bool take_blocks(struct reader *reader, const json_t *json, struct result *result)
-{
-    size_t count = json_array_size(json);
-    if (!is_list(reader, json, RESULT_BLOCKS_MAX))
-        return false;
-    if (count == 0)
-        return true;
-    result->blocks = new_items(reader, count, sizeof *result->blocks);
-    result->block_count = result->blocks != NULL ? count : 0;
-    for (size_t i = 0; i < result->block_count; i++) {
-        size_t back = enter(reader, NULL, i);
-        if (!take_block(reader, json_array_get(json, i), result->blocks[i]))
-            return false;
-        leave(reader, back);
-    }
-    return result->blocks != NULL;
 }
 
 /* ---- under names ---- */
@@ -394,14 +371,16 @@ static bool take_value(struct reader *reader, const struct field *field, const j
         return take_list(reader, field, json, base);
     case FIELD_COUNTS:
         return take_counts(reader, field, json, at);
-    case FIELD_BLOCKS:
-        return take_blocks(reader, json, base);
+    case FIELD_BUCKETS:
+        return take_buckets(reader, json, at);
     }
     return false;
 }
 
 static bool take_object(struct reader *reader, const struct field *fields, const json_t *json, void *base)
 {
+    if (fields->name[0] == '\0')
+        return take_value(reader, fields, json, base);
     if (!json_is_object(json))
         return fail(reader, "must be an object");
     for (; fields->name != NULL; fields++) {
