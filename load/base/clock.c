@@ -52,3 +52,10 @@ void clock_pause_ms(uint32_t pause_ms)
     while (nanosleep(&pause, &pause) == -1 && errno == EINTR)
         ;
 }
+
+bool clock_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, uint64_t end_us)
+{
+    const struct timespec end = {.tv_sec = (time_t)(end_us / 1000000),
+                                 .tv_nsec = (long)(end_us % 1000000) * 1000};
+    return pthread_cond_clockwait(condition, mutex, CLOCK_MONOTONIC, &end) == 0;
+}

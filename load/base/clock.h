@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 uint64_t clock_us(void);
@@ -23,3 +25,6 @@ uint64_t clock_cpu_us(void);
 
 /* Signals do not end it. */
 void clock_pause_ms(uint32_t pause_ms);
+
+/* Waits until the condition is signalled; false: end_us has come. */
+bool clock_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, uint64_t end_us);

@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- the story ---- */
 
@@ -505,15 +504,10 @@ static bool do_set(struct site *site, const struct site_order *order)
 
 static bool take_order(struct site *site, struct site_order *order, uint32_t limit_ms)
 {
-    struct timespec end;
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_nsec += (long)limit_ms * 1000000;
-    end.tv_sec += end.tv_nsec / 1000000000;
-    end.tv_nsec %= 1000000000;
+    const uint64_t end_us = clock_after_ms(limit_ms);
     pthread_mutex_lock(&site->lock);
-    int error = 0;
-    while (site->ordered == site->done && error == 0)
-        error = pthread_cond_timedwait(&site->changed, &site->lock, &end);
+    while (site->ordered == site->done && clock_wait(&site->changed, &site->lock, end_us))
+        ;
     bool any = site->ordered > site->done;
     if (any)
         *order = site->orders[site->done % SITE_ORDERS_MAX];
@@ -616,15 +610,12 @@ bool site_order(struct site *site, const struct site_order *order, uint64_t *num
 
 bool site_wait(struct site *site, uint64_t number, uint32_t limit_ms)
 {
-    uint64_t end_us = clock_after_ms(limit_ms);
-    bool is_done = false;
-    while (!is_done && clock_us() < end_us) {
-        pthread_mutex_lock(&site->lock);
-        is_done = site->done >= number;
-        pthread_mutex_unlock(&site->lock);
-        if (!is_done)
-            clock_pause_ms(2);
-    }
+    const uint64_t end_us = clock_after_ms(limit_ms);
+    pthread_mutex_lock(&site->lock);
+    while (site->done < number && clock_wait(&site->changed, &site->lock, end_us))
+        ;
+    const bool is_done = site->done >= number;
+    pthread_mutex_unlock(&site->lock);
     return is_done;
 }
 

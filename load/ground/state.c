@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* One that stands still keeps its reader waiting for READER_LIMIT_MS, and so whoever closes the page. */
 static void read_on(void *context, bool is_last)
@@ -186,13 +185,10 @@ bool state_read(struct state *state, bool begins)
 
 bool state_wait(struct state *state, uint64_t *number, uint32_t limit_ms, struct text *out)
 {
-    struct timespec end;
-    int error = 0;
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += limit_ms / 1000;
+    const uint64_t end_us = clock_after_ms(limit_ms);
     pthread_mutex_lock(&state->lock);
-    while (state->number <= *number && error == 0)
-        error = pthread_cond_timedwait(&state->changed, &state->lock, &end);
+    while (state->number <= *number && clock_wait(&state->changed, &state->lock, end_us))
+        ;
     bool any = state->number > *number;
     if (any) {
         text_add_line(out, state->line);

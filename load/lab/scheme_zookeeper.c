@@ -63,10 +63,8 @@ static uint64_t event_count(struct lab_state *state)
 static void wait_event(struct lab_state *state, uint64_t seen)
 {
     const uint64_t end_us = clock_after_ms(WATCH_LIMIT_MS);
-    const struct timespec due = {.tv_sec = (time_t)(end_us / 1000000),
-                                 .tv_nsec = (long)(end_us % 1000000) * 1000};
     pthread_mutex_lock(&state->mutex);
-    while (state->events == seen && pthread_cond_timedwait(&state->changed, &state->mutex, &due) == 0)
+    while (state->events == seen && clock_wait(&state->changed, &state->mutex, end_us))
         ;
     pthread_mutex_unlock(&state->mutex);
 }
@@ -238,17 +236,13 @@ static void release(struct lab_client *client)
 static bool begin(struct lab_client *client)
 {
     struct lab_state *state = calloc(1, sizeof *state);
-    pthread_condattr_t monotonic;
     if (state == NULL)
         return false;
     client->state = state;
     zoo_set_debug_level(0);
     snprintf(state->parent, sizeof state->parent, "/%s", client->lock_name);
     pthread_mutex_init(&state->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&state->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&state->changed, NULL);
     return open_session(client);
 }
 
