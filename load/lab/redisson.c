@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
-#include <time.h>
 
 enum { RESUBSCRIBE_PAUSE_MS = 10, CROWD_LOOK_MS = 100, CROWD_LIMIT_MS = 30000 };
 
@@ -59,8 +58,16 @@ const struct redisson redisson_lock_kind = {try_lock, redisson_renew, unlock, "r
 
 /* ---- the watchdog ---- */
 
-static bool renew(const struct lab_client *client, struct lab_state *state)
+/* A third of the lease. */
+static uint64_t next_turn_us(const struct lab_client *client)
 {
+    return clock_after_ms(client->lease_s * 1000 / 3);
+}
+
+/* The mutex is kept during a renewal: none may be under way once unlock() has said that the lock goes. */
+static void renew(struct lab_client *client)
+{
+    struct lab_state *state = client->state;
     struct redisReply *reply = NULL;
     if (state->renewal == NULL)
         state->renewal = lab_redis_open(client);
@@ -73,50 +80,8 @@ static bool renew(const struct lab_client *client, struct lab_state *state)
         redisFree(state->renewal);
         state->renewal = NULL;
     }
-    return is_mine || !is_answered; /* it tries again at its next turn, over a new connection */
-}
-
-/* A third of the lease. */
-static void wait_turn(const struct lab_client *client, struct lab_state *state)
-{
-    const uint32_t turn_ms = client->lease_s * 1000 / 3;
-    struct timespec due;
-    clock_gettime(CLOCK_MONOTONIC, &due);
-    due.tv_sec += turn_ms / 1000;
-    due.tv_nsec += (long)(turn_ms % 1000) * 1000000L;
-    due.tv_sec += due.tv_nsec / 1000000000L;
-    due.tv_nsec %= 1000000000L;
-    while (state->is_held && !state->is_closing &&
-           pthread_cond_timedwait(&state->changed, &state->mutex, &due) == 0)
-        ;
-}
-
-/* The mutex is kept during a renewal: none may be under way once unlock() has said that the lock goes. */
-static void *watch(void *context)
-{
-    const struct lab_client *client = context;
-    struct lab_state *state = client->state;
-    pthread_mutex_lock(&state->mutex);
-    while (!state->is_closing) {
-        if (!state->is_held) {
-            pthread_cond_wait(&state->changed, &state->mutex);
-            continue;
-        }
-        wait_turn(client, state);
-        if (state->is_held && !state->is_closing)
-            state->is_held = renew(client, state);
-    }
-    pthread_mutex_unlock(&state->mutex);
-    return NULL;
-}
-
-static void tell_watchdog(struct lab_state *state, bool is_held, bool is_closing)
-{
-    pthread_mutex_lock(&state->mutex);
-    state->is_held = is_held;
-    state->is_closing = is_closing;
-    pthread_cond_signal(&state->changed);
-    pthread_mutex_unlock(&state->mutex);
+    /* Without an answer it tries again at its next turn, over a new connection. */
+    state->watchdog.due_us = is_mine || !is_answered ? next_turn_us(client) : 0;
 }
 
 /* ---- the subscription ---- */
@@ -193,13 +158,13 @@ bool redisson_lock(struct lab_client *client)
     if (ttl_ms != REDISSON_TAKEN)
         return false;
     if (state->kind->renew != NULL && client->fixed_lease_ms == 0)
-        tell_watchdog(state, true, false);
+        lab_renewer_set(&state->watchdog, next_turn_us(client));
     return true;
 }
 
 void redisson_unlock(struct lab_client *client)
 {
-    tell_watchdog(client->state, false, false);
+    lab_renewer_set(&client->state->watchdog, 0);
     client->state->kind->unlock(client);
 }
 
@@ -325,7 +290,6 @@ bool redisson_crowd(struct lab_client *client, uint32_t count)
 bool redisson_begin(struct lab_client *client, const struct redisson *kind)
 {
     struct lab_state *state = calloc(1, sizeof *state);
-    pthread_condattr_t monotonic;
     if (state == NULL)
         return false;
     client->state = state;
@@ -333,23 +297,15 @@ bool redisson_begin(struct lab_client *client, const struct redisson *kind)
     lab_token(client);
     snprintf(state->owner, sizeof state->owner, "%s:1", client->token);
     name_channel(client, state->channel);
-    pthread_mutex_init(&state->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&state->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    return pthread_create(&state->watchdog, NULL, watch, client) == 0;
+    return lab_renewer_open(&state->watchdog, client, renew);
 }
 
 void redisson_end(struct lab_client *client)
 {
     struct lab_state *state = client->state;
-    tell_watchdog(state, false, true);
-    pthread_join(state->watchdog, NULL);
+    lab_renewer_close(&state->watchdog);
     unsubscribe(state);
     redisFree(state->renewal);
-    pthread_cond_destroy(&state->changed);
-    pthread_mutex_destroy(&state->mutex);
     free(state);
     client->state = NULL;
 }

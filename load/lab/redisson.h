@@ -18,7 +18,6 @@
 #include "load/lab/scheme.h"
 
 #include <limits.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -52,11 +51,8 @@ struct lab_state {
     char channel[REDISSON_CHANNEL_BYTES];
     struct redisContext *subscription; /* owned; NULL: not subscribed */
 
-    pthread_mutex_t mutex; /* for what follows */
-    pthread_cond_t changed;
-    pthread_t watchdog;
+    struct lab_renewer watchdog;
     struct redisContext *renewal; /* owned; the watchdog's */
-    bool is_held, is_closing;
 };
 
 /* For scheme.open and scheme.close. */

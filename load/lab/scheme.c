@@ -209,6 +209,55 @@ uint32_t lab_lease_ms(const struct lab_client *client)
     return client->fixed_lease_ms > 0 ? client->fixed_lease_ms : client->lease_s * 1000;
 }
 
+/* ---- renewing ---- */
+
+static void *run_renewer(void *context)
+{
+    struct lab_renewer *renewer = context;
+    pthread_mutex_lock(&renewer->mutex);
+    while (!renewer->is_closing) {
+        if (renewer->due_us == 0)
+            pthread_cond_wait(&renewer->changed, &renewer->mutex);
+        else if (clock_us() < renewer->due_us)
+            clock_wait(&renewer->changed, &renewer->mutex, renewer->due_us);
+        else
+            renewer->renew(renewer->client);
+    }
+    pthread_mutex_unlock(&renewer->mutex);
+    return NULL;
+}
+
+bool lab_renewer_open(struct lab_renewer *renewer, struct lab_client *client,
+                      void (*renew)(struct lab_client *client))
+{
+    *renewer = (struct lab_renewer){.client = client, .renew = renew};
+    pthread_mutex_init(&renewer->mutex, NULL);
+    pthread_cond_init(&renewer->changed, NULL);
+    return pthread_create(&renewer->thread, NULL, run_renewer, renewer) == 0;
+}
+
+static void tell(struct lab_renewer *renewer, uint64_t due_us, bool is_closing)
+{
+    pthread_mutex_lock(&renewer->mutex);
+    renewer->due_us = due_us;
+    renewer->is_closing = is_closing;
+    pthread_cond_signal(&renewer->changed);
+    pthread_mutex_unlock(&renewer->mutex);
+}
+
+void lab_renewer_set(struct lab_renewer *renewer, uint64_t due_us)
+{
+    tell(renewer, due_us, false);
+}
+
+void lab_renewer_close(struct lab_renewer *renewer)
+{
+    tell(renewer, 0, true);
+    pthread_join(renewer->thread, NULL);
+    pthread_cond_destroy(&renewer->changed);
+    pthread_mutex_destroy(&renewer->mutex);
+}
+
 /* ---- the work under a lock ---- */
 
 /* A fence that the row has seen overtaken is as good as a refused write: the section is not even begun. */

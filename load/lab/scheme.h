@@ -42,6 +42,7 @@
 
 #include "load/lab/source.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -210,3 +211,22 @@ bool lab_ok(struct lab_client *client, const char *format, ...);
 
 /* A further connection to the same Redis; NULL: refused. */
 struct redisContext *lab_redis_open(const struct lab_client *client);
+
+/* A thread that renews the lock while this worker holds it. */
+struct lab_renewer {
+    struct lab_client *client; /* lent */
+    /* With the mutex held, once it is due: sets due_us anew, 0 if the lock is lost. */
+    void (*renew)(struct lab_client *client);
+    pthread_t thread;
+    pthread_mutex_t mutex; /* for what follows, and for what the scheme uses on both threads */
+    pthread_cond_t changed;
+    uint64_t due_us; /* 0: not held */
+    bool is_closing;
+};
+
+/* False: no thread. */
+bool lab_renewer_open(struct lab_renewer *renewer, struct lab_client *client,
+                      void (*renew)(struct lab_client *client));
+/* The lock is held and to be renewed then; 0: it is about to be given back. No renewal is under way afterwards. */
+void lab_renewer_set(struct lab_renewer *renewer, uint64_t due_us);
+void lab_renewer_close(struct lab_renewer *renewer);

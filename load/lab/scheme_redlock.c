@@ -25,7 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
-#include <time.h>
 
 enum {
     MASTERS_MAX = 9,
@@ -46,11 +45,7 @@ struct master {
 struct lab_state {
     struct master masters[MASTERS_MAX];
     size_t count;
-    pthread_mutex_t mutex; /* for the masters, and for what follows */
-    pthread_cond_t changed;
-    pthread_t extender;
-    uint64_t valid_us; /* until then it is mine */
-    bool is_held, is_lost, is_closing;
+    struct lab_renewer extender; /* its mutex is also for the masters */
 };
 
 static const char acquire_script[] = "if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end "
@@ -158,9 +153,9 @@ static bool ask_all(const struct lab_client *client, const char *script)
 
 static bool ask_all_locked(const struct lab_client *client, const char *script)
 {
-    pthread_mutex_lock(&client->state->mutex);
+    pthread_mutex_lock(&client->state->extender.mutex);
     const bool is_for = ask_all(client, script);
-    pthread_mutex_unlock(&client->state->mutex);
+    pthread_mutex_unlock(&client->state->extender.mutex);
     return is_for;
 }
 
@@ -169,68 +164,32 @@ static void pause_before_retry(void)
     clock_pause_ms((uint32_t)(RETRY_MS - RETRY_JITTER_MS + rand() % (2 * RETRY_JITTER_MS)));
 }
 
-static uint64_t valid_until_us(const struct lab_client *client, uint64_t start_us)
+/* When it is to be lengthened: so long before it is no longer mine. */
+static uint64_t due_us(const struct lab_client *client, uint64_t start_us)
 {
     const uint64_t lease_ms = lab_lease_ms(client);
-    return start_us + (lease_ms - (lease_ms / 100 + 2)) * 1000;
+    return start_us + (lease_ms - (lease_ms / 100 + 2)) * 1000 - EXTEND_BEFORE_MS * 1000;
 }
 
 /* ---- using(): a thread that extends ---- */
 
-/* The mutex is held. Tries again until the lock is over; false: it is. */
-static bool extend(const struct lab_client *client, struct lab_state *state)
+/* Tries again until the lock is over, or given back. */
+static void extend(struct lab_client *client)
 {
-    uint64_t start_us = clock_us();
-    while (start_us < state->valid_us && state->is_held) {
-        if (ask_all(client, extend_script)) {
-            state->valid_us = valid_until_us(client, start_us);
-            return true;
+    struct lab_renewer *extender = &client->state->extender;
+    for (uint64_t start_us = clock_us(); extender->due_us != 0; start_us = clock_us()) {
+        if (start_us >= extender->due_us + EXTEND_BEFORE_MS * 1000) {
+            extender->due_us = 0;
+            lab_lost(client);
+        } else if (ask_all(client, extend_script)) {
+            extender->due_us = due_us(client, start_us);
+            return;
+        } else {
+            pthread_mutex_unlock(&extender->mutex);
+            pause_before_retry();
+            pthread_mutex_lock(&extender->mutex);
         }
-        pthread_mutex_unlock(&state->mutex);
-        pause_before_retry();
-        pthread_mutex_lock(&state->mutex);
-        start_us = clock_us();
     }
-    return !state->is_held;
-}
-
-static void wait_until(struct lab_state *state, uint64_t until_us)
-{
-    const struct timespec due = {.tv_sec = (time_t)(until_us / 1000000),
-                                 .tv_nsec = (long)(until_us % 1000000) * 1000};
-    while (state->is_held && !state->is_closing &&
-           pthread_cond_timedwait(&state->changed, &state->mutex, &due) == 0)
-        ;
-}
-
-static void *run_extender(void *context)
-{
-    const struct lab_client *client = context;
-    struct lab_state *state = client->state;
-    pthread_mutex_lock(&state->mutex);
-    while (!state->is_closing) {
-        if (!state->is_held || state->is_lost) {
-            pthread_cond_wait(&state->changed, &state->mutex);
-            continue;
-        }
-        wait_until(state, state->valid_us - EXTEND_BEFORE_MS * 1000);
-        if (!state->is_held || extend(client, state))
-            continue;
-        state->is_lost = true;
-        lab_lost(client);
-    }
-    pthread_mutex_unlock(&state->mutex);
-    return NULL;
-}
-
-static void set_held(struct lab_state *state, bool is_held, uint64_t valid_us)
-{
-    pthread_mutex_lock(&state->mutex);
-    state->is_held = is_held;
-    state->is_lost = false;
-    state->valid_us = valid_us;
-    pthread_cond_signal(&state->changed);
-    pthread_mutex_unlock(&state->mutex);
 }
 
 /* ---- acquire and release ---- */
@@ -242,7 +201,7 @@ static bool try_acquire(struct lab_client *client)
     lab_token(client);
     for (uint32_t i = 0; i <= RETRIES; i++) {
         if (ask_all_locked(client, acquire_script)) {
-            set_held(client->state, true, valid_until_us(client, start_us));
+            lab_renewer_set(&client->state->extender, due_us(client, start_us));
             return true;
         }
         if (i < RETRIES)
@@ -264,15 +223,15 @@ static bool acquire(struct lab_client *client)
 
 static bool is_lost(struct lab_client *client)
 {
-    pthread_mutex_lock(&client->state->mutex);
-    const bool is_lost = client->state->is_lost;
-    pthread_mutex_unlock(&client->state->mutex);
+    pthread_mutex_lock(&client->state->extender.mutex);
+    const bool is_lost = client->state->extender.due_us == 0;
+    pthread_mutex_unlock(&client->state->extender.mutex);
     return is_lost;
 }
 
 static void release(struct lab_client *client)
 {
-    set_held(client->state, false, 0);
+    lab_renewer_set(&client->state->extender, 0);
     for (uint32_t i = 0; i <= RETRIES && !ask_all_locked(client, release_script); i++)
         pause_before_retry();
 }
@@ -289,32 +248,20 @@ static void read_urls(const struct lab_client *client, struct lab_state *state)
 static bool begin(struct lab_client *client)
 {
     struct lab_state *state = calloc(1, sizeof *state);
-    pthread_condattr_t monotonic;
     if (state == NULL)
         return false;
     client->state = state;
     srand(client->index);
     read_urls(client, state);
-    pthread_mutex_init(&state->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&state->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    return pthread_create(&state->extender, NULL, run_extender, client) == 0;
+    return lab_renewer_open(&state->extender, client, extend);
 }
 
 static void end(struct lab_client *client)
 {
     struct lab_state *state = client->state;
-    pthread_mutex_lock(&state->mutex);
-    state->is_closing = true;
-    pthread_cond_signal(&state->changed);
-    pthread_mutex_unlock(&state->mutex);
-    pthread_join(state->extender, NULL);
+    lab_renewer_close(&state->extender);
     for (size_t i = 0; i < state->count; i++)
         drop(&state->masters[i]);
-    pthread_cond_destroy(&state->changed);
-    pthread_mutex_destroy(&state->mutex);
     free(state);
     client->state = NULL;
 }
