@@ -99,12 +99,12 @@ static bool work_of(const struct burst_options *options, struct work *work)
     work->target_count = options->target_count;
     work->ca_file = options->ca_file;
     work->is_insecure = options->is_insecure;
-    for (size_t i = 0; i < options->target_count; i++) {
+    for (size_t i = 0; options->as != NULL && i < options->target_count; i++)
+        work->targets[i] = *options->as[i];
+    for (size_t i = 0; options->as == NULL && i < options->target_count; i++) {
         const struct burst_target *target = &options->targets[i];
         struct work_target *to = &work->targets[i];
         snprintf(to->name, sizeof to->name, "%s:%u", target->host, (unsigned)target->port);
-        if (options->as != NULL)
-            *to = *options->as[i];
         if (!net_address_init(&to->address, target->host, target->port)) {
             fprintf(stderr, "burst: not a numeric address: %s\n", target->host);
             return false;

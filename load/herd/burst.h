@@ -45,7 +45,7 @@ struct burst_event {
 struct burst_options {
     const struct burst_target *targets;  /* connections are dealt to them in turn */
     size_t target_count;                 /* at most WORK_TARGETS_MAX */
-    const struct work_target *const *as; /* whose name and TLS each target has; NULL: no TLS */
+    const struct work_target *const *as; /* in place of `targets`: with names and TLS; NULL: those */
     const char *ca_file;                 /* of TLS, as struct work has it */
     bool is_insecure;
     uint32_t connection_count;

@@ -13,7 +13,6 @@
 #include "load/play/timeline.h"
 
 #include <inttypes.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,15 +94,13 @@ static bool open_witness(struct run *run)
 
 /* ---- what is to be in the cache before: requested once each ---- */
 
-enum { BATCH = 500, WARM_CONNECT_MS = 10000, WARM_REQUEST_MS = 60000, HOST_BYTES = 64 };
+enum { BATCH = 500, WARM_CONNECT_MS = 10000, WARM_REQUEST_MS = 60000 };
 
 struct warming {
     const struct work *work;
     const struct work_url *url;
     uint32_t first; /* key of the batch's first request */
-    struct burst_target targets[WORK_TARGETS_MAX];
-    const struct work_target *as[WORK_TARGETS_MAX];
-    char hosts[WORK_TARGETS_MAX][HOST_BYTES];
+    const struct work_target *targets[WORK_TARGETS_MAX];
     size_t target_count;
 };
 
@@ -113,26 +110,12 @@ static void path_of(void *context, uint32_t index, char *path)
     work_path(warming->url, warming->first + index, path);
 }
 
-static bool add_target(struct warming *warming, const struct work_target *target)
-{
-    char port[8];
-    char *host = warming->hosts[warming->target_count];
-    if (getnameinfo((const struct sockaddr *)&target->address.storage, target->address.bytes, host,
-                    HOST_BYTES, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        return false;
-    warming->as[warming->target_count] = target;
-    warming->targets[warming->target_count++] =
-        (struct burst_target){.host = host, .port = (uint16_t)strtoul(port, NULL, 10)};
-    return true;
-}
-
 static bool ask_batch(struct warming *warming, uint32_t count, char *why)
 {
     struct burst *burst = NULL;
     struct burst_summary summary;
-    const struct burst_options options = {.targets = warming->targets,
+    const struct burst_options options = {.as = warming->targets,
                                           .target_count = warming->target_count,
-                                          .as = warming->as,
                                           .ca_file = warming->work->ca_file,
                                           .is_insecure = warming->work->is_insecure,
                                           .connection_count = count,
@@ -161,14 +144,10 @@ static bool ask_batch(struct warming *warming, uint32_t count, char *why)
 static bool warm_url(const struct work_url *url, const struct work *work, const struct work *owner, char *why)
 {
     struct warming warming = {.work = work, .url = url};
-    const struct work_target *targets = owner->targets;
-    size_t target_count = owner->target_count;
     uint64_t count = url->keys == WORK_EACH ? (uint64_t)url->last - url->first + 1 : 1;
-    for (size_t i = 0; i < target_count; i++) {
-        if ((url->target < 0 || (size_t)url->target == i) && !add_target(&warming, &targets[i])) {
-            snprintf(why, WORK_WHY_BYTES, "warm: %.100s is not a numeric address", targets[i].name);
-            return false;
-        }
+    for (size_t i = 0; i < owner->target_count; i++) {
+        if (url->target < 0 || (size_t)url->target == i)
+            warming.targets[warming.target_count++] = &owner->targets[i];
     }
     for (uint64_t done = 0; done < count; done += BATCH) {
         warming.first = url->first + (uint32_t)done;
