@@ -461,12 +461,13 @@ static bool take_close(struct taking *taking)
 #define TEXT(member) .take = take_text, .at = AT(member), .most = ROOM(member)
 #define LINE(name, arguments, help) .shown = {name, arguments, help}
 #define OPTION(name, arguments, help) .option = {name, arguments, help}
+#define BOTH(name, arguments, help) LINE(name, arguments, help), OPTION(name, arguments, NULL)
 
 static const struct directive directives[] = {
     {LINE("let", "NAME VALUE",
           "${NAME} stands for VALUE in the lines below; --set NAME=VALUE gives it another value"),
      .take = take_let, .is = REPEATED},
-    {LINE("title", "TEXT", "the title of the report"), OPTION("title", "TEXT", NULL), TEXT(title)},
+    {BOTH("title", "TEXT", "the title of the report"), TEXT(title)},
     {LINE("about", "TEXT",
           "what the report says below its headline: several such lines are one paragraph, one without a text "
           "begins "
@@ -507,10 +508,9 @@ static const struct directive directives[] = {
           "done before each round of a burst, in this order: \"redis del KEY\" makes it cold, \"GET /path\" "
           "warm; may be repeated"),
      OPTION("before-round", "LINE", NULL), .take = take_cold, .is = REPEATED | CUT, .goes_with = BURST},
-    {LINE("at-expiry", "KEY",
+    {BOTH("at-expiry", "KEY",
           "each round of a burst begins at the instant at which this key in Redis expires"),
-     OPTION("at-expiry", "KEY", NULL), .take = take_expiry, .at = AT(expiry_key), .most = ROOM(expiry_key),
-     .goes_with = BURST},
+     .take = take_expiry, .at = AT(expiry_key), .most = ROOM(expiry_key), .goes_with = BURST},
     {LINE("rate", "N [per second] [for TIME] [poisson] [over N [connections]]",
           "N requests are due each second, whatever became of earlier ones, for 10s; poisson: at random "
           "instants. A "
@@ -532,33 +532,30 @@ static const struct directive directives[] = {
      .take = take_replay, .at = AT(replay_path), .most = ROOM(replay_path), .makes = REPLAY},
     {OPTION("speed", "N", "... so many times as fast; --for TIME: only so much of it"), .take = take_speed,
      .goes_with = REPLAY},
-    {LINE("close", NULL, "a new connection for each request (default: keep)"), OPTION("close", NULL, NULL),
-     .take = take_close},
+    {BOTH("close", NULL, "a new connection for each request (default: keep)"), .take = take_close},
     {LINE("warm", "/PATH", "requested once before the run; with {each:1-2000} once for each key"),
      OPTION("warm", "URL", NULL), .take = take_warm, .is = REPEATED | CUT},
     {LINE("leave", "PERCENT% after TIME", "this share of the clients hangs up this long after sending"),
      OPTION("leave", "\"50% after 20ms\"", NULL), .take = take_leave, .is = CUT},
-    {LINE("limit", "TIME", "for one request, from the instant it was due (default 30s)"),
-     OPTION("limit", "TIME", NULL), TIME(work.request_limit_ms)},
-    {LINE("method", "NAME", "default GET"), OPTION("method", "NAME", NULL), .take = take_method,
-     .at = AT(method), .most = ROOM(method)},
-    {LINE("header", "\"NAME: VALUE\"", "may be repeated"), OPTION("header", "\"NAME: VALUE\"", NULL),
-     .take = take_header, .is = REPEATED},
-    {LINE("insecure", NULL, "https:// of a server whose certificate is not trusted"),
-     OPTION("insecure", NULL, NULL), .take = take_yes, .at = AT(work.is_insecure)},
-    {LINE("cacert", "FILE",
+    {BOTH("limit", "TIME", "for one request, from the instant it was due (default 30s)"),
+     TIME(work.request_limit_ms)},
+    {BOTH("method", "NAME", "default GET"), .take = take_method, .at = AT(method), .most = ROOM(method)},
+    {BOTH("header", "\"NAME: VALUE\"", "may be repeated"), .take = take_header, .is = REPEATED},
+    {BOTH("insecure", NULL, "https:// of a server whose certificate is not trusted"), .take = take_yes,
+     .at = AT(work.is_insecure)},
+    {BOTH("cacert", "FILE",
           "https:// is trusted by these authorities, in PEM (default: those of the system)"),
-     OPTION("cacert", "FILE", NULL), TEXT(ca_file)},
+     TEXT(ca_file)},
     {LINE("version", "TEXT", "the number after this text in a body is the row's version"),
      OPTION("version-after", "TEXT", NULL), TEXT(version_after)},
-    {LINE("generators", "N", "client processes (default: one per core, at most 4)"),
-     OPTION("generators", "N", NULL), NUMBER(work.generator_count, 1, WORK_GENERATORS_MAX)},
-    {LINE("sources", "N", "client addresses 127.0.0.1, 127.0.0.2, ... (default: as many as needed)"),
-     OPTION("sources", "N", NULL), NUMBER(work.source_count, 1, 250)},
-    {LINE("seed", "N", "the same seed gives the same keys and instants (default 1)"),
-     OPTION("seed", "N", NULL), .take = take_seed, .most = UINT32_MAX},
-    {LINE("database", "URL", "postgresql://user@host:port/name, for count, queries, write and sql"),
-     OPTION("database", "URL", NULL), TEXT(database_url)},
+    {BOTH("generators", "N", "client processes (default: one per core, at most 4)"),
+     NUMBER(work.generator_count, 1, WORK_GENERATORS_MAX)},
+    {BOTH("sources", "N", "client addresses 127.0.0.1, 127.0.0.2, ... (default: as many as needed)"),
+     NUMBER(work.source_count, 1, 250)},
+    {BOTH("seed", "N", "the same seed gives the same keys and instants (default 1)"), .take = take_seed,
+     .most = UINT32_MAX},
+    {BOTH("database", "URL", "postgresql://user@host:port/name, for count, queries, write and sql"),
+     TEXT(database_url)},
     {LINE("count", "log:PATH | statements | none",
           "how loads are counted: in the server's statement log (stderr, csvlog or jsonlog; "
           "log_statement=all or "
@@ -569,13 +566,12 @@ static const struct directive directives[] = {
             "log_statement=all or log_min_duration_statement=0; or an origin's access log), statements "
             "(pg_stat_statements), none; default: the log that the --database names"),
      .take = take_count},
-    {LINE("queries", "TEXT",
+    {BOTH("queries", "TEXT",
           "a statement that contains this text is a load (default SELECT). Best is a text that each URL "
           "causes "
           "exactly once. The key of a load is its parameters or, without any, its literals"),
-     OPTION("queries", "TEXT", NULL), TEXT(statement)},
-    {LINE("redis", "URL", "redis://host:port/0 or unix:///path; its commands are counted"),
-     OPTION("redis", "URL", NULL), TEXT(redis_url)},
+     TEXT(statement)},
+    {BOTH("redis", "URL", "redis://host:port/0 or unix:///path; its commands are counted"), TEXT(redis_url)},
     {LINE("ttl", "TIME [jitter PERCENT%]", "how long a value lives: what loads per expiry is computed from"),
      OPTION("ttl", "\"TIME [jitter P%]\"", NULL), .take = take_ttl, .is = CUT},
     {LINE("write", "every TIME keys N|N-N|@FILE sql \"STATEMENT\" [then /PATH]",
