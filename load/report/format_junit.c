@@ -30,14 +30,6 @@ static void print_attribute(const char *name, const char *text, FILE *out)
     fputc('"', out);
 }
 
-static size_t failures_of(const struct result *result)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < result->check_count; i++)
-        count += !result->checks[i].held;
-    return count;
-}
-
 static void begin_case(const struct report *report, const struct result *result, const char *name, FILE *out)
 {
     char class[2 * RESULT_TEXT_BYTES + 4];
@@ -81,8 +73,8 @@ static void print_suite(const struct report *report, const struct result *result
     fputs("  <testsuite", out);
     print_attribute("name", result->name, out);
     fprintf(out, " tests=\"%zu\" failures=\"%zu\" errors=\"%d\" skipped=\"0\" time=\"%.3f\"",
-            result->check_count + result->is_partial, failures_of(result), result->is_partial,
-            result->duration_ms / 1e3);
+            result->check_count + result->is_partial, result->check_count - result_held(result),
+            result->is_partial, result->duration_ms / 1e3);
     print_attribute("timestamp", when, out);
     fputs(">\n    <properties>\n", out);
     print_property("what", result->what, out);
@@ -105,7 +97,7 @@ bool junit_print(const struct report *report, FILE *out)
     for (size_t i = 0; i < report->result_count; i++) {
         const struct result *result = report->results[i];
         tests += result->check_count + result->is_partial;
-        failures += failures_of(result);
+        failures += result->check_count - result_held(result);
         errors += result->is_partial;
     }
     fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites", out);

@@ -22,22 +22,13 @@ static void print_text(const char *text, FILE *out)
     }
 }
 
-static size_t count_held(const struct report *report, size_t *all)
-{
-    size_t held = 0;
-    *all = 0;
-    for (size_t i = 0; i < report->result_count; i++) {
-        const struct result *result = report->results[i];
-        *all += result->check_count;
-        for (size_t j = 0; j < result->check_count; j++)
-            held += result->checks[j].held;
-    }
-    return held;
-}
-
 static void print_verdict(const struct report *report, FILE *out)
 {
-    size_t all, held = count_held(report, &all);
+    size_t all = 0, held = 0;
+    for (size_t i = 0; i < report->result_count; i++) {
+        held += result_held(report->results[i]);
+        all += report->results[i]->check_count;
+    }
     fputs("### ", out);
     print_text(report->title, out);
     fprintf(out, "\n\n%s **%zu of %zu checks held**", report_held(report) ? "✅" : "❌", held, all);

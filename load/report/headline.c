@@ -232,41 +232,24 @@ static void caveat_of(const struct result *result, size_t index, char text[stati
 
 enum { CAVEATS_EACH = 6 };
 
-/* "off, local: ", unless it is everybody's, and the text. */
-static void add_sharers(const struct report *report, size_t index, const char *text, char *out,
-                        size_t out_bytes)
-{
-    char theirs[RESULT_CAVEAT_BYTES + 64], names[HEADLINE_CAVEAT_BYTES / 4];
-    uint32_t which = 0;
-    for (size_t i = 0; i < report->result_count; i++) {
-        caveat_of(report->results[i], index, theirs);
-        which |= (uint32_t)(strcmp(theirs, text) == 0) << i;
-    }
-    report_name(report, which, names, sizeof names);
-    snprintf(out, out_bytes, "%s%s%s", names, names[0] != '\0' ? ": " : "", text);
-    if (names[0] == '\0')
-        out[0] = (char)toupper((unsigned char)out[0]);
-}
-
-static bool is_said(const struct headline *headline, const char *line)
-{
-    for (size_t i = 0; i < headline->caveat_count; i++) {
-        if (strcmp(headline->caveats[i], line) == 0)
-            return true;
-    }
-    return false;
-}
-
+/* Each with "off, local: " before it, unless it is everybody's. */
 static void add_caveats(struct headline *headline, const struct report *report, size_t index)
 {
+    char texts[REPORT_RESULTS_MAX][RESULT_CAVEAT_BYTES + 64], who[HEADLINE_CAVEAT_BYTES / 4];
+    const char *all[REPORT_RESULTS_MAX];
+    for (size_t i = 0; i < report->result_count; i++) {
+        caveat_of(report->results[i], index, texts[i]);
+        all[i] = texts[i];
+    }
     for (size_t i = 0; i < report->result_count && headline->caveat_count < HEADLINE_CAVEATS_MAX; i++) {
-        char text[RESULT_CAVEAT_BYTES + 64], *line = headline->caveats[headline->caveat_count];
-        caveat_of(report->results[i], index, text);
-        if (text[0] == '\0')
+        char *line = headline->caveats[headline->caveat_count];
+        if (!report_shares(report, all, i, who, sizeof who))
             continue;
-        add_sharers(report, index, text, line, HEADLINE_CAVEAT_BYTES);
+        snprintf(line, HEADLINE_CAVEAT_BYTES, "%s%s%s", who, who[0] != '\0' ? ": " : "", all[i]);
+        if (who[0] == '\0')
+            line[0] = (char)toupper((unsigned char)line[0]);
         text_clean(line, HEADLINE_CAVEAT_BYTES, line, HEADLINE_CAVEAT_BYTES, false);
-        headline->caveat_count += !is_said(headline, line);
+        headline->caveat_count++;
     }
 }
 

@@ -60,6 +60,14 @@ uint64_t result_failed(const struct result *result)
     return failed;
 }
 
+size_t result_held(const struct result *result)
+{
+    size_t held = 0;
+    for (size_t i = 0; i < result->check_count; i++)
+        held += result->checks[i].held;
+    return held;
+}
+
 bool result_sample_is_first(const struct result *result, size_t index)
 {
     for (size_t i = 0; i < index; i++) {
@@ -136,28 +144,32 @@ bool report_add(struct report *report, struct result *result)
     return true;
 }
 
-void report_name(const struct report *report, uint32_t which, char *out, size_t out_bytes)
+bool report_shares(const struct report *report, const char *const *texts, size_t index, char *who,
+                   size_t who_bytes)
 {
-    const uint32_t all = (1U << report->result_count) - 1;
-    size_t used = 0;
-    out[0] = '\0';
-    for (size_t i = 0; which != all && i < report->result_count && used < out_bytes; i++) {
-        if ((which >> i & 1) != 0)
-            used += (size_t)snprintf(out + used, out_bytes - used, "%s%.60s", used > 0 ? ", " : "",
+    size_t used = 0, count = 0;
+    who[0] = '\0';
+    for (size_t i = 0; i < report->result_count; i++) {
+        if (strcmp(texts[i], texts[index]) != 0)
+            continue;
+        if (i < index)
+            return false;
+        count++;
+        if (used < who_bytes)
+            used += (size_t)snprintf(who + used, who_bytes - used, "%s%.60s", used > 0 ? ", " : "",
                                      report->results[i]->name);
     }
+    if (count == report->result_count)
+        who[0] = '\0';
+    return texts[index][0] != '\0';
 }
 
 bool report_held(const struct report *report)
 {
     for (size_t i = 0; i < report->result_count; i++) {
         const struct result *result = report->results[i];
-        if (result->is_partial)
+        if (result->is_partial || result_held(result) < result->check_count)
             return false;
-        for (size_t j = 0; j < result->check_count; j++) {
-            if (!result->checks[j].held)
-                return false;
-        }
     }
     return true;
 }

@@ -258,6 +258,8 @@ bool result_supports(uint64_t count, uint32_t per_10000);
 uint64_t result_failed(const struct result *result);
 /* A 2xx, or a 304. A redirect, a 4xx or a 5xx brings nobody what was asked for. */
 bool result_status_serves(unsigned status);
+/* So many of its checks. */
+size_t result_held(const struct result *result);
 /* Of its kind. */
 bool result_sample_is_first(const struct result *result, size_t index);
 bool result_record_failed(const struct record *record);
@@ -279,8 +281,10 @@ struct report {
 bool report_add(struct report *report, struct result *result);
 bool report_held(const struct report *report); /* every check of every result, and none was interrupted */
 void report_clear(struct report *report);
-/* "off, local", the names of those whose bit is set in `which`, each cut to 60 bytes; "" if all are. */
-void report_name(const struct report *report, uint32_t which, char *out, size_t out_bytes);
+/* Result i has texts[i]. True: texts[index] is not "", and no result before it has the same. `who`: "off, local", the
+ * names of those that have it, each cut to 60 bytes; "" if all have. */
+bool report_shares(const struct report *report, const char *const *texts, size_t index, char *who,
+                   size_t who_bytes);
 
 /* ---- result_table.c: 100 columns at most; no colour unless `is_terminal` ---- */
 void report_table(const struct report *report, FILE *out, bool is_terminal);

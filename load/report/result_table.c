@@ -48,40 +48,20 @@ static void print_head(const struct table *table)
 
 /* ---- texts that several results share ---- */
 
-static const char *text_of(const struct table *table, size_t index, size_t offset)
-{
-    return (const char *)table->report->results[index] + offset;
-}
-
-static bool is_first(const struct table *table, size_t index, size_t offset)
-{
-    const char *mine = text_of(table, index, offset);
-    for (size_t i = 0; i < index; i++) {
-        if (strcmp(text_of(table, i, offset), mine) == 0)
-            return false;
-    }
-    return mine[0] != '\0';
-}
-
-static uint32_t sharers(const struct table *table, size_t index, size_t offset)
-{
-    uint32_t which = 0;
-    for (size_t i = 0; i < table->report->result_count; i++)
-        which |= (uint32_t)(strcmp(text_of(table, i, offset), text_of(table, index, offset)) == 0) << i;
-    return which;
-}
-
 /* The text that stands at `offset` of each result, once for all that share it, unless it is said elsewhere. */
 static void print_shared(const struct table *table, const char *what, size_t offset,
                          bool (*is_said)(const struct result *))
 {
-    for (size_t i = 0; i < table->report->result_count; i++) {
+    const struct report *report = table->report;
+    const char *texts[REPORT_RESULTS_MAX];
+    for (size_t i = 0; i < report->result_count; i++)
+        texts[i] = (const char *)report->results[i] + offset;
+    for (size_t i = 0; i < report->result_count; i++) {
         char who[REPORT_RESULTS_MAX * RESULT_TEXT_BYTES], line[CLEAN_BYTES];
-        if (!is_first(table, i, offset) || (is_said != NULL && is_said(table->report->results[i])))
+        if (!report_shares(report, texts, i, who, sizeof who) ||
+            (is_said != NULL && is_said(report->results[i])))
             continue;
-        report_name(table->report, sharers(table, i, offset), who, sizeof who);
-        snprintf(line, sizeof line, "%s%.600s%s%s", what, who, who[0] != '\0' ? ": " : "",
-                 text_of(table, i, offset));
+        snprintf(line, sizeof line, "%s%.600s%s%s", what, who, who[0] != '\0' ? ": " : "", texts[i]);
         print_words(table, line, sizeof line, 0, strlen(what));
     }
 }
@@ -288,8 +268,8 @@ void report_brief(const struct report *report, FILE *out)
     for (size_t i = 0; i < report->result_count; i++) {
         const struct result *result = report->results[i];
         all += result->check_count;
+        held += result_held(result);
         for (size_t j = 0; j < result->check_count; j++) {
-            held += result->checks[j].held;
             if (!result->checks[j].held)
                 print_check(&table, result, &result->checks[j]);
         }
