@@ -278,7 +278,7 @@ void generator_clear(struct generator *generator)
         http_parse_clear(&generator->links[i].parse);
     }
     for (size_t i = 0; i < WORK_TARGETS_MAX; i++)
-        free(generator->endings[i].text);
+        free(generator->endings[i]);
     tls_close(&generator->tls);
     if (generator->epoll > 0)
         close(generator->epoll);

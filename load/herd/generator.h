@@ -171,15 +171,8 @@ struct generator {
 
     struct work_chooser chooser;
     struct version_text version_text;
-    bool is_head; /* the method is HEAD: answers have no body */
-    struct {
-        char text[WORK_METHOD_BYTES + WORK_PATH_BYTES];
-        size_t count;
-    } openings[WORK_URLS_MAX]; /* "GET /products/" */
-    struct {
-        char *text;
-        size_t count;
-    } endings[WORK_TARGETS_MAX]; /* " HTTP/1.1\r\nHost: ...\r\n\r\n" */
+    bool is_head;                    /* the method is HEAD: answers have no body */
+    char *endings[WORK_TARGETS_MAX]; /* of requests, by target: " HTTP/1.1\r\nHost: ...\r\n\r\n" */
     char request[GENERATOR_REQUEST_BYTES];
     char *buffer; /* GENERATOR_READ_BYTES */
     struct epoll_event events[GENERATOR_BATCH];

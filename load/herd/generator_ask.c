@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what all requests to a URL or a target have in common ---- */
+/* ---- what all requests to a target have in common ---- */
 
 /* RFC 9110, 8.6: methods that usually have a body say that there is none. */
 static bool wants_length(const char *method)
@@ -22,12 +22,10 @@ static bool ending_init(struct generator *generator, size_t target)
 {
     const struct work *work = generator->work;
     bool names_host = !work_names_host(work);
-    int count = asprintf(&generator->endings[target].text, " HTTP/1.1\r\n%s%s%s%s%s%s\r\n",
-                         names_host ? "Host: " : "", names_host ? work->targets[target].name : "",
-                         names_host ? "\r\n" : "", work->keeps_alive ? "" : "Connection: close\r\n",
-                         wants_length(work->method) ? "Content-Length: 0\r\n" : "", work->headers);
-    generator->endings[target].count = count > 0 ? (size_t)count : 0;
-    return count > 0;
+    return asprintf(&generator->endings[target], " HTTP/1.1\r\n%s%s%s%s%s%s\r\n", names_host ? "Host: " : "",
+                    names_host ? work->targets[target].name : "", names_host ? "\r\n" : "",
+                    work->keeps_alive ? "" : "Connection: close\r\n",
+                    wants_length(work->method) ? "Content-Length: 0\r\n" : "", work->headers) != -1;
 }
 
 /* Shows what a request that is, or will be, in the samples got. */
@@ -55,8 +53,7 @@ static void on_body(void *context, const char *bytes, size_t count)
 bool ask_init(struct generator *generator)
 {
     const struct work *work = generator->work;
-    _Static_assert(sizeof generator->openings[0].text + WORK_PATH_BYTES + WORK_HEADERS_BYTES + 512 <
-                       GENERATOR_REQUEST_BYTES,
+    _Static_assert(WORK_METHOD_BYTES + WORK_PATH_BYTES + WORK_HEADERS_BYTES + 512 < GENERATOR_REQUEST_BYTES,
                    "any request fits");
     generator->is_head = strcmp(work->method, "HEAD") == 0;
     if (work->version_after[0] != '\0')
@@ -65,13 +62,6 @@ bool ask_init(struct generator *generator)
         struct link *link = &generator->links[i];
         link->generator = generator;
         http_parse_init(&link->parse, on_body, link);
-    }
-    for (size_t i = 0; i < work->url_count; i++) {
-        const struct work_url *url = &work->urls[i];
-        size_t fixed = url->keys == WORK_NO_KEY ? strlen(url->path) : url->key_at;
-        int count = snprintf(generator->openings[i].text, sizeof generator->openings[i].text, "%s %.*s",
-                             work->method, (int)fixed, url->path);
-        generator->openings[i].count = (size_t)count;
     }
     for (size_t i = 0; i < work->target_count; i++) {
         if (!ending_init(generator, i))
@@ -149,65 +139,23 @@ void record_end(struct generator *generator, uint32_t slot, enum record_outcome 
 
 /* ---- asking ---- */
 
-static char *append(char *to, const char *bytes, size_t count)
-{
-    memcpy(to, bytes, count);
-    return to + count;
-}
-
-static char *append_number(char *to, uint32_t number)
-{
-    char digits[10];
-    size_t count = 0;
-    do
-        digits[sizeof digits - ++count] = (char)('0' + number % 10);
-    while ((number /= 10) > 0);
-    return append(to, digits + sizeof digits - count, count);
-}
-
-static char *write_path_of(struct generator *generator, uint32_t slot)
-{
-    static const char method[] = "GET ";
-    const char *path = generator->hooks.path_of(generator->hooks.context, slot);
-    return append(append(generator->request, method, sizeof method - 1), path, strlen(path));
-}
-
-static char *write_line(struct generator *generator, const struct work_script_request *request)
-{
-    const char *method = request->is_head ? "HEAD" : generator->work->method;
-    char *end = append(append(generator->request, method, strlen(method)), " ", 1);
-    return append(end, request->path, strlen(request->path));
-}
-
-static char *write_url(struct generator *generator, const struct record *record)
+static bool asks_for_head(const struct generator *generator, const struct record *record)
 {
     const struct work_url *url = &generator->work->urls[record->url];
-    if (url->keys == WORK_SCRIPT)
-        return write_line(generator, &url->script->requests[record->key]);
-    char *end = append(generator->request, generator->openings[record->url].text,
-                       generator->openings[record->url].count);
-    if (url->keys != WORK_NO_KEY) {
-        const char *rest = url->path + url->key_at + url->key_bytes;
-        const char *word = url->words != NULL ? url->words->at[record->key] : NULL;
-        end = word != NULL ? append(end, word, strlen(word)) : append_number(end, record->key);
-        end = append(end, rest, strlen(rest));
-    }
-    return end;
+    return generator->is_head || (url->keys == WORK_SCRIPT && url->script->requests[record->key].is_head);
 }
 
 static size_t write_request(struct generator *generator, uint32_t slot)
 {
     const struct record *record = &generator->job->records[slot];
-    char *end =
-        generator->hooks.path_of != NULL ? write_path_of(generator, slot) : write_url(generator, record);
-    end = append(end, generator->endings[record->target].text, generator->endings[record->target].count);
-    return (size_t)(end - generator->request);
-}
-
-static bool asks_for_head(const struct generator *generator, const struct record *record)
-{
-    const struct work_url *url = &generator->work->urls[record->url];
-    return generator->is_head || (url->keys == WORK_SCRIPT && url->script->requests[record->key].is_head);
+    const struct generator_hooks *hooks = &generator->hooks;
+    const char *method = asks_for_head(generator, record) ? "HEAD" : generator->work->method;
+    char *end = stpcpy(stpcpy(generator->request, method), " ");
+    if (hooks->path_of != NULL)
+        end = stpcpy(end, hooks->path_of(hooks->context, slot));
+    else
+        end += work_path(&generator->work->urls[record->url], record->key, end);
+    return (size_t)(stpcpy(end, generator->endings[record->target]) - generator->request);
 }
 
 /* Exactly leave_percent of a hundred, evenly spread. */

@@ -292,13 +292,13 @@ bool work_row(const struct work_url *url, uint32_t key, uint32_t *row)
 
 size_t work_path(const struct work_url *url, uint32_t key, char path[static WORK_PATH_BYTES])
 {
+    enum { NUMBER_BYTES = 11 };
+    const char *text = url->keys == WORK_SCRIPT ? url->script->requests[key].path : url->path;
+    char *end = mempcpy(path, text, url->key_at);
     if (url->words != NULL)
-        return (size_t)snprintf(path, WORK_PATH_BYTES, "%.*s%s%s", (int)url->key_at, url->path,
-                                url->words->at[key], url->path + url->key_at + url->key_bytes);
-    bool is_whole = url->keys == WORK_NO_KEY || url->keys == WORK_SCRIPT;
-    int count = is_whole ? snprintf(path, WORK_PATH_BYTES, "%s",
-                                    url->keys == WORK_SCRIPT ? url->script->requests[key].path : url->path)
-                         : snprintf(path, WORK_PATH_BYTES, "%.*s%" PRIu32 "%s", (int)url->key_at, url->path,
-                                    key, url->path + url->key_at + url->key_bytes);
-    return (size_t)count; /* a number is no longer than its {...} and the room a path must leave */
+        end = stpcpy(end, url->words->at[key]);
+    else if (url->keys != WORK_NO_KEY && url->keys != WORK_SCRIPT)
+        end += snprintf(end, NUMBER_BYTES, "%" PRIu32, key);
+    /* A number is no longer than its {...} and the room a path must leave. */
+    return (size_t)(stpcpy(end, text + url->key_at + url->key_bytes) - path);
 }
