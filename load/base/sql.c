@@ -59,10 +59,10 @@ static enum sql_outcome away(struct sql_session *session, const char *why)
 
 /* ---- asking ---- */
 
-static void copy_row(const PGresult *result, struct sql_answer *out)
+static void copy_row(const struct sql_session *session, const PGresult *result, struct sql_answer *out)
 {
-    if (out->value != NULL && PQntuples(result) > 0)
-        snprintf(out->value, out->value_bytes, "%s", PQgetvalue(result, 0, 0));
+    if (session->value != NULL && PQntuples(result) > 0)
+        snprintf(session->value, session->value_bytes, "%s", PQgetvalue(result, 0, 0));
     int count = PQntuples(result) > 0 ? PQnfields(result) : 0;
     for (int i = 0; i < count && out->cell_count < SQL_CELLS; i++)
         snprintf(out->cells[out->cell_count++], SQL_CELL_BYTES, "%s", PQgetvalue(result, 0, i));
@@ -90,7 +90,7 @@ static enum sql_outcome take_results(struct sql_session *session, uint64_t end_u
             break;
         ExecStatusType status = PQresultStatus(result);
         if (status == PGRES_TUPLES_OK) {
-            copy_row(result, out);
+            copy_row(session, result, out);
         } else if (status != PGRES_COMMAND_OK && status != PGRES_EMPTY_QUERY && outcome == SQL_ANSWERED) {
             outcome = SQL_REFUSED;
             note_refusal(session, result);
@@ -167,8 +167,9 @@ static enum sql_outcome ask_anew(struct sql_session *session, const char *statem
     return outcome == SQL_ANSWERED ? ask_now(session, statement, values, value_count, end_us, out) : outcome;
 }
 
-static enum sql_outcome ask(struct sql_session *session, const char *statement, const char *const *values,
-                            size_t value_count, uint64_t end_us, struct sql_answer *out)
+enum sql_outcome sql_session_ask(struct sql_session *session, const char *statement,
+                                 const char *const *values, size_t value_count, uint64_t end_us,
+                                 struct sql_answer *out)
 {
     out->cell_count = 0;
     if (session->connection == NULL)
@@ -179,23 +180,18 @@ static enum sql_outcome ask(struct sql_session *session, const char *statement, 
                : outcome;
 }
 
-enum sql_outcome sql_session_ask(struct sql_session *session, const char *statement,
-                                 const char *const *values, size_t value_count, uint64_t end_us,
-                                 struct sql_answer *out)
-{
-    out->value = NULL;
-    return ask(session, statement, values, value_count, end_us, out);
-}
-
 bool sql_run(const char *url, const char *statement, uint32_t limit_ms, char *value, size_t value_bytes,
              char why[static SQL_WHY_BYTES])
 {
     struct sql_session session;
-    struct sql_answer answer = {.value = value, .value_bytes = value_bytes};
+    struct sql_answer answer;
     if (value != NULL && value_bytes > 0)
         value[0] = '\0';
     sql_session_init(&session, url, "stampede", NULL);
-    bool good = ask(&session, statement, NULL, 0, clock_after_ms(limit_ms), &answer) == SQL_ANSWERED;
+    session.value = value;
+    session.value_bytes = value_bytes;
+    bool good =
+        sql_session_ask(&session, statement, NULL, 0, clock_after_ms(limit_ms), &answer) == SQL_ANSWERED;
     if (!good)
         snprintf(why, SQL_WHY_BYTES, "%s", session.why);
     sql_session_clear(&session);

@@ -35,6 +35,8 @@ struct sql_session {
     const char *url, *name;     /* lent; the name is for pg_stat_activity */
     const char *greeting;       /* lent: asked on each new connection; NULL: nothing */
     struct pg_conn *connection; /* owned; NULL: none */
+    char *value;                /* of sql_run() alone: for the first cell, whole; lent. NULL: none */
+    size_t value_bytes;
     char why[SQL_WHY_BYTES];
 };
 
@@ -42,8 +44,6 @@ struct sql_session {
 struct sql_answer {
     char cells[SQL_CELLS][SQL_CELL_BYTES];
     size_t cell_count; /* 0: no row */
-    char *value;       /* of sql_run() alone: the first cell, whole; lent */
-    size_t value_bytes;
 };
 
 void sql_session_init(struct sql_session *session, const char *url, const char *name, const char *greeting);
