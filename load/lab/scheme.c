@@ -67,7 +67,7 @@ void lab_names(const struct scheme *scheme, const char *key, char value_name[sta
                char lock_name[static LAB_NAME_BYTES])
 {
     join(value_name, scheme->value_prefix, key, scheme->value_suffix);
-    join(lock_name, scheme->lock_prefix, key, scheme->lock_suffix);
+    join(lock_name, scheme->lock_prefix != NULL ? scheme->lock_prefix : "lock:", key, scheme->lock_suffix);
 }
 
 void lab_body(const char *key, int32_t version, char *body, size_t body_bytes)
@@ -275,11 +275,23 @@ static int32_t run_section(struct lab_client *client)
     return version + is_written;
 }
 
+static bool acquire(struct lab_client *client)
+{
+    const struct scheme *scheme = client->scheme;
+    const uint64_t end_us = clock_after_ms(LAB_REQUEST_LIMIT_MS);
+    while (!scheme->acquire(client)) {
+        if (scheme->poll_ms == 0 || clock_us() >= end_us)
+            return false;
+        clock_pause_ms(scheme->poll_ms);
+    }
+    return true;
+}
+
 int32_t lab_get_locked(struct lab_client *client)
 {
     client->is_refused = false;
     client->fence = 0;
-    if (!client->scheme->acquire(client))
+    if (!acquire(client))
         return client->is_refused ? LAB_REFUSED : LAB_FAILED;
     lab_took(client);
     const int32_t version = run_section(client);
@@ -322,7 +334,7 @@ int32_t lab_load_and_fill(struct lab_client *client)
 int32_t lab_get_polling(struct lab_client *client)
 {
     const uint64_t end_us = clock_after_ms(LAB_REQUEST_LIMIT_MS);
-    for (; clock_us() < end_us; clock_pause_ms(LAB_POLL_MS)) {
+    for (; clock_us() < end_us; clock_pause_ms(client->scheme->poll_ms)) {
         int32_t version = lab_look(client);
         if (version != LAB_FAILED)
             return version;
@@ -332,7 +344,8 @@ int32_t lab_get_polling(struct lab_client *client)
         lab_took(client);
         version = lab_load_and_fill(client);
         lab_gave(client);
-        client->scheme->release(client);
+        if (client->scheme->release != NULL)
+            client->scheme->release(client);
         return version;
     }
     return LAB_FAILED;

@@ -19,7 +19,7 @@
  * The schemes of all other groups are locks, and lab_get_locked() is the work under them: the row is read, and what
  * was read plus 1 is written back. Two that do so at once lose an update, and PostgreSQL counts it:
  *
- *     acquire()   waits until it is mine
+ *     acquire()   until it is mine
  *       |                                     STEP_HELD
  *       |         the fencing number, if there is one, is shown to the row
  *       |         SELECT ... the row
@@ -128,8 +128,8 @@ struct scheme {
     const char *number, *name, *title, *source; /* source: where one reads of it */
     const char *label;                          /* its name in tables; NULL: `name`, which is one word */
     const char *value_prefix, *value_suffix;    /* around the key; NULL: nothing */
-    const char *lock_prefix, *lock_suffix;
-    bool is_ours; /* must keep what its README promises */
+    const char *lock_prefix, *lock_suffix;      /* likewise; no prefix: "lock:" */
+    bool is_ours;                               /* must keep what its README promises */
     uint32_t groups;
     enum lab_place place;
     int variant; /* for the scheme's own use */
@@ -143,9 +143,10 @@ struct scheme {
     /* One request, answered with the row's version or LAB_FAILED. */
     int32_t (*get)(struct lab_client *client);
 
-    /* For lab_get_polling(), where acquire does not wait, and for lab_get_locked(), where it does. */
+    /* For lab_get_polling() and lab_get_locked(). */
     bool (*acquire)(struct lab_client *client); /* true: it is mine */
-    void (*release)(struct lab_client *client);
+    void (*release)(struct lab_client *client); /* NULL: there is nothing to give back */
+    uint32_t poll_ms;                           /* acquire is tried again after so long; 0: it waits itself */
     bool (*is_lost)(
         struct lab_client *client); /* has the holder heard that it no longer is? NULL: it never hears */
 
@@ -171,7 +172,7 @@ void lab_names(const struct scheme *scheme, const char *key, char value_name[sta
 /* Take the lock, read the row, write it, release. */
 int32_t lab_get_locked(struct lab_client *client);
 
-/* Look, take the lock or pause for LAB_POLL_MS, load, fill, release. */
+/* Look, take the lock or pause for poll_ms, load, fill, release. */
 int32_t lab_get_polling(struct lab_client *client);
 
 /* The version in the cached value; LAB_FAILED: no value there. */

@@ -60,7 +60,7 @@ static void end(struct lab_client *client)
 const struct scheme schemes_advisory[] = {
     {"13", "pg_advisory_lock", "PostgreSQL's pg_advisory_lock() on a session of its own",
      "PostgreSQL, Explicit Locking; its wrappers", .groups = GROUP_LOCK | GROUP_FAIR | GROUP_ADVISORY,
-     .place = PLACE_POSTGRES, .lock_prefix = "lock:", .open = begin, .close = end, .get = lab_get_locked,
-     .acquire = acquire, .release = release},
+     .place = PLACE_POSTGRES, .open = begin, .close = end, .get = lab_get_locked, .acquire = acquire,
+     .release = release},
     {.name = NULL},
 };

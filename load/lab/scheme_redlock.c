@@ -268,7 +268,7 @@ static void end(struct lab_client *client)
 
 const struct scheme schemes_redlock[] = {
     {"12", "node-redlock", "RedLock on three masters", "mike-marcacci/node-redlock 5, src/index.ts",
-     .groups = GROUP_LOCK | GROUP_REDLOCK, .place = PLACE_MASTERS, .lock_prefix = "lock:", .open = begin,
-     .close = end, .get = lab_get_locked, .acquire = acquire, .release = release, .is_lost = is_lost},
+     .groups = GROUP_LOCK | GROUP_REDLOCK, .place = PLACE_MASTERS, .open = begin, .close = end,
+     .get = lab_get_locked, .acquire = acquire, .release = release, .is_lost = is_lost},
     {.name = NULL},
 };

@@ -258,7 +258,7 @@ static void end(struct lab_client *client)
 const struct scheme schemes_zookeeper[] = {
     {"14", "curator", "Curator's InterProcessMutex on ZooKeeper",
      "org.apache.curator...LockInternals, withProtection()", .label = "ZooKeeper (Curator)",
-     .groups = GROUP_LOCK | GROUP_FAIR | GROUP_ZOOKEEPER, .place = PLACE_ZOOKEEPER, .lock_prefix = "lock:",
-     .open = begin, .close = end, .get = lab_get_locked, .acquire = acquire, .release = release},
+     .groups = GROUP_LOCK | GROUP_FAIR | GROUP_ZOOKEEPER, .place = PLACE_ZOOKEEPER, .open = begin,
+     .close = end, .get = lab_get_locked, .acquire = acquire, .release = release},
     {.name = NULL},
 };

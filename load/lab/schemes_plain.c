@@ -16,8 +16,6 @@
  */
 #include "load/lab/scheme.h"
 
-#include "load/base/clock.h"
-
 #include <hiredis/hiredis.h>
 
 #include <string.h>
@@ -51,26 +49,12 @@ static void drop_mine(struct lab_client *client)
     lab_integer(client, "EVAL %s 1 %s %s", script, client->lock_name, client->token);
 }
 
-/* From the lock being mine to its being given back. */
-static int32_t load_under_lock(struct lab_client *client, void (*release)(struct lab_client *client))
-{
-    lab_took(client);
-    int32_t version = lab_load_and_fill(client);
-    lab_gave(client);
-    if (release != NULL)
-        release(client);
-    return version;
-}
-
 /* ---- 0: every process that misses loads; what the others are compared with ---- */
 
-static int32_t get_unguarded(struct lab_client *client)
+static bool take_nothing(struct lab_client *client)
 {
-    int32_t version = lab_look(client);
-    if (version != LAB_FAILED)
-        return version;
-    lab_step(client, STEP_LOOKED);
-    return load_under_lock(client, NULL); /* there is nothing to take: it loads from here on */
+    (void)client;
+    return true;
 }
 
 /*
@@ -138,9 +122,9 @@ static void compare_and_delete(struct lab_client *client)
  *
  * The other repair of 2, from before SET knew NX and EX together, and the way of waiting that most articles about
  * cache breakdown show: Thread.sleep(100); return get(key). It breaks as 5 does; what the waiting costs stands in the
- * wake delay (up to 100 ms after the value is there) and in the commands meanwhile.
+ * wake delay (up to 100 ms after the value is there) and in the commands meanwhile. The recursion is a loop here.
  */
-enum { SLEEP_MS = 100, DEPTH_MAX = LAB_REQUEST_LIMIT_MS / SLEEP_MS };
+enum { SLEEP_MS = 100 };
 
 static bool take_by_script(struct lab_client *client)
 {
@@ -151,35 +135,7 @@ static bool take_by_script(struct lab_client *client)
                        (int)client->lease_s) == 1;
 }
 
-static int32_t get_again(struct lab_client *client, uint32_t depth)
-{
-    int32_t version = lab_look(client);
-    if (version != LAB_FAILED || depth == DEPTH_MAX)
-        return version;
-    lab_step(client, STEP_LOOKED);
-    if (take_by_script(client))
-        return load_under_lock(client, drop_mine);
-    clock_pause_ms(SLEEP_MS);
-    return get_again(client, depth + 1);
-}
-
-static int32_t get_sleeping(struct lab_client *client)
-{
-    return get_again(client, 0);
-}
-
-/* ---- 2, 3 and 5 as locks, which wait ---- */
-
-static bool wait_for(struct lab_client *client, bool (*try_once)(struct lab_client *client))
-{
-    const uint64_t end_us = clock_after_ms(LAB_REQUEST_LIMIT_MS);
-    while (!try_once(client)) {
-        if (clock_us() >= end_us)
-            return false;
-        clock_pause_ms(LAB_POLL_MS);
-    }
-    return true;
-}
+/* ---- 2, 3 and 5 as locks ---- */
 
 static bool try_expire(struct lab_client *client)
 {
@@ -196,45 +152,31 @@ static bool try_px(struct lab_client *client)
     return lab_ok(client, "SET %s %s NX PX %d", client->lock_name, client->token, (int)lab_lease_ms(client));
 }
 
-static bool wait_expire(struct lab_client *client)
-{
-    return wait_for(client, try_expire);
-}
-
-static bool wait_px(struct lab_client *client)
-{
-    return wait_for(client, try_px);
-}
+#define AROUND_CACHE .groups = GROUP_CACHE, .get = lab_get_polling, .poll_ms = LAB_POLL_MS
+#define AS_LOCK .groups = GROUP_LOCK, .get = lab_get_locked, .poll_ms = LAB_POLL_MS
 
 /* ---- the table ---- */
 
 const struct scheme schemes_plain[] = {
-    {"0", "none", "no lock", "cache-aside as everybody begins", .groups = GROUP_CACHE,
-     .lock_prefix = "lock:", .get = get_unguarded},
-    {"1", "setnx", "SETNX without expiry", "redis.io, SETNX: locking pattern", .groups = GROUP_CACHE,
-     .lock_prefix = "lock:", .get = lab_get_polling, .acquire = acquire_setnx, .release = drop},
-    {"2", "setnx-expire", "SETNX, then EXPIRE", "Redis in Action 6.2.5 without its repair",
-     .groups = GROUP_CACHE, .lock_prefix = "lock:", .get = lab_get_polling, .acquire = acquire_setnx_expire,
-     .release = drop},
-    {"3", "set-nx-ex", "SET NX EX with a constant, DEL", "redis.io, SET: patterns, first form",
-     .groups = GROUP_CACHE, .lock_prefix = "lock:", .get = lab_get_polling, .acquire = acquire_constant,
-     .release = drop},
-    {"4", "uuid-get-del", "UUID; GET, compare, DEL", "articles on the way from (3) to (5)",
-     .groups = GROUP_CACHE, .lock_prefix = "lock:", .get = lab_get_polling, .acquire = take_with_token,
-     .release = compare_and_delete},
-    {"5", "uuid-lua", "UUID, compare and delete in Lua", "redis.io, SET: patterns, second form",
-     .groups = GROUP_CACHE, .lock_prefix = "lock:", .get = lab_get_polling, .acquire = take_with_token,
-     .release = drop_mine},
+    {"0", "none", "no lock", "cache-aside as everybody begins", AROUND_CACHE, .acquire = take_nothing},
+    {"1", "setnx", "SETNX without expiry", "redis.io, SETNX: locking pattern", AROUND_CACHE,
+     .acquire = acquire_setnx, .release = drop},
+    {"2", "setnx-expire", "SETNX, then EXPIRE", "Redis in Action 6.2.5 without its repair", AROUND_CACHE,
+     .acquire = acquire_setnx_expire, .release = drop},
+    {"3", "set-nx-ex", "SET NX EX with a constant, DEL", "redis.io, SET: patterns, first form", AROUND_CACHE,
+     .acquire = acquire_constant, .release = drop},
+    {"4", "uuid-get-del", "UUID; GET, compare, DEL", "articles on the way from (3) to (5)", AROUND_CACHE,
+     .acquire = take_with_token, .release = compare_and_delete},
+    {"5", "uuid-lua", "UUID, compare and delete in Lua", "redis.io, SET: patterns, second form", AROUND_CACHE,
+     .acquire = take_with_token, .release = drop_mine},
     {"5b", "lua-sleep", "SETNX+EXPIRE in Lua, sleep 100 ms, recursion", "articles on cache breakdown",
-     .groups = GROUP_CACHE, .lock_prefix = "lock:", .get = get_sleeping},
+     .groups = GROUP_CACHE, .get = lab_get_polling, .poll_ms = SLEEP_MS, .acquire = take_by_script,
+     .release = drop_mine},
     {"2l", "expire-lock", "SETNX, then EXPIRE, DEL; as a lock", "Redis in Action 6.2.5 without its repair",
-     .groups = GROUP_LOCK, .lock_prefix = "lock:", .get = lab_get_locked, .acquire = wait_expire,
-     .release = drop},
-    {"3l", "px-lock", "SET NX PX, DEL; as a lock", "redis.io, SET: patterns, first form",
-     .groups = GROUP_LOCK, .lock_prefix = "lock:", .get = lab_get_locked, .acquire = wait_px,
-     .release = drop},
+     AS_LOCK, .acquire = try_expire, .release = drop},
+    {"3l", "px-lock", "SET NX PX, DEL; as a lock", "redis.io, SET: patterns, first form", AS_LOCK,
+     .acquire = try_px, .release = drop},
     {"5l", "px-lua-lock", "SET NX PX, compare and delete in Lua; as a lock",
-     "redis.io, SET: patterns, second form", .groups = GROUP_LOCK,
-     .lock_prefix = "lock:", .get = lab_get_locked, .acquire = wait_px, .release = drop_mine},
+     "redis.io, SET: patterns, second form", AS_LOCK, .acquire = try_px, .release = drop_mine},
     {.name = NULL},
 };
