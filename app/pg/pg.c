@@ -40,8 +40,7 @@ struct pg_pool {
     struct pg_config config;
     char *conninfo; /* owned, a copy */
     struct pg_place place;
-    struct pg_canceller *canceller; /* owned */
-    struct link *links;             /* owned, connection_count of them */
+    struct link *links; /* owned, connection_count of them */
     _Atomic enum pg_state state;
     pthread_mutex_t lock;
     struct link *idle; /* under lock */
@@ -242,14 +241,14 @@ static enum pg_outcome connect_link(struct query *query)
 }
 
 /* Reset rather than closed while it is busy, so that the server notices at once. */
-static void drop_link(struct pg_pool *pool, struct link *link, bool busy)
+static void drop_link(struct link *link, bool busy)
 {
     if (link->conn == NULL)
         return;
     if (busy && link->ready) {
         struct linger reset = {.l_onoff = 1, .l_linger = 0};
 
-        pg_canceller_send(pool->canceller, link->conn);
+        pg_cancel_send(link->conn);
         setsockopt(PQsocket(link->conn), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     }
     PQfinish(link->conn);
@@ -431,7 +430,7 @@ static enum pg_outcome try_query(struct query *query, bool *again)
 
     *again = false;
     if (link->conn != NULL && (pg_session_is_over(&link->life) || !link_is_alive(link)))
-        drop_link(query->pool, link, false);
+        drop_link(link, false);
     query->wait.conn = link->conn;
     const bool pooled = link->conn != NULL;
     enum pg_outcome outcome = pooled ? PG_OK : connect_link(query);
@@ -461,15 +460,13 @@ static enum pg_outcome run_query(struct query *query)
     enum pg_outcome outcome = try_query(query, &again);
 
     if (again) {
-        drop_link(query->pool, query->link, false);
+        drop_link(query->link, false);
         *query->wait.fault = (struct pg_fault){0};
         query->executing = false;
         outcome = try_query(query, &again);
     }
-    if (!link_is_idle(query->link)) {
-        drop_link(query->pool, query->link,
-                  outcome == PG_TIMEOUT || outcome == PG_CANCELLED || query->executing);
-    }
+    if (!link_is_idle(query->link))
+        drop_link(query->link, outcome == PG_TIMEOUT || outcome == PG_CANCELLED || query->executing);
     return outcome;
 }
 
@@ -488,8 +485,7 @@ bool pg_pool_open(const struct pg_config *config, struct pg_pool **out)
                                     .session_ms = config->session_ms};
     pool->links = calloc(config->connection_count, sizeof(*pool->links));
     pthread_mutex_init(&pool->lock, NULL);
-    pool->canceller = pg_canceller_open();
-    if (pool->conninfo == NULL || pool->links == NULL || pool->canceller == NULL) {
+    if (pool->conninfo == NULL || pool->links == NULL) {
         pg_pool_close(&pool);
         return false;
     }
@@ -509,8 +505,8 @@ void pg_pool_close(struct pg_pool **pool)
     if (closing == NULL)
         return;
     for (size_t i = 0; closing->links != NULL && i < closing->config.connection_count; i++)
-        drop_link(closing, &closing->links[i], false);
-    pg_canceller_close(&closing->canceller);
+        drop_link(&closing->links[i], false);
+    pg_cancel_wait();
     pthread_mutex_destroy(&closing->lock);
     free(closing->links);
     free(closing->conninfo);

@@ -4,8 +4,8 @@
  *
  * The room pg/ is all that talks to libpq, except that settings.c parses a URL with it. Reading order: pg (the pool
  * and one query), pg_session (a login at the primary), pg_wait (libpq with a deadline), pg_error (what a fault
- * means), rows and pg_array (results and parameters); pg_cancel and pg_listen have connections, and pg_cancel a
- * thread, of their own.
+ * means), rows and pg_array (results and parameters); pg_cancel and pg_listen have connections, and pg_cancel
+ * threads, of their own.
  *
  * A pool holds one connection per thread that may query at a time, opened when first needed:
  *
@@ -71,7 +71,7 @@ struct pg_config {
     uint32_t pays_ms;                      /* writing: catalogd.pays_ms, see sql/schema.sql */
 };
 
-/* False: no memory or no thread. Connects to nothing. */
+/* False: no memory. Connects to nothing. */
 bool pg_pool_open(const struct pg_config *config, struct pg_pool **out);
 /* After the last pg_query() has returned. Leaves NULL; accepts NULL in *pool. */
 void pg_pool_close(struct pg_pool **pool);
