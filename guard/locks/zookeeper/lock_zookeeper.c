@@ -28,7 +28,8 @@
  * The session  is one for all places. Once it is over all their nodes are gone, or about to go: what was held is
  *              dropped, everything else is forgotten, and the core asks for it again when the next session is up.
  *
- * Lifetime     A place or a line is freed when nothing under way names it; closing a session answers all that was.
+ * Lifetime     A place or a line that nothing under way names is freed by the tick, so never while one is at work;
+ *              closing a session answers all that was under way.
  * Outbox       Nothing is told from inside perform(): answers and news leave together, at the end of the loop's turn.
  */
 #include "../../base/check.h"
@@ -64,15 +65,13 @@ static void ring_for_limit(struct zookeeper *self)
 void zoo_answer(struct zoo_ask *ask, const struct lock_reply *reply)
 {
     struct zookeeper *self = ask->self;
-    bool was_first = ask == self->asks;
     if (ask->place != NULL)
         ask->place->ask = NULL;
     ask->place = NULL;
     ask->reply = *reply;
     DL_DELETE(self->asks, ask);
     DL_APPEND(self->answers, ask);
-    if (was_first)
-        ring_for_limit(self);
+    ring_for_limit(self);
     leave_soon(self);
 }
 
@@ -109,16 +108,10 @@ static void deliver_news(struct zookeeper *self, struct zoo_place *place)
     if (self->news == NULL)
         self->news_end = &self->news;
     place->news = NO_NEWS;
-    place->line->under_way++; /* so that both are there until it is told */
-    place->under_way++;
     if (news == NEWS_TOLD)
         hooks->told(hooks->context, uuid, place->line->encoded, place->line->bytes);
     else
         hooks->dropped(hooks->context, place->token, place->why);
-    place->under_way--;
-    zoo_prove(place); /* the core may have asked from inside told() */
-    place->line->under_way--;
-    zoo_place_free_unused(place);
 }
 
 /* What is told may perform, or close: then nothing more leaves. */
@@ -157,8 +150,7 @@ static void keep_ask(struct zookeeper *self, struct zoo_ask *ask)
         DL_PREPEND(self->asks, ask);
     else
         DL_APPEND_ELEM(self->asks, after, ask);
-    if (ask == self->asks)
-        ring_for_limit(self);
+    ring_for_limit(self);
 }
 
 static void on_ask_limit(void *context)
@@ -202,11 +194,13 @@ static void start_looks(struct zookeeper *self)
     }
 }
 
-/* What a listing cannot wait for: memory that was not there, a chance that was missed. */
+/* What a listing cannot wait for: memory that was not there, a chance that was missed. Nothing of a place or a line
+ * is at work here, so what has become unused is freed. */
 static void on_tick(void *context)
 {
     struct zookeeper *self = context;
     host_timer_set(self->config.host, &self->tick, clock_now_us() + (uint64_t)TICK_MS * 1000);
+    zoo_free_unused(self);
     if (!self->is_up)
         return;
     zoo_resume(self, false);
@@ -339,20 +333,12 @@ static void free_asks(struct zoo_ask *asks)
         free(ask);
 }
 
-static void free_news(struct zookeeper *self)
-{
-    while (self->news != NULL) {
-        struct zoo_place *place = self->news;
-        self->news = place->next_news;
-        place->news = NO_NEWS;
-        zoo_place_free_unused(place);
-    }
-}
-
 /* No command is under way. */
 static void end_zookeeper(struct zookeeper *self)
 {
-    free_news(self);
+    for (struct zoo_place *place = self->news; place != NULL; place = place->next_news)
+        place->news = NO_NEWS;
+    zoo_free_unused(self);
     assert(self->lines == NULL && self->places == NULL);
     free_asks(self->asks);
     free_asks(self->answers);
@@ -373,6 +359,7 @@ static void close_zookeeper(struct lock_provider *provider, void (*closed)(void 
     DL_FOREACH (self->asks, ask) {
         if (ask->look != NULL)
             keeper_look_abandon(ask->look);
+        ask->look = NULL; /* it is over with its session */
     }
     close_session(self);
     zoo_forget(self, "zookeeper: closed");

@@ -70,14 +70,6 @@ static struct zoo_line *open_line(struct zookeeper *self, const struct lock_name
     return NULL;
 }
 
-static void close_unused_line(struct zoo_line *line)
-{
-    if (line->places != NULL || line->under_way > 0 || line->is_listing)
-        return;
-    HASH_DELETE(by_name, line->self->lines, line);
-    free(line);
-}
-
 static void on_listed(void *context, const struct keeper_result *result);
 
 /* What cannot be sent for want of memory, and what is lost, is sent by the tick or when it is up again. */
@@ -126,19 +118,7 @@ static struct zoo_place *open_place(struct zookeeper *self, const struct lock_ac
         return place;
     }
     free(place);
-    if (line != NULL)
-        close_unused_line(line);
     return NULL;
-}
-
-void zoo_place_free_unused(struct zoo_place *place)
-{
-    struct zoo_line *line = place->line;
-    if (!place->is_over || place->under_way > 0 || place->news != NO_NEWS)
-        return;
-    DL_DELETE(line->places, place);
-    free(place);
-    close_unused_line(line);
 }
 
 /* From here on its token is unknown. */
@@ -147,7 +127,30 @@ static void end_place(struct zoo_place *place)
     assert(place->ask == NULL && !place->is_over);
     HASH_DELETE(by_uuid, place->line->self->places, place);
     place->is_over = true;
-    zoo_place_free_unused(place);
+}
+
+static void free_unused_line(struct zoo_line *line)
+{
+    struct zoo_place *place, *next;
+    DL_FOREACH_SAFE (line->places, place, next) {
+        if (!place->is_over || place->under_way > 0 || place->news != NO_NEWS)
+            continue;
+        DL_DELETE(line->places, place);
+        free(place);
+    }
+    if (line->places != NULL || line->under_way > 0 || line->is_listing)
+        return;
+    HASH_DELETE(by_name, line->self->lines, line);
+    free(line);
+}
+
+void zoo_free_unused(struct zookeeper *self)
+{
+    struct zoo_line *line, *next;
+    for (line = self->lines; line != NULL; line = next) {
+        next = line->by_name.next;
+        free_unused_line(line);
+    }
 }
 
 /* Another than us has deleted its node: a claim that held it has lost it, one that waits begins anew. */
@@ -178,8 +181,8 @@ static void on_deleted(void *context, const struct keeper_result *result)
     struct zoo_place *place = context;
     place->under_way--;
     if (place->is_over)
-        zoo_place_free_unused(place);
-    else if (result->outcome == KEEPER_DONE)
+        return;
+    if (result->outcome == KEEPER_DONE)
         leave_place(place, LOCK_DONE);
     else if (result->outcome == KEEPER_NO_NODE)
         leave_place(place, place->was_held ? LOCK_NOT_HELD : LOCK_DONE);
@@ -232,10 +235,8 @@ static void on_proved(void *context, const struct keeper_result *result)
 {
     struct zoo_place *place = context;
     place->under_way--;
-    if (place->is_over) {
-        zoo_place_free_unused(place);
+    if (place->is_over)
         return;
-    }
     if (result->outcome == KEEPER_DONE)
         place->confirmed_us = result->sent_us;
     if (place->stage == PLACE_LEAVING)
@@ -262,12 +263,6 @@ static void prove_place(struct zoo_place *place)
         place->under_way++;
     else
         answer_place(place, LOCK_UNSENT, self->why);
-}
-
-void zoo_prove(struct zoo_place *place)
-{
-    if (!place->is_over && place->ask != NULL && (place->stage == PLACE_SERVED || place->stage == PLACE_HELD))
-        prove_place(place);
 }
 
 /* It is its turn: for the question that is pending, or the core is told to ask. */
@@ -299,7 +294,6 @@ static void on_parents_made(void *context, const struct keeper_result *result)
         line->why_no_parents = NULL;
     else if (line->why_no_parents == NULL)
         line->why_no_parents = "zookeeper: the chroot of its url does not exist";
-    close_unused_line(line);
 }
 
 /* In the connection's order both are there before what is sent after them. */
@@ -360,9 +354,9 @@ static void on_created_place(void *context, const struct keeper_result *result)
 {
     struct zoo_place *place = context;
     place->under_way--;
-    if (place->is_over) {
-        zoo_place_free_unused(place);
-    } else if (result->outcome == KEEPER_DONE) {
+    if (place->is_over)
+        return;
+    if (result->outcome == KEEPER_DONE) {
         place->node.number = result->node.number;
         place->confirmed_us = result->sent_us;
         place_made(place, result);
@@ -399,9 +393,9 @@ static void on_found(void *context, const struct keeper_result *result)
 {
     struct zoo_place *place = context;
     place->under_way--;
-    if (place->is_over) {
-        zoo_place_free_unused(place);
-    } else if (result->outcome == KEEPER_DONE && result->owner == keeper_id(place->line->self->session)) {
+    if (place->is_over)
+        return;
+    if (result->outcome == KEEPER_DONE && result->owner == keeper_id(place->line->self->session)) {
         place_made(place, result);
         list_line(place->line);
     } else if (result->outcome == KEEPER_DONE) { /* of a past session, which takes it away */
@@ -437,7 +431,6 @@ static void on_watched(void *context, const struct keeper_result *result)
     line->again = line->again || result->outcome == KEEPER_UNSURE;
     if (result->outcome == KEEPER_NO_NODE && line->places != NULL)
         list_line(line);
-    close_unused_line(line);
 }
 
 /* `at`: where the first of ours stands that has to wait. */
@@ -497,10 +490,10 @@ static void judge_place(struct zoo_place *place, const struct keeper_result *lis
 
 static void judge_line(struct zoo_line *line, const struct keeper_result *listing)
 {
-    struct zoo_place *place, *next;
+    struct zoo_place *place;
     size_t served = keeper_line_served(listing->nodes, listing->count);
     line->listed_us = listing->sent_us;
-    DL_FOREACH_SAFE (line->places, place, next) {
+    DL_FOREACH (line->places, place) {
         if (!place->is_over)
             judge_place(place, listing, served);
     }
@@ -539,7 +532,6 @@ static void on_listed(void *context, const struct keeper_result *result)
         line->again = true;
     else if (line->again)
         list_line(line);
-    close_unused_line(line);
 }
 
 void zoo_line_changed(void *context, const char *path)
@@ -578,10 +570,9 @@ static void resume_place(struct zoo_place *place, uint64_t now_us)
 
 static void resume_line(struct zoo_line *line, bool list)
 {
-    struct zoo_place *place, *next;
+    struct zoo_place *place;
     uint64_t now_us = clock_now_us();
-    line->under_way++; /* so that it outlives its places */
-    DL_FOREACH_SAFE (line->places, place, next)
+    DL_FOREACH (line->places, place)
         resume_place(place, now_us);
     bool is_due = list || line->again || now_us - line->listed_us > (uint64_t)LIST_EVERY_MS * 1000;
     bool waits = false; /* what is held is renewed, which tells as much */
@@ -589,17 +580,12 @@ static void resume_line(struct zoo_line *line, bool list)
         waits = waits || (!place->is_over && (place->stage == PLACE_MAKING || place->stage == PLACE_WAITING));
     if (is_due && waits)
         list_line(line);
-    line->under_way--;
-    close_unused_line(line);
 }
 
 void zoo_resume(struct zookeeper *self, bool list)
 {
-    struct zoo_line *line, *next;
-    for (line = self->lines; line != NULL; line = next) {
-        next = line->by_name.next;
+    for (struct zoo_line *line = self->lines; line != NULL; line = line->by_name.next)
         resume_line(line, list);
-    }
 }
 
 /* ---- the end of a session ---- */
@@ -617,23 +603,12 @@ static void forget_place(struct zoo_place *place, const char *why)
     end_place(place);
 }
 
-static void forget_line(struct zoo_line *line, const char *why)
-{
-    struct zoo_place *place, *next;
-    line->under_way++; /* so that it outlives its places */
-    DL_FOREACH_SAFE (line->places, place, next)
-        forget_place(place, why);
-    line->under_way--;
-    close_unused_line(line);
-}
-
 void zoo_forget(struct zookeeper *self, const char *why)
 {
-    struct zoo_line *line, *next;
-    for (line = self->lines; line != NULL; line = next) {
-        next = line->by_name.next;
-        forget_line(line, why);
-    }
+    struct zoo_place *place;
+    for (struct zoo_line *line = self->lines; line != NULL; line = line->by_name.next)
+        DL_FOREACH (line->places, place)
+            forget_place(place, why);
 }
 
 /* ---- what the core wants ---- */

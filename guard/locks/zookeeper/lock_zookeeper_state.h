@@ -126,6 +126,5 @@ void zoo_resume(struct zookeeper *self, bool list);
 /* The session is over, and no command is under way. */
 void zoo_forget(struct zookeeper *self, const char *why);
 void zoo_line_path(const struct zookeeper *self, const char *encoded, char out[ZOO_LINE_PATH_SIZE]);
-/* The question that is pending and was put off while something was under way. */
-void zoo_prove(struct zoo_place *place);
-void zoo_place_free_unused(struct zoo_place *place);
+/* The places and lines that nothing under way names. */
+void zoo_free_unused(struct zookeeper *self);
