@@ -39,7 +39,7 @@ const char *lock_node_denied(const struct lock_node *node)
 
 static void tell_node_up(struct lock_node *node)
 {
-    node->hooks.link(node->hooks.context, true, node->why);
+    node->config.hooks.link(node->config.hooks.context, true, node->why);
 }
 
 /* The latest that it can be. Redis takes one whole second of its clock from another, which is up to a second too
@@ -95,7 +95,7 @@ static void on_node_state(void *context, enum guard_redis_state state, const cha
     const char *argv[] = {"INFO", "server"};
     const size_t bytes[] = {4, 6};
     if (!up)
-        node->hooks.link(node->hooks.context, node->denied, node->why);
+        node->config.hooks.link(node->config.hooks.context, node->denied, node->why);
     else if (!node->waits)
         tell_node_up(node);
     else if (!redis_send(node->redis, 2, argv, bytes, on_node_info, node))
@@ -107,13 +107,14 @@ static void on_node_message(void *context, const char *payload, size_t payload_b
     struct lock_node *node = context;
     struct lock_message message;
     if (lock_message_read(payload, payload_bytes, &message))
-        node->hooks.told(node->hooks.context, message.uuid, message.encoded, message.encoded_bytes);
+        node->config.hooks.told(node->config.hooks.context, message.uuid, message.encoded,
+                                message.encoded_bytes);
 }
 
 static void on_node_resync(void *context)
 {
     struct lock_node *node = context;
-    node->hooks.resync(node->hooks.context);
+    node->config.hooks.resync(node->config.hooks.context);
 }
 
 static void on_node_hears(void *context, const char *text)
@@ -218,7 +219,7 @@ static struct redis_topology *open_topology(const struct lock_provider_config *c
 }
 
 struct lock_node *lock_node_open(const struct lock_provider_config *config, const char *url, bool waits,
-                                 const struct lock_node_hooks *hooks, struct guard_error *error)
+                                 struct guard_error *error)
 {
     const struct guard_locks_config *locks = config->locks;
     struct lock_node *node = calloc(1, sizeof *node);
@@ -232,7 +233,6 @@ struct lock_node *lock_node_open(const struct lock_provider_config *config, cons
         return NULL;
     }
     node->config = *config;
-    node->hooks = *hooks;
     node->waits = waits;
     redis_url_label(&node->topology->url, node->label);
     snprintf(node->why, sizeof node->why, "redis %s: not reached yet", node->label);

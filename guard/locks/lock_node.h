@@ -16,14 +16,6 @@
 
 enum { LOCK_NODE_WHY_SIZE = 512, LOCK_RUN_ID_SIZE = 41 /* 40 hexadecimal digits */ };
 
-/* As those of provider.h. */
-struct lock_node_hooks {
-    void *context;
-    void (*told)(void *context, const char *uuid, const char *encoded, size_t encoded_bytes);
-    void (*resync)(void *context);
-    void (*link)(void *context, bool up, const char *why); /* lent until the next is told */
-};
-
 struct lock_node {
     /* for its owner to read: */
     struct redis *redis; /* owned */
@@ -36,8 +28,8 @@ struct lock_node {
         [LOCK_RUN_ID_SIZE]; /* of the server that is up, the same under all its names; "": not known. Known
                                         * wherever the age is */
     /* lock_node.c's: */
+    /* Of its hooks told(), resync() and link() are called; the `why` of a link is lent until the next one. */
     struct lock_provider_config config;
-    struct lock_node_hooks hooks;
     struct redis_topology *topology; /* owned */
     bool waits, ageless, is_up, denied;
     uint64_t born_us; /* it has been up since then at the latest; 0: not known */
@@ -48,7 +40,7 @@ struct lock_node {
 
 /* Starts connecting. waits: for its age. NULL: INVALID, NO_MEMORY. */
 struct lock_node *lock_node_open(const struct lock_provider_config *config, const char *url, bool waits,
-                                 const struct lock_node_hooks *hooks, struct guard_error *error);
+                                 struct guard_error *error);
 /* Answers what was sent; no hook is called any more. */
 void lock_node_close(struct lock_node *node, void (*closed)(void *context), void *context);
 

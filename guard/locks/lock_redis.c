@@ -12,10 +12,7 @@
 
 struct lock_redis {
     struct lock_provider provider; /* first */
-    struct lock_provider_hooks hooks;
-    struct guard_host *host;
-    const struct guard_locks_config *locks; /* lent */
-    struct say *say;
+    struct lock_provider_config config;
     struct lock_node *node;          /* owned */
     struct redis_lock_call *refused; /* without asking Redis, to be told */
     struct host_soon tell;
@@ -43,10 +40,10 @@ static void on_lock_script(void *context, enum redis_outcome outcome, const stru
     if (!self->closing) {
         lock_wire_read(&call->asked, outcome, reply, &out, call->ask_now);
         if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ERROR)
-            say(self->say, SAY_REDIS, SAY_BAD, "locks: redis refused a script: %.200s", reply->str);
+            say(self->config.say, SAY_REDIS, SAY_BAD, "locks: redis refused a script: %.200s", reply->str);
         if (outcome != REDIS_REPLIED && out.why == NULL)
             out.why = self->node->why;
-        self->hooks.replied(self->hooks.context, call->op, &out);
+        self->config.hooks.replied(self->config.hooks.context, call->op, &out);
     }
     free(call);
 }
@@ -59,7 +56,7 @@ static void tell_redis_refused(void *context)
     while (list != NULL) {
         struct redis_lock_call *call = list;
         LL_DELETE(list, call);
-        self->hooks.replied(self->hooks.context, call->op, &call->reply);
+        self->config.hooks.replied(self->config.hooks.context, call->op, &call->reply);
         free(call);
     }
 }
@@ -79,7 +76,7 @@ static bool refuse_unasked(struct lock_redis *self, const struct lock_action *ac
     if (never != NULL)
         call->reply = (struct lock_reply){.kind = LOCK_IMPOSSIBLE, .why = never};
     LL_APPEND(self->refused, call);
-    host_soon(self->host, &self->tell);
+    host_soon(self->config.host, &self->tell);
     return true;
 }
 
@@ -148,7 +145,7 @@ static bool redis_lock_look(struct lock_provider *provider, const struct lock_na
     if (look == NULL)
         return false;
     look->self = self;
-    look->give_up_us = clock_now_us() + (uint64_t)self->locks->connect_limit_ms * 1000;
+    look->give_up_us = clock_now_us() + (uint64_t)self->config.locks->connect_limit_ms * 1000;
     look->looked = looked;
     look->context = context;
     look->encoded_bytes = name->bytes;
@@ -182,24 +179,18 @@ static void redis_lock_close(struct lock_provider *provider, void (*closed)(void
 struct lock_provider *lock_redis_open(const struct lock_provider_config *config, struct guard_error *error)
 {
     struct lock_redis *self = calloc(1, sizeof *self);
-    const struct lock_node_hooks hooks = {config->hooks.context, config->hooks.told, config->hooks.resync,
-                                          config->hooks.link};
     if (self == NULL) {
         check_failed(error, GUARD_NO_MEMORY, "guard_locks_open: no memory");
         return NULL;
     }
-    self->hooks = config->hooks;
-    self->host = config->host;
-    self->locks = config->locks;
-    self->say = config->say;
+    self->config = *config;
     self->tell = (struct host_soon){.run = tell_redis_refused, .context = self};
     self->provider = (struct lock_provider){.kinds = (1u << (GUARD_LOCK_LATCH + 1)) - 1,
                                             .all_at_once = true,
                                             .stays = true,
                                             .look = redis_lock_look,
                                             .close = redis_lock_close};
-    self->node =
-        lock_node_open(config, config->locks->urls[0], config->locks->wait_after_restart, &hooks, error);
+    self->node = lock_node_open(config, config->locks->urls[0], config->locks->wait_after_restart, error);
     if (self->node == NULL) {
         free(self);
         return NULL;

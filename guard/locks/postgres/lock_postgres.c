@@ -75,10 +75,7 @@ struct pg_look {
 
 struct lock_postgres {
     struct lock_provider face; /* first */
-    struct guard_host *host;
-    const struct guard_locks_config *config;
-    struct say *say;
-    struct lock_provider_hooks hooks;
+    struct lock_provider_config config;
     struct pg_seat seats[SESSIONS_ALL];
     struct pg_token *tokens; /* owned, by their text */
     struct pg_token *queue;
@@ -107,7 +104,7 @@ static void tell_pg_answers(void *context)
     while (!self->is_closing && (errand = self->answers) != NULL) {
         DL_DELETE(self->answers, errand);
         errand->reply.why = errand->why[0] != '\0' ? errand->why : NULL;
-        self->hooks.replied(self->hooks.context, errand->op, &errand->reply);
+        self->config.hooks.replied(self->config.hooks.context, errand->op, &errand->reply);
         free(errand);
     }
 }
@@ -122,7 +119,7 @@ static void answer_pg(struct lock_postgres *self, struct pg_errand **errand, con
     told->reply = *reply;
     snprintf(told->why, sizeof told->why, "%s", reply->why != NULL ? reply->why : "");
     DL_APPEND(self->answers, told);
-    host_soon(self->host, &self->answering);
+    host_soon(self->config.host, &self->answering);
 }
 
 static void answer_pg_with(struct lock_postgres *self, struct pg_errand **errand, enum lock_reply_kind kind,
@@ -146,7 +143,7 @@ static void set_pg_rows(const struct lock_postgres *self, struct pg_token *token
     struct lock_row row;
     for (size_t i = 0; i < action->count; i++) {
         size_t at = i;
-        lock_row_init(&row, self->config->name_space, &action->names[i]);
+        lock_row_init(&row, self->config.locks->name_space, &action->names[i]);
         for (; at > 0 && strcmp(row.name, token->rows[at - 1].name) < 0; at--) {
             token->rows[at] = token->rows[at - 1];
             token->order[at] = token->order[at - 1];
@@ -270,7 +267,7 @@ static void tell_pg_link(struct lock_postgres *self, bool is_news)
         return;
     self->has_told = true;
     self->told_up = is_up;
-    self->hooks.link(self->hooks.context, is_up, is_up ? NULL : self->why);
+    self->config.hooks.link(self->config.hooks.context, is_up, is_up ? NULL : self->why);
 }
 
 /* True: the reason is another one than before. */
@@ -281,20 +278,20 @@ static bool note_pg_failure(struct lock_postgres *self, enum lock_reply_kind ver
     self->is_failing = true;
     self->verdict = verdict;
     snprintf(self->why, sizeof self->why, "%s", why);
-    host_timer_set(self->host, &self->again, clock_now_us() + in_ms * UINT64_C(1000));
-    if (is_news)
-        say(self->say, SAY_REDIS, SAY_BAD, "locks: %s", why); /* the subject of whatever holds the locks */
+    host_timer_set(self->config.host, &self->again, clock_now_us() + in_ms * UINT64_C(1000));
+    if (is_news) /* SAY_REDIS is the subject of whatever holds the locks */
+        say(self->config.say, SAY_REDIS, SAY_BAD, "locks: %s", why);
     return is_news;
 }
 
 static void note_pg_success(struct lock_postgres *self)
 {
     if (self->is_failing)
-        say(self->say, SAY_REDIS, SAY_GOOD, "locks: PostgreSQL is up");
+        say(self->config.say, SAY_REDIS, SAY_GOOD, "locks: PostgreSQL is up");
     self->is_failing = false;
     self->failures = 0;
     self->why[0] = '\0';
-    host_timer_stop(self->host, &self->again);
+    host_timer_stop(self->config.host, &self->again);
 }
 
 static void connect_to_pg_again(void *context)
@@ -306,7 +303,7 @@ static void connect_to_pg_again(void *context)
             return;
         }
     }
-    host_timer_set(self->host, &self->again, clock_now_us() + MOST_BACKOFF_MS * UINT64_C(1000));
+    host_timer_set(self->config.host, &self->again, clock_now_us() + MOST_BACKOFF_MS * UINT64_C(1000));
 }
 
 /* ---- what a session says ---- */
@@ -345,7 +342,7 @@ static void tell_pg_granted(struct pg_seat *seat)
 {
     const struct lock_postgres *self = seat->provider;
     const char *encoded = strchr(seat->token->rows[0].name, ':') + 1;
-    self->hooks.told(self->hooks.context, seat->token->text, encoded, strlen(encoded));
+    self->config.hooks.told(self->config.hooks.context, seat->token->text, encoded, strlen(encoded));
 }
 
 /* A number that comes too late for its take is of no use: the lease has gone on meanwhile. The next take fetches
@@ -422,9 +419,9 @@ static void hear_pg_end(struct pg_seat *seat, const struct lock_session_event *e
     tell_pg_link(self, is_news);
     const char *encoded = strchr(loss.name, ':');
     if (loss.dropped && !self->is_closing)
-        self->hooks.dropped(self->hooks.context, loss.token, event->why);
+        self->config.hooks.dropped(self->config.hooks.context, loss.token, event->why);
     if (loss.told && !self->is_closing)
-        self->hooks.told(self->hooks.context, loss.token, encoded + 1, strlen(encoded + 1));
+        self->config.hooks.told(self->config.hooks.context, loss.token, encoded + 1, strlen(encoded + 1));
     if (!self->is_closing && (event->state == LOCK_SESSION_LOOKING || (began && !had_token)))
         end_pg_looks(self, event->why);
 }
@@ -603,7 +600,7 @@ static bool look_on_pg(struct lock_provider *face, const struct lock_name *name,
     struct pg_look *look = calloc(1, sizeof *look);
     if (look == NULL)
         return false;
-    lock_row_init(&look->row, self->config->name_space, name);
+    lock_row_init(&look->row, self->config.locks->name_space, name);
     look->looked = looked;
     look->context = context;
     DL_APPEND(self->looks, look);
@@ -647,9 +644,9 @@ static void close_pg(struct lock_provider *face, void (*closed)(void *context), 
     self->answers = NULL;
     end_pg_looks(self, NULL);
     host_soon_stop(&self->answering);
-    host_timer_stop(self->host, &self->again);
+    host_timer_stop(self->config.host, &self->again);
     self->told = (struct host_told){closed, context};
-    host_soon(self->host, &self->closing);
+    host_soon(self->config.host, &self->closing);
 }
 
 static void init_pg(struct lock_postgres *self, const struct lock_provider_config *config)
@@ -660,10 +657,7 @@ static void init_pg(struct lock_postgres *self, const struct lock_provider_confi
                                         .perform = perform_on_pg,
                                         .look = look_on_pg,
                                         .close = close_pg};
-    self->host = config->host;
-    self->config = config->locks;
-    self->say = config->say;
-    self->hooks = config->hooks;
+    self->config = *config;
     self->answering = (struct host_soon){.run = tell_pg_answers, .context = self};
     self->again = (struct host_timer){.run = connect_to_pg_again, .context = self};
     self->closing = (struct host_soon){.run = finish_closing_pg, .context = self};
@@ -672,7 +666,7 @@ static void init_pg(struct lock_postgres *self, const struct lock_provider_confi
         struct pg_seat *seat = &self->seats[i];
         seat->provider = self;
         seat->session = (struct lock_session){
-            .host = self->host, .config = self->config, .heard = hear_pg_session, .context = seat};
+            .host = config->host, .config = config->locks, .heard = hear_pg_session, .context = seat};
     }
 }
 

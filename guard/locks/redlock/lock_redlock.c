@@ -32,9 +32,7 @@ struct redlock_node {
 
 struct redlock {
     struct lock_provider provider; /* first */
-    struct lock_provider_hooks hooks;
-    struct guard_host *host;
-    struct say *say;
+    struct lock_provider_config config;
     struct redlock_node nodes[LOCK_NODES_MAX];
     size_t node_count; /* opened */
     struct chance chance;
@@ -132,12 +130,12 @@ static void tell_redlock(struct redlock_call *call)
     if (call->action.kind == LOCK_TAKE)
         spread_redlock(call, &call->reply);
     if (call->begun) {
-        self->hooks.replied(self->hooks.context, call->op, &call->reply);
+        self->config.hooks.replied(self->config.hooks.context, call->op, &call->reply);
         return;
     }
     call->under_way++;
     LL_APPEND(self->decided, call);
-    host_soon(self->host, &self->tell);
+    host_soon(self->config.host, &self->tell);
 }
 
 static void one_redlock_answer_less(struct redlock_call *call)
@@ -168,7 +166,7 @@ static void tell_decided_redlocks(void *context)
     while (list != NULL) {
         struct redlock_call *call = list;
         LL_DELETE(list, call);
-        self->hooks.replied(self->hooks.context, call->op, &call->reply);
+        self->config.hooks.replied(self->config.hooks.context, call->op, &call->reply);
         one_redlock_answer_less(call);
     }
 }
@@ -182,7 +180,7 @@ static void read_redlock_answer(const struct redlock_part *part, const struct lo
     struct redlock *self = part->call->self;
     lock_wire_read(asked, outcome, reply, out, NULL);
     if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ERROR)
-        say(self->say, SAY_REDIS, SAY_BAD, "locks: redis %s refused a script: %.200s",
+        say(self->config.say, SAY_REDIS, SAY_BAD, "locks: redis %s refused a script: %.200s",
             self->nodes[part->node].node->label, reply->str);
     if (outcome != REDIS_REPLIED && out->why == NULL)
         out->why = self->nodes[part->node].node->why;
@@ -293,13 +291,13 @@ static bool redlock_perform(struct lock_provider *provider, const struct lock_ac
 static void on_redlock_told(void *context, const char *uuid, const char *encoded, size_t encoded_bytes)
 {
     struct redlock *self = ((struct redlock_node *)context)->self;
-    self->hooks.told(self->hooks.context, uuid, encoded, encoded_bytes);
+    self->config.hooks.told(self->config.hooks.context, uuid, encoded, encoded_bytes);
 }
 
 static void on_redlock_resync(void *context)
 {
     struct redlock *self = ((struct redlock_node *)context)->self;
-    self->hooks.resync(self->hooks.context);
+    self->config.hooks.resync(self->config.hooks.context);
 }
 
 /* Whoever is one server under two names would vote twice. */
@@ -331,7 +329,7 @@ static void on_redlock_link(void *context, bool up, const char *why)
     snprintf(self->why, sizeof self->why, "%zu of %zu masters are reached; %s", reached, self->node_count,
              why);
     if (is_up != self->was_up || !is_up)
-        self->hooks.link(self->hooks.context, is_up, self->why);
+        self->config.hooks.link(self->config.hooks.context, is_up, self->why);
     self->was_up = is_up;
 }
 
@@ -448,15 +446,16 @@ static void redlock_close(struct lock_provider *provider, void (*closed)(void *c
 }
 
 /* False: the last one is missing, or good for nothing. */
-static bool open_redlock_nodes(struct redlock *self, const struct lock_provider_config *config,
-                               struct guard_error *error)
+static bool open_redlock_nodes(struct redlock *self, struct guard_error *error)
 {
+    struct lock_provider_config config = self->config;
     bool whole = true;
-    for (size_t i = 0; i < config->locks->url_count && whole; i++) {
+    for (size_t i = 0; i < config.locks->url_count && whole; i++) {
         struct redlock_node *node = &self->nodes[i];
-        const struct lock_node_hooks hooks = {node, on_redlock_told, on_redlock_resync, on_redlock_link};
+        config.hooks = (struct lock_provider_hooks){
+            .context = node, .told = on_redlock_told, .resync = on_redlock_resync, .link = on_redlock_link};
         node->self = self;
-        node->node = lock_node_open(config, config->locks->urls[i], true, &hooks, error);
+        node->node = lock_node_open(&config, config.locks->urls[i], true, error);
         self->node_count += node->node != NULL;
         whole = node->node != NULL && node->node->subscription != NULL;
     }
@@ -471,13 +470,11 @@ struct lock_provider *lock_redlock_open(const struct lock_provider_config *confi
         free(self);
         return NULL;
     }
-    self->hooks = config->hooks;
-    self->host = config->host;
-    self->say = config->say;
+    self->config = *config;
     self->tell = (struct host_soon){.run = tell_decided_redlocks, .context = self};
     self->provider = (struct lock_provider){
         .kinds = 1u << GUARD_LOCK_MUTEX, .all_at_once = true, .look = redlock_look, .close = redlock_close};
-    if (open_redlock_nodes(self, config, error))
+    if (open_redlock_nodes(self, error))
         self->provider.perform = redlock_perform;
     return &self->provider;
 }
