@@ -19,7 +19,7 @@
 enum { PAUSE_MS = 5, AT_ONCE = 500, ROWS_BYTES_MAX = 1 << 20 };
 
 struct other_caches {
-    struct store *store; /* lent */
+    struct pg_pool *store; /* lent */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -192,7 +192,7 @@ static void other_caches_free(struct other_caches *others)
     free(others);
 }
 
-struct other_caches *other_caches_open(struct store *store)
+struct other_caches *other_caches_open(struct pg_pool *store)
 {
     struct other_caches *others = calloc(1, sizeof(*others));
 

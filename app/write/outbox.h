@@ -34,7 +34,7 @@ struct outbox;
 
 struct outbox_config {
     const char *conninfo; /* to listen with; lent until outbox_close(), like the next two */
-    struct store *store;
+    struct pg_pool *store;
     struct guard *guard;
     struct cache_gate *gate; /* lent, too; told of every beat */
     uint32_t session_ms;     /* of the listening one; 0: it does not age */
@@ -98,7 +98,7 @@ struct other_caches_wait {
 };
 
 /* NULL: no memory or thread. */
-struct other_caches *other_caches_open(struct store *store);
+struct other_caches *other_caches_open(struct pg_pool *store);
 /* Writes that still wait are told false. Leaves NULL; accepts NULL in *others. */
 void other_caches_close(struct other_caches **others);
 /* Never blocks. */

@@ -8,7 +8,6 @@
 #include "app_statements.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -47,10 +46,6 @@ static const struct pg_statement statements[STATEMENT_COUNT] = {
     [DROP_CACHES] = {"drop_caches", SQL_DROP_CACHES, 0},
 };
 
-struct store {
-    struct pg_pool *pool; /* owned */
-};
-
 /* ---- calling ---- */
 
 struct call {
@@ -61,7 +56,7 @@ struct call {
     const struct trace *trace; /* NULL: of no request */
 };
 
-static enum pg_outcome run(struct store *store, const struct call *call, struct rows *rows,
+static enum pg_outcome run(struct pg_pool *store, const struct call *call, struct rows *rows,
                            struct pg_fault *fault)
 {
     static const struct trace none;
@@ -74,7 +69,7 @@ static enum pg_outcome run(struct store *store, const struct call *call, struct 
         .cancel_fd = call->cancel_fd,
         .comment = trace_comment(trace, 0, comment),
     };
-    enum pg_outcome outcome = pg_query(store->pool, &request, rows, fault);
+    enum pg_outcome outcome = pg_query(store, &request, rows, fault);
 
     if (outcome != PG_OK && outcome != PG_CANCELLED && strcmp(fault->sqlstate, "23505") != 0)
         log_event(LOG_LEVEL_WARNING, "write_failed",
@@ -113,7 +108,7 @@ static enum write_outcome outcome_of(enum pg_outcome outcome, const struct pg_fa
     return WRITE_REFUSED;
 }
 
-static enum write_outcome change(struct store *store, const struct store_write *write, struct rows *rows,
+static enum write_outcome change(struct pg_pool *store, const struct store_write *write, struct rows *rows,
                                  struct write_result *result)
 {
     char id[NUMBER_SIZE], price[NUMBER_SIZE], stock[NUMBER_SIZE], category[NUMBER_SIZE];
@@ -147,7 +142,7 @@ static enum write_outcome change(struct store *store, const struct store_write *
 }
 
 /* WRITE_ABSENT: nothing was bought under this key. */
-static enum write_outcome recall(struct store *store, const struct store_write *write, struct rows *rows,
+static enum write_outcome recall(struct pg_pool *store, const struct store_write *write, struct rows *rows,
                                  struct write_result *result)
 {
     const char *const params[] = {write->key};
@@ -166,7 +161,7 @@ static enum write_outcome recall(struct store *store, const struct store_write *
     return WRITE_REPEATED;
 }
 
-static enum write_outcome buy(struct store *store, const struct store_write *write, struct rows *rows,
+static enum write_outcome buy(struct pg_pool *store, const struct store_write *write, struct rows *rows,
                               struct write_result *result, bool *key_was_used)
 {
     char id[NUMBER_SIZE], quantity[NUMBER_SIZE];
@@ -188,7 +183,7 @@ static enum write_outcome buy(struct store *store, const struct store_write *wri
 
 /* A purchase that is repeated while the first one still runs waits for the row behind it. By then the first one is
  * committed and may have taken the last piece: so "sold out" needs another look at the key. */
-static enum write_outcome purchase(struct store *store, const struct store_write *write, struct rows *rows,
+static enum write_outcome purchase(struct pg_pool *store, const struct store_write *write, struct rows *rows,
                                    struct write_result *result)
 {
     bool key_was_used;
@@ -208,7 +203,7 @@ static enum write_outcome purchase(struct store *store, const struct store_write
     return key_was_used ? WRITE_FAILED : outcome; /* it was used, and has been forgotten since */
 }
 
-void store_write(struct store *store, const struct store_write *write, struct write_result *result,
+void store_write(struct pg_pool *store, const struct store_write *write, struct write_result *result,
                  int64_t *transaction_id)
 {
     enum { TRANSACTION_OF_CHANGE = 1, TRANSACTION_OF_PURCHASE = 3, TRANSACTION_OF_RECALL = 4 };
@@ -234,7 +229,7 @@ void store_write(struct store *store, const struct store_write *write, struct wr
 
 /* ---- the outbox ---- */
 
-static bool run_outbox(struct store *store, enum statement statement, const char *const *params,
+static bool run_outbox(struct pg_pool *store, enum statement statement, const char *const *params,
                        int cancel_fd, struct rows *rows)
 {
     const struct call call = {statement, params, clock_ms() + OUTBOX_LIMIT_MS, cancel_fd, NULL};
@@ -243,7 +238,7 @@ static bool run_outbox(struct store *store, enum statement statement, const char
     return run(store, &call, rows, &fault) == PG_OK;
 }
 
-static bool run_without_rows(struct store *store, enum statement statement, const char *const *params)
+static bool run_without_rows(struct pg_pool *store, enum statement statement, const char *const *params)
 {
     struct rows rows;
 
@@ -253,7 +248,7 @@ static bool run_without_rows(struct store *store, enum statement statement, cons
     return ran;
 }
 
-bool store_owed(struct store *store, int64_t transaction_id, const char *cache, uint64_t deadline_ms,
+bool store_owed(struct pg_pool *store, int64_t transaction_id, const char *cache, uint64_t deadline_ms,
                 struct rows *rows)
 {
     char id[NUMBER_SIZE];
@@ -264,7 +259,7 @@ bool store_owed(struct store *store, int64_t transaction_id, const char *cache, 
     return run(store, &call, rows, &fault) == PG_OK;
 }
 
-bool store_claim(struct store *store, const struct store_claim *claim, int cancel_fd, struct rows *rows)
+bool store_claim(struct pg_pool *store, const struct store_claim *claim, int cancel_fd, struct rows *rows)
 {
     char count[NUMBER_SIZE], lease[NUMBER_SIZE];
     const char *const params[] = {number_print(claim->count_max, count), number_print(claim->lease_ms, lease),
@@ -273,21 +268,21 @@ bool store_claim(struct store *store, const struct store_claim *claim, int cance
     return run_outbox(store, CLAIM_INVALIDATIONS, params, cancel_fd, rows);
 }
 
-bool store_settle(struct store *store, const char *ids, const char *transactions, const char *cache)
+bool store_settle(struct pg_pool *store, const char *ids, const char *transactions, const char *cache)
 {
     const char *const params[] = {ids, transactions, cache};
 
     return run_without_rows(store, SETTLE_INVALIDATIONS, params);
 }
 
-bool store_return(struct store *store, const char *ids, const char *cache)
+bool store_return(struct pg_pool *store, const char *ids, const char *cache)
 {
     const char *const params[] = {ids, cache};
 
     return run_without_rows(store, RETURN_INVALIDATIONS, params);
 }
 
-bool store_unpaid(struct store *store, const char *transactions, uint64_t deadline_ms, struct rows *rows)
+bool store_unpaid(struct pg_pool *store, const char *transactions, uint64_t deadline_ms, struct rows *rows)
 {
     const char *const params[] = {transactions};
     const struct call call = {UNPAID_TRANSACTIONS, params, deadline_ms, -1, NULL};
@@ -296,7 +291,7 @@ bool store_unpaid(struct store *store, const char *transactions, uint64_t deadli
     return run(store, &call, rows, &fault) == PG_OK;
 }
 
-bool store_forget(struct store *store, uint32_t count_max, int cancel_fd, uint32_t *count)
+bool store_forget(struct pg_pool *store, uint32_t count_max, int cancel_fd, uint32_t *count)
 {
     char most[NUMBER_SIZE];
     const char *const params[] = {number_print(count_max, most)};
@@ -309,7 +304,7 @@ bool store_forget(struct store *store, uint32_t count_max, int cancel_fd, uint32
     return ran;
 }
 
-bool store_measure(struct store *store, const char *cache, int cancel_fd, struct store_owing *out)
+bool store_measure(struct pg_pool *store, const char *cache, int cancel_fd, struct store_owing *out)
 {
     const char *const params[] = {cache};
     struct rows rows;
@@ -329,7 +324,7 @@ bool store_measure(struct store *store, const char *cache, int cancel_fd, struct
 
 /* ---- the caches ---- */
 
-bool store_beat(struct store *store, const struct store_beat *beat, int cancel_fd, bool *is_new,
+bool store_beat(struct pg_pool *store, const struct store_beat *beat, int cancel_fd, bool *is_new,
                 uint32_t *cache_count)
 {
     char beat_ms[NUMBER_SIZE], silence_ms[NUMBER_SIZE];
@@ -345,42 +340,28 @@ bool store_beat(struct store *store, const struct store_beat *beat, int cancel_f
     return ran;
 }
 
-bool store_drop_caches(struct store *store, int cancel_fd, struct rows *rows)
+bool store_drop_caches(struct pg_pool *store, int cancel_fd, struct rows *rows)
 {
     return run_outbox(store, DROP_CACHES, NULL, cancel_fd, rows);
 }
 
-/* ---- opening and closing ---- */
+/* ---- opening ---- */
 
-bool store_open(const struct store_config *config, struct store **out)
+bool store_open(const struct settings *settings, uint32_t pays_ms, struct pg_pool **out)
 {
-    const uint32_t limit_ms = config->limit_ms > OUTBOX_LIMIT_MS ? config->limit_ms : OUTBOX_LIMIT_MS;
-    const struct pg_config pool = {
-        .conninfo = config->conninfo,
-        .connection_count = config->connection_count,
-        .prepare = config->prepare,
-        .session_ms = config->session_ms,
-        .statement_limit_ms = limit_ms,
+    const uint32_t limit_ms = settings->write_limit_ms;
+    const struct pg_config config = {
+        .conninfo = settings->write_database_url,
+        .connection_count = (size_t)settings->write_workers + 2, /* the outbox's, and other_caches.c's */
+        .prepare = settings->prepare,
+        .session_ms = settings->database_session_ms,
+        .statement_limit_ms = limit_ms > OUTBOX_LIMIT_MS ? limit_ms : OUTBOX_LIMIT_MS,
         .writes = true,
-        .lock_limit_ms = config->lock_limit_ms,
-        .pays_ms = config->pays_ms,
+        .lock_limit_ms = settings->write_lock_ms,
+        .pays_ms = pays_ms,
         .statements = statements,
         .statement_count = STATEMENT_COUNT,
     };
-    struct store *store = calloc(1, sizeof(*store));
 
-    if (store == NULL || !pg_pool_open(&pool, &store->pool)) {
-        free(store);
-        return false;
-    }
-    *out = store;
-    return true;
-}
-
-void store_close(struct store **store)
-{
-    if (*store != NULL)
-        pg_pool_close(&(*store)->pool);
-    free(*store);
-    *store = NULL;
+    return pg_pool_open(&config, out);
 }

@@ -2,32 +2,20 @@
 /*
  * store.h - the statements of writing: products, purchases, and the outbox that comes with them.
  *
- * Each is one statement and one transaction (sql/), over connections of its own and with the rights of
- * WRITE_DATABASE_URL, apart from those of the loads.
+ * Each is one statement and one transaction (sql/), over a pool with the rights of WRITE_DATABASE_URL, apart from that
+ * of the loads.
  *
- * Threads: any, at most `connection_count` at a time. Errors are logged here, once, with their SQLSTATE.
+ * Threads: any, at most so many at a time as the pool has connections. Errors are logged here, once, with their SQLSTATE.
  */
 #pragma once
 
+#include "app/base/settings.h"
 #include "app/base/trace.h"
 #include "app/pg/pg.h"
 #include "app/write/write.h"
 
-struct store;
-
-struct store_config {
-    const char *conninfo; /* lent until store_close() */
-    bool prepare;
-    uint32_t session_ms; /* as in pg.h */
-    size_t connection_count;
-    uint32_t limit_ms;      /* longest time that a statement may get */
-    uint32_t lock_limit_ms; /* longest wait for a row's lock */
-    uint32_t pays_ms;       /* for this long no other process pays what a write owes */
-};
-
-/* False: no memory or no thread. Connects to nothing. */
-bool store_open(const struct store_config *config, struct store **out);
-void store_close(struct store **store);
+/* False: no memory. Connects to nothing. `pays_ms`: for this long no other process pays what a write owes. */
+bool store_open(const struct settings *settings, uint32_t pays_ms, struct pg_pool **out);
 
 struct store_write {
     enum write_kind kind;
@@ -40,7 +28,7 @@ struct store_write {
 };
 
 /* Sets all of *result except `visible`. *transaction_id: DONE, REPEATED: the one that owes invalidations. */
-void store_write(struct store *store, const struct store_write *write, struct write_result *result,
+void store_write(struct pg_pool *store, const struct store_write *write, struct write_result *result,
                  int64_t *transaction_id);
 
 /* ---- the outbox; false: it did not work this time ---- */
@@ -59,29 +47,29 @@ struct store_beat {
  * `transactions`: texts of a pg_array. */
 
 /* One row per target: target, and "t" if other caches are owed it too. */
-bool store_owed(struct store *store, int64_t transaction_id, const char *cache, uint64_t deadline_ms,
+bool store_owed(struct pg_pool *store, int64_t transaction_id, const char *cache, uint64_t deadline_ms,
                 struct rows *rows);
 /* One row per claim: id, target. They are ours for lease_ms. */
-bool store_claim(struct store *store, const struct store_claim *claim, int cancel_fd, struct rows *rows);
+bool store_claim(struct pg_pool *store, const struct store_claim *claim, int cancel_fd, struct rows *rows);
 /* The cache has confirmed them. */
-bool store_settle(struct store *store, const char *ids, const char *transactions, const char *cache);
-bool store_return(struct store *store, const char *ids, const char *cache);
+bool store_settle(struct pg_pool *store, const char *ids, const char *transactions, const char *cache);
+bool store_return(struct pg_pool *store, const char *ids, const char *cache);
 /* Those of the transactions that still owe something to some cache. One row each: its id, and if it owes to a silent
  * cache, one for each of those: its id, the cache's, its label, for how many ms it has been silent. */
-bool store_unpaid(struct store *store, const char *transactions, uint64_t deadline_ms, struct rows *rows);
+bool store_unpaid(struct pg_pool *store, const char *transactions, uint64_t deadline_ms, struct rows *rows);
 /* Purchases that need not be remembered any more, at most count_max of them. */
-bool store_forget(struct store *store, uint32_t count_max, int cancel_fd, uint32_t *count);
+bool store_forget(struct pg_pool *store, uint32_t count_max, int cancel_fd, uint32_t *count);
 
 struct store_owing {
     uint64_t row_count, oldest_ms; /* rows: counted to 10 000 */
     uint32_t next_ms;              /* until the next is due; UINT32_MAX: none is */
 };
-bool store_measure(struct store *store, const char *cache, int cancel_fd, struct store_owing *out);
+bool store_measure(struct pg_pool *store, const char *cache, int cancel_fd, struct store_owing *out);
 
 /* ---- the caches ---- */
 
 /* Says that this cache is in use. *cache_count: how many are registered. */
-bool store_beat(struct store *store, const struct store_beat *beat, int cancel_fd, bool *is_new,
+bool store_beat(struct pg_pool *store, const struct store_beat *beat, int cancel_fd, bool *is_new,
                 uint32_t *cache_count);
 /* Drops caches that have been silent for too long; one row each: id, label, ms of silence. */
-bool store_drop_caches(struct store *store, int cancel_fd, struct rows *rows);
+bool store_drop_caches(struct pg_pool *store, int cancel_fd, struct rows *rows);

@@ -22,7 +22,7 @@ enum {
 
 struct writer {
     struct guard *guard;               /* lent */
-    struct store *store;               /* owned */
+    struct pg_pool *store;             /* owned */
     struct other_caches *other_caches; /* owned */
     struct outbox *outbox;             /* owned */
     struct cache_gate *gate;           /* lent */
@@ -302,17 +302,9 @@ static bool start_workers(struct writer *writer, size_t count)
 
 static bool open_parts(struct writer *writer, const struct settings *settings)
 {
-    const struct store_config store = {
-        .conninfo = settings->write_database_url,
-        .prepare = settings->prepare,
-        .session_ms = settings->database_session_ms,
-        .connection_count = (size_t)settings->write_workers + 2, /* the outbox's, and other_caches.c's */
-        .limit_ms = settings->write_limit_ms,
-        .lock_limit_ms = settings->write_lock_ms,
-        .pays_ms = 2 * writer->invalidate_limit_ms + PAYS_SLACK_MS,
-    };
+    const uint32_t pays_ms = 2 * writer->invalidate_limit_ms + PAYS_SLACK_MS;
 
-    if (!store_open(&store, &writer->store))
+    if (!store_open(settings, pays_ms, &writer->store))
         return false;
     writer->other_caches = other_caches_open(writer->store);
     if (writer->other_caches == NULL)
@@ -376,7 +368,7 @@ void writer_close(struct writer **writer_slot)
         pthread_join(writer->threads[i], NULL);
     other_caches_close(&writer->other_caches);
     outbox_close(&writer->outbox);
-    store_close(&writer->store);
+    pg_pool_close(&writer->store);
     pthread_cond_destroy(&writer->changed);
     pthread_mutex_destroy(&writer->lock);
     free(writer->threads);
