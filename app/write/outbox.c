@@ -61,7 +61,10 @@ struct batch {
 };
 
 struct outbox {
-    struct outbox_config config;
+    struct pg_pool *store; /* lent, like the next two */
+    struct guard *guard;
+    struct cache_gate *gate;
+    uint32_t poll_ms; /* looks at the table at least this often */
     pthread_t thread;
     int stop_fd, wake_fd, settle_fd; /* owned */
     pthread_mutex_t lock;
@@ -103,7 +106,7 @@ static struct batch *batch_new(const struct outbox *outbox)
         return NULL;
     }
     pthread_mutex_init(&batch->lock, NULL);
-    batch->guard = outbox->config.guard;
+    batch->guard = outbox->guard;
     memcpy(batch->cache, outbox->cache, sizeof(batch->cache));
     batch->row_count = outbox->rows.row_count;
     batch->unanswered = 1;
@@ -172,7 +175,7 @@ static void batch_begin(struct outbox *outbox, struct batch *batch)
     }
     for (size_t at = 0; at < batch->row_count; at++) {
         if (batch->rows[at].same_as == at)
-            batch_invalidate(batch, at, rows_text(&outbox->rows, at, 1), outbox->config.guard);
+            batch_invalidate(batch, at, rows_text(&outbox->rows, at, 1), outbox->guard);
     }
     batch_answer(batch);
 }
@@ -213,7 +216,7 @@ static bool settle_batch(struct outbox *outbox, const struct batch *batch)
     pg_array_init(&ids, text, sizeof(text));
     list_rows(outbox, batch, true, &ids);
     atomic_fetch_add(&outbox->paid, ids.count);
-    if (ids.count > 0 && !store_settle(outbox->config.store, text, "{}", batch->cache))
+    if (ids.count > 0 && !store_settle(outbox->store, text, "{}", batch->cache))
         return false;
     pg_array_init(&ids, text, sizeof(text));
     list_rows(outbox, batch, false, &ids);
@@ -223,7 +226,7 @@ static bool settle_batch(struct outbox *outbox, const struct batch *batch)
     log_event(LOG_LEVEL_WARNING, "outbox_unpaid",
               "rows=%zu reason=\"Redis did not confirm\" hint=\"they are tried again; is Redis up?\"",
               ids.count);
-    store_return(outbox->config.store, text, batch->cache);
+    store_return(outbox->store, text, batch->cache);
     return false;
 }
 
@@ -245,7 +248,7 @@ static void settle_writes(struct outbox *outbox)
     memcpy(cache, outbox->settled_cache, sizeof(cache));
     pthread_mutex_unlock(&outbox->lock);
     if (ids.count > 0) {
-        store_settle(outbox->config.store, "{}", text, cache);
+        store_settle(outbox->store, "{}", text, cache);
         atomic_fetch_add(&outbox->settled, ids.count);
     }
     free(text);
@@ -258,7 +261,7 @@ static void drop_silent(struct outbox *outbox)
     struct rows rows;
 
     rows_init(&rows, ROWS_BYTES_MAX);
-    if (store_drop_caches(outbox->config.store, outbox->stop_fd, &rows)) {
+    if (store_drop_caches(outbox->store, outbox->stop_fd, &rows)) {
         atomic_fetch_add(&outbox->caches_dropped, rows.row_count);
         for (size_t row = 0; row < rows.row_count; row++)
             log_event(LOG_LEVEL_WARNING, "cache_dropped",
@@ -280,10 +283,10 @@ static bool note_beat(struct outbox *outbox, const char *id, bool is_new, uint32
         log_event(LOG_LEVEL_WARNING, "cache_was_dropped",
                   "cache=\"%s\" id=%s reason=\"silent for too long, or deleted by hand\""
                   " hint=\"did this process reach its database?\"",
-                  outbox->config.gate->label, id);
+                  outbox->gate->label, id);
     else if (!was_registered)
         log_event(LOG_LEVEL_INFO, "cache_registered", "cache=\"%s\" id=%s caches=%" PRIu32,
-                  outbox->config.gate->label, id, cache_count);
+                  outbox->gate->label, id, cache_count);
     return !was_registered;
 }
 
@@ -292,7 +295,7 @@ static bool note_beat(struct outbox *outbox, const char *id, bool is_new, uint32
  * not before. */
 static bool beat(struct outbox *outbox)
 {
-    struct cache_gate *gate = outbox->config.gate;
+    struct cache_gate *gate = outbox->gate;
     char id[GUARD_CACHE_ID_BYTES + 1];
     bool is_new, is_news;
     const struct store_beat said = {.cache = id,
@@ -301,14 +304,14 @@ static bool beat(struct outbox *outbox)
                                     .silence_ms = cache_gate_silence_ms(gate, &is_news)};
     uint32_t cache_count;
 
-    if (!guard_cache(outbox->config.guard, id)) {
+    if (!guard_cache(outbox->guard, id)) {
         outbox->cache[0] = '\0';
         outbox->beat_at_ms = 0;
     }
     if (id[0] == '\0' || (clock_ms() < outbox->beat_at_ms && !is_news))
         return false;
     const uint64_t since_ms = clock_boot_ms();
-    const bool is_said = store_beat(outbox->config.store, &said, outbox->stop_fd, &is_new, &cache_count);
+    const bool is_said = store_beat(outbox->store, &said, outbox->stop_fd, &is_new, &cache_count);
     outbox->beat_at_ms = clock_ms() + (is_said ? gate->beat_ms : TROUBLE_PAUSE_MS);
     if (!is_said)
         return false;
@@ -323,12 +326,11 @@ static bool beat(struct outbox *outbox)
 /* True: there may be more that is due. */
 static bool pay_some(struct outbox *outbox)
 {
-    const struct store_claim claim = {.count_max = BATCH_ROWS, .lease_ms = CLAIM_MS, .cache = outbox->cache};
-
     outbox->is_troubled = false;
     if (outbox->cache[0] == '\0')
         return false;
-    outbox->is_troubled = !store_claim(outbox->config.store, &claim, outbox->stop_fd, &outbox->rows);
+    outbox->is_troubled =
+        !store_claim(outbox->store, outbox->cache, BATCH_ROWS, CLAIM_MS, outbox->stop_fd, &outbox->rows);
     const size_t row_count = outbox->is_troubled ? 0 : outbox->rows.row_count;
     struct batch *batch = row_count > 0 ? batch_new(outbox) : NULL;
 
@@ -348,7 +350,7 @@ static void forget_purchases(struct outbox *outbox)
 
     if (clock_ms() < outbox->forget_at_ms)
         return;
-    store_forget(outbox->config.store, FORGET_ROWS, outbox->stop_fd, &count);
+    store_forget(outbox->store, FORGET_ROWS, outbox->stop_fd, &count);
     outbox->forget_at_ms = clock_ms() + (count == FORGET_ROWS ? FORGET_PAUSE_MS : FORGET_EVERY_MS);
 }
 
@@ -370,7 +372,7 @@ static uint32_t work_off(struct outbox *outbox)
     }
     forget_purchases(outbox);
     const char *cache = outbox->cache[0] != '\0' ? outbox->cache : NULL;
-    if (store_measure(outbox->config.store, cache, outbox->stop_fd, &owing)) {
+    if (store_measure(outbox->store, cache, outbox->stop_fd, &owing)) {
         atomic_store(&outbox->row_count, owing.row_count);
         atomic_store(&outbox->oldest_ms, owing.oldest_ms);
     } else { /* something may be due without a notification */
@@ -378,8 +380,8 @@ static uint32_t work_off(struct outbox *outbox)
         return TROUBLE_PAUSE_MS;
     }
     const uint32_t next_ms = owing.next_ms > 0 ? owing.next_ms : HELD_PAUSE_MS;
-    const uint32_t look_ms = owing.row_count > 0 ? OWING_PAUSE_MS : outbox->config.poll_ms;
-    return least_of(least_of(next_ms, least_of(look_ms, outbox->config.poll_ms)),
+    const uint32_t look_ms = owing.row_count > 0 ? OWING_PAUSE_MS : outbox->poll_ms;
+    return least_of(least_of(next_ms, least_of(look_ms, outbox->poll_ms)),
                     clock_left_ms(outbox->forget_at_ms));
 }
 
@@ -569,19 +571,24 @@ static void outbox_free(struct outbox *outbox)
     free(outbox);
 }
 
-struct outbox *outbox_open(const struct outbox_config *config)
+struct outbox *outbox_open(const struct settings *settings, struct pg_pool *store, struct guard *guard,
+                           struct cache_gate *gate)
 {
     struct outbox *outbox = calloc(1, sizeof(*outbox));
 
     if (outbox == NULL)
         return NULL;
-    outbox->config = *config;
+    outbox->store = store;
+    outbox->guard = guard;
+    outbox->gate = gate;
+    outbox->poll_ms = settings->outbox_poll_ms;
     pthread_mutex_init(&outbox->lock, NULL);
     rows_init(&outbox->rows, ROWS_BYTES_MAX);
     outbox->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     outbox->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     outbox->settle_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    outbox->listener = pg_listener_open(config->conninfo, "invalidations", config->session_ms);
+    outbox->listener =
+        pg_listener_open(settings->write_database_url, "invalidations", settings->database_session_ms);
     if (outbox->stop_fd < 0 || outbox->wake_fd < 0 || outbox->settle_fd < 0 || outbox->listener == NULL ||
         !thread_start(&outbox->thread, run, outbox)) {
         outbox_free(outbox);

@@ -32,17 +32,9 @@
 
 struct outbox;
 
-struct outbox_config {
-    const char *conninfo; /* to listen with; lent until outbox_close(), like the next two */
-    struct pg_pool *store;
-    struct guard *guard;
-    struct cache_gate *gate; /* lent, too; told of every beat */
-    uint32_t session_ms;     /* of the listening one; 0: it does not age */
-    uint32_t poll_ms;        /* looks at the table at least this often */
-};
-
-/* NULL: no memory, descriptor or thread. */
-struct outbox *outbox_open(const struct outbox_config *config);
+/* Everything is lent until outbox_close(); the gate is told of every beat. NULL: no memory, descriptor or thread. */
+struct outbox *outbox_open(const struct settings *settings, struct pg_pool *store, struct guard *guard,
+                           struct cache_gate *gate);
 /* Ends the thread, after one last attempt to settle. Leaves NULL; accepts NULL in *outbox. */
 void outbox_close(struct outbox **outbox);
 

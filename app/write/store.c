@@ -259,11 +259,11 @@ bool store_owed(struct pg_pool *store, int64_t transaction_id, const char *cache
     return run(store, &call, rows, &fault) == PG_OK;
 }
 
-bool store_claim(struct pg_pool *store, const struct store_claim *claim, int cancel_fd, struct rows *rows)
+bool store_claim(struct pg_pool *store, const char *cache, uint32_t count_max, uint32_t lease_ms,
+                 int cancel_fd, struct rows *rows)
 {
     char count[NUMBER_SIZE], lease[NUMBER_SIZE];
-    const char *const params[] = {number_print(claim->count_max, count), number_print(claim->lease_ms, lease),
-                                  claim->cache};
+    const char *const params[] = {number_print(count_max, count), number_print(lease_ms, lease), cache};
 
     return run_outbox(store, CLAIM_INVALIDATIONS, params, cancel_fd, rows);
 }

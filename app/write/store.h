@@ -33,11 +33,6 @@ void store_write(struct pg_pool *store, const struct store_write *write, struct 
 
 /* ---- the outbox; false: it did not work this time ---- */
 
-struct store_claim {
-    uint32_t count_max, lease_ms;
-    const char *cache;
-};
-
 struct store_beat {
     const char *cache, *label;
     uint64_t beat_ms, silence_ms;
@@ -49,8 +44,9 @@ struct store_beat {
 /* One row per target: target, and "t" if other caches are owed it too. */
 bool store_owed(struct pg_pool *store, int64_t transaction_id, const char *cache, uint64_t deadline_ms,
                 struct rows *rows);
-/* One row per claim: id, target. They are ours for lease_ms. */
-bool store_claim(struct pg_pool *store, const struct store_claim *claim, int cancel_fd, struct rows *rows);
+/* At most count_max rows, one per claim: id, target. They are ours for lease_ms. */
+bool store_claim(struct pg_pool *store, const char *cache, uint32_t count_max, uint32_t lease_ms,
+                 int cancel_fd, struct rows *rows);
 /* The cache has confirmed them. */
 bool store_settle(struct pg_pool *store, const char *ids, const char *transactions, const char *cache);
 bool store_return(struct pg_pool *store, const char *ids, const char *cache);

@@ -309,15 +309,7 @@ static bool open_parts(struct writer *writer, const struct settings *settings)
     writer->other_caches = other_caches_open(writer->store);
     if (writer->other_caches == NULL)
         return false;
-    const struct outbox_config outbox = {
-        .conninfo = settings->write_database_url,
-        .store = writer->store,
-        .guard = writer->guard,
-        .gate = writer->gate,
-        .session_ms = settings->database_session_ms,
-        .poll_ms = settings->outbox_poll_ms,
-    };
-    writer->outbox = outbox_open(&outbox);
+    writer->outbox = outbox_open(settings, writer->store, writer->guard, writer->gate);
     return writer->outbox != NULL && start_workers(writer, settings->write_workers);
 }
 
