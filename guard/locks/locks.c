@@ -103,26 +103,16 @@ static enum guard_lock_status admit_request(struct guard_locks *locks, struct gu
 static enum guard_lock_status refuse_lock(struct guard_error *error, const char *function,
                                           enum guard_lock_status status)
 {
-    switch (status) {
-    case GUARD_LOCK_CLOSING:
-        check_failed(error, GUARD_CLOSING, "%s: the locks are closing", function);
-        break;
-    case GUARD_LOCK_SHED:
-        check_failed(error, GUARD_SHED, "%s: as many wait already as guard_locks_config.max_requests permits",
-                     function);
-        break;
-    case GUARD_LOCK_NO_MEMORY:
-        check_failed(error, GUARD_NO_MEMORY, "%s: no memory", function);
-        break;
-    case GUARD_LOCK_OK:
-    case GUARD_LOCK_BUSY:
-    case GUARD_LOCK_UNREACHABLE:
-    case GUARD_LOCK_LOST:
-    case GUARD_LOCK_UNKNOWN:
-    case GUARD_LOCK_CANCELLED:
-    case GUARD_LOCK_INVALID:
-        break;
-    }
+    static const struct {
+        enum guard_status status;
+        const char *why; /* NULL: it is no refusal, or was told before */
+    } REFUSALS[] = {
+        [GUARD_LOCK_CLOSING] = {GUARD_CLOSING, "the locks are closing"},
+        [GUARD_LOCK_SHED] = {GUARD_SHED, "as many wait already as guard_locks_config.max_requests permits"},
+        [GUARD_LOCK_NO_MEMORY] = {GUARD_NO_MEMORY, "no memory"}, /* the last status of all */
+    };
+    if (REFUSALS[status].why != NULL)
+        check_failed(error, REFUSALS[status].status, "%s: %s", function, REFUSALS[status].why);
     return status;
 }
 
