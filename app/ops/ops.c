@@ -89,20 +89,16 @@ static struct place *place_of(struct MHD_Connection *connection)
 
 static bool live(const struct ops_parts *parts, struct MHD_Connection *connection)
 {
-    switch (stream_answer(parts->stream, connection)) {
-    case STREAM_BEGINS:
-        places_stay(place_of(connection));
-        return true;
-    case STREAM_BAD_ARGUMENT:
+    struct place *place = place_of(connection);
+    uint32_t every_ms;
+
+    if (!stream_every_ms(connection, &every_ms))
         return ops_refuse(connection, &BAD_PERIOD);
-    case STREAM_FULL:
-        return ops_refuse(connection, &ENOUGH_VIEWERS);
-    case STREAM_ENDED:
+    if (atomic_load(parts->draining))
         return ops_refuse(connection, &NO_MORE_VIEWERS);
-    case STREAM_NOT_QUEUED:
-        break;
-    }
-    return false;
+    if (!places_stay(parts->places, place, clock_ms() + STREAM_PATIENCE_MS))
+        return ops_refuse(connection, &ENOUGH_VIEWERS);
+    return stream_begin(parts->stream, connection, every_ms, &place->yields_ms);
 }
 
 static const struct {
@@ -294,6 +290,7 @@ static void join_parts(struct ops *ops, const struct settings *settings, const s
     ops->parts.draining = &ops->draining;
     ops->parts.policy = &ops->policy;
     ops->parts.stream = &ops->stream;
+    ops->parts.places = &ops->places;
 }
 
 static bool open_stream(struct ops *ops, const struct settings *settings)

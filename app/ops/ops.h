@@ -1,32 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ops.h - the operations listener: what operators and their machines ask, apart from what clients ask.
+ * ops.h - the operations listener: what operators and their machines ask, apart from what clients ask. What that is
+ * app/README.md says (Routes).
  *
- *     GET  /                           the live view, a page that draws /live; it holds no data and needs no token
- *     GET  /healthz                    200 while every server loop and the guard's thread turn, else 503; nothing
- *                                      else matters
- *     GET  /readyz                     200 if requests can be answered: the database is reached and the process is
- *                                      not shutting down. Redis away, or refusing us, is "degraded": right but
- *                                      uncached
- *     GET  /metrics                    Prometheus text
- *     GET  /hot                        the keys for which the guard saved the most loads, and those with the longest
- *                                      waits, as JSON
- *     GET  /live[?every_ms=1000]       what this process does, a line of JSON each second until the reader goes:
- *                                      live.h
- *     POST /invalidate?key=product:7   drops an entry and voids its running load. 503: not confirmed, repeat it
- *     POST /invalidate?tag=category:7  the same for a group of entries, see document.h: they count as missing from
- *                                      then on, and so does what their running loads will store. Says whether there
- *                                      may have been any, not whether a load ran
- *
- *     POST /expire?key= or ?tag=       the same, but what was there under the key is served as stale, if its stale
- *                                      time allows, while one process refreshes it
- *     POST /refresh?key=A&key=B        loads those of 1 to 100 keys that are missing or stale, and counts them
- *     POST /clear?namespace=catalog    drops everything; the name must be that of this process
- *     POST /policy?FRESH_MS=5000       times of this process from now on
- *
- * All but the first three ask for the token, if there is one; ops_reply.h says what pages of other sites are kept
- * from. A thread per connection: an invalidation blocks while Redis is slow, and a stuck server loop must not take
- * this listener with it. There are few; places.c says which makes way when all places are taken.
+ * All but the page, /healthz and /readyz ask for the token, if there is one; ops_reply.h says what pages of other
+ * sites are kept from. A thread per connection: an invalidation blocks while Redis is slow, and a stuck server loop
+ * must not take this listener with it. There are few; places.c says which makes way when all places are taken.
  *
  * The room ops/: this file asks who may, look.c tells, change.c does what is to be done (paths.h), ops_reply.h
  * answers, metrics.c prints the numbers, places.c says who makes way. The room view/ before it has the page, the
@@ -58,14 +37,15 @@
  * as often as they are closed. The limits are absolute: neither bytes nor further requests renew them, so a place is
  * kept longer, by doing nothing or by asking for ever, only while no other connection wants it.
  *
- * One that stays is beside the places: it counts no more and never makes way. What lets it stay bounds how many do.
+ * One that stays is beside the places and counts no more. Of those there are few, and one whose time has come makes
+ * way for another that wants to stay.
  *
- * Threads: places_take() and places_leave() on the one that accepts; heard and answered on that of the connection.
+ * Threads: places_take() and places_leave() on the one that accepts; the rest on that of the connection.
  */
 
 enum {
     PLACES_MAX = 64,
-    PLACES_STAYING = 4,
+    PLACES_STAYING = STREAM_VIEWERS,
     PLACES_SOCKETS = 4 * PLACES_MAX + PLACES_STAYING, /* with closed ones, until their threads have ended */
     PLACES_HEAD_MS = 100,
     PLACES_ANSWER_MS = 2000,
@@ -94,8 +74,8 @@ void places_leave(struct place *place);
 /* Of its first request; later ones change nothing. */
 void places_heard(struct place *place);
 void places_answered(struct place *place);
-/* From its answer on, until it is closed. */
-void places_stay(struct place *place);
+/* From its answer on, until it is closed; its time, yields_ms, is its own to put off. False: all that stay are in time. */
+bool places_stay(struct places *places, struct place *place, uint64_t until_ms);
 
 /* ---- the listener ---- */
 

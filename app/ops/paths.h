@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * paths.h - what there is behind the paths that ops.h lists, and the parts of the service that it asks and changes.
+ * paths.h - what there is behind the paths of ops.c, and the parts of the service that it asks and changes.
  *
  * Threads: that of the connection. What returns bool is false if nothing could be queued: close the connection.
  */
@@ -44,6 +44,7 @@ struct ops_parts {
     const atomic_bool *draining;
     struct policy *policy;
     struct stream *stream;
+    struct places *places; /* ops.h */
 };
 
 /* ---- look.c ---- */

@@ -4,8 +4,12 @@
 
 #include "app/base/clock.h"
 
+#include <pthread.h>
 #include <sys/socket.h>
 #include <time.h>
+
+/* Between those that want to stay, and one of those that leaves: its descriptor is not closed before. */
+static pthread_mutex_t staying = PTHREAD_MUTEX_INITIALIZER;
 
 enum { NAP_MS = 5, GOING_A_MS = 8 /* so many threads end in a millisecond on a busy machine */ };
 
@@ -65,7 +69,6 @@ struct place *places_take(struct places *places, int fd)
             continue;
         place->taken = true;
         place->ended = place->answered = false;
-        atomic_store(&place->stays, false);
         place->fd = fd;
         yield_in(place, PLACES_HEAD_MS);
         return place;
@@ -75,6 +78,9 @@ struct place *places_take(struct places *places, int fd)
 
 void places_leave(struct place *place)
 {
+    pthread_mutex_lock(&staying);
+    atomic_store(&place->stays, false);
+    pthread_mutex_unlock(&staying);
     place->taken = false;
 }
 
@@ -86,12 +92,36 @@ void places_heard(struct place *place)
 
 void places_answered(struct place *place)
 {
-    if (!place->answered)
+    if (!place->answered && !atomic_load(&place->stays))
         yield_in(place, PLACES_READ_MS);
     place->answered = true;
 }
 
-void places_stay(struct place *place)
+bool places_stay(struct places *places, struct place *place, uint64_t until_ms)
 {
-    atomic_store(&place->stays, true);
+    const uint64_t now_ms = clock_ms();
+    struct place *late = NULL;
+    size_t count = 0;
+
+    pthread_mutex_lock(&staying);
+    for (size_t i = 0; i < PLACES_SOCKETS; i++) {
+        struct place *other = &places->list[i];
+
+        if (!atomic_load(&other->stays))
+            continue;
+        count++;
+        if (late == NULL && atomic_load(&other->yields_ms) < now_ms)
+            late = other;
+    }
+    const bool may_stay = count < PLACES_STAYING || late != NULL;
+    if (count == PLACES_STAYING && late != NULL) {
+        atomic_store(&late->stays, false);
+        shutdown(late->fd, SHUT_RDWR);
+    }
+    if (may_stay) {
+        atomic_store(&place->yields_ms, until_ms);
+        atomic_store(&place->stays, true);
+    }
+    pthread_mutex_unlock(&staying);
+    return may_stay;
 }

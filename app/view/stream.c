@@ -23,16 +23,16 @@ struct stream_viewer {
     struct stream *stream;
     int fd;
     uint32_t every_ms;
-    uint64_t next_ms; /* when the next line is due; under stream->lock */
-    bool is_told;     /* the first line has gone */
-    bool is_last;     /* the last one has been made */
-    char *line;       /* owned; NULL: the next one is still to be made */
+    uint64_t next_ms; /* when the next line is due */
+    _Atomic uint64_t *behind_ms;
+    bool is_told; /* the first line has gone */
+    bool is_last; /* the last one has been made */
+    char *line;   /* owned; NULL: the next one is still to be made */
     size_t line_bytes, sent_bytes;
 };
 
 bool stream_init(struct stream *stream)
 {
-    pthread_mutex_init(&stream->lock, NULL);
     stream->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return stream->ended_fd != -1;
 }
@@ -46,53 +46,6 @@ void stream_clear(struct stream *stream)
 {
     if (stream->ended_fd != -1)
         close(stream->ended_fd);
-    pthread_mutex_destroy(&stream->lock);
-}
-
-static bool has_ended(const struct stream *stream)
-{
-    struct pollfd ended = {.fd = stream->ended_fd, .events = POLLIN};
-
-    return poll(&ended, 1, 0) == 1;
-}
-
-/* ---- places ---- */
-
-/* One that has not come back for its next line makes way. */
-static bool is_behind(const struct stream_viewer *viewer, uint64_t now_ms)
-{
-    return now_ms > viewer->next_ms + STREAM_PATIENCE_MS;
-}
-
-static bool take_place(struct stream *stream, struct stream_viewer *viewer)
-{
-    const uint64_t now_ms = clock_ms();
-    struct stream_viewer **place = NULL;
-
-    pthread_mutex_lock(&stream->lock);
-    for (size_t i = 0; i < STREAM_VIEWERS; i++) {
-        struct stream_viewer **one = &stream->viewers[i];
-
-        if (*one == NULL || (place == NULL && is_behind(*one, now_ms)))
-            place = one;
-    }
-    if (place != NULL && *place != NULL)
-        shutdown((*place)->fd, SHUT_RDWR);
-    if (place != NULL)
-        *place = viewer;
-    pthread_mutex_unlock(&stream->lock);
-    return place != NULL;
-}
-
-/* Its socket is closed after this. */
-static void leave_place(struct stream *stream, const struct stream_viewer *viewer)
-{
-    pthread_mutex_lock(&stream->lock);
-    for (size_t i = 0; i < STREAM_VIEWERS; i++) {
-        if (stream->viewers[i] == viewer)
-            stream->viewers[i] = NULL;
-    }
-    pthread_mutex_unlock(&stream->lock);
 }
 
 /* ---- lines ---- */
@@ -136,11 +89,10 @@ static void set_next(struct stream_viewer *viewer)
 {
     const uint64_t now_ms = clock_ms();
 
-    pthread_mutex_lock(&viewer->stream->lock);
     viewer->next_ms += viewer->every_ms;
     if (viewer->next_ms < now_ms)
         viewer->next_ms = now_ms;
-    pthread_mutex_unlock(&viewer->stream->lock);
+    atomic_store(viewer->behind_ms, viewer->next_ms + STREAM_PATIENCE_MS);
 }
 
 static ssize_t read_stream(void *context, uint64_t position, char *out, size_t max)
@@ -169,14 +121,14 @@ static void free_viewer(void *context)
 {
     struct stream_viewer *viewer = context;
 
-    leave_place(viewer->stream, viewer);
+    atomic_store(viewer->behind_ms, 0);
     free(viewer->line);
     free(viewer);
 }
 
 /* ---- answering ---- */
 
-static bool read_every_ms(struct MHD_Connection *connection, uint32_t *out)
+bool stream_every_ms(struct MHD_Connection *connection, uint32_t *out)
 {
     const char *text = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "every_ms");
     const int count = MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, NULL, NULL);
@@ -187,21 +139,6 @@ static bool read_every_ms(struct MHD_Connection *connection, uint32_t *out)
         return false;
     *out = (uint32_t)number;
     return number >= STREAM_EVERY_MIN_MS && number <= STREAM_EVERY_MAX_MS;
-}
-
-static struct stream_viewer *viewer_new(struct stream *stream, struct MHD_Connection *connection,
-                                        uint32_t every_ms)
-{
-    struct stream_viewer *viewer = calloc(1, sizeof(*viewer));
-
-    if (viewer == NULL)
-        return NULL;
-    *viewer = (struct stream_viewer){
-        .stream = stream,
-        .fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
-        .every_ms = every_ms,
-        .next_ms = clock_ms()};
-    return viewer;
 }
 
 /* What it does not read is held in its socket, and not much of it; libmicrohttpd hangs up when it takes nothing. */
@@ -234,23 +171,21 @@ static bool queue(struct MHD_Connection *connection, struct stream_viewer *viewe
     return queued;
 }
 
-enum stream_verdict stream_answer(struct stream *stream, struct MHD_Connection *connection)
+bool stream_begin(struct stream *stream, struct MHD_Connection *connection, uint32_t every_ms,
+                  _Atomic uint64_t *behind_ms)
 {
-    uint32_t every_ms;
+    struct stream_viewer *viewer = calloc(1, sizeof(*viewer));
 
-    if (!read_every_ms(connection, &every_ms))
-        return STREAM_BAD_ARGUMENT;
-    if (has_ended(stream))
-        return STREAM_ENDED;
-    struct stream_viewer *viewer = viewer_new(stream, connection, every_ms);
     if (viewer == NULL)
-        return STREAM_NOT_QUEUED;
-    if (!take_place(stream, viewer)) {
-        free(viewer);
-        return STREAM_FULL;
-    }
+        return false;
+    *viewer = (struct stream_viewer){
+        .stream = stream,
+        .fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+        .every_ms = every_ms,
+        .next_ms = clock_ms(),
+        .behind_ms = behind_ms};
     set_limits(connection, viewer);
-    return queue(connection, viewer) ? STREAM_BEGINS : STREAM_NOT_QUEUED;
+    return queue(connection, viewer);
 }
 
 /* ---- the page ---- */

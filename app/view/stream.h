@@ -11,7 +11,7 @@
  * A sample is made when it is sent, so nothing is done while nobody looks. A viewer that is behind by
  * STREAM_PATIENCE_MS makes way when another one comes.
  *
- * Threads: stream_answer() on that of the connection, which the stream keeps; the rest on any.
+ * Threads: stream_begin() on that of the connection, which the stream keeps; the rest on any.
  * Lifetime: stream_end() before MHD_stop_daemon(), stream_clear() after it.
  */
 #pragma once
@@ -19,7 +19,7 @@
 #include "app/view/live.h"
 
 #include <microhttpd.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 enum {
@@ -30,16 +30,12 @@ enum {
     STREAM_PATIENCE_MS = 3000,
 };
 
-struct stream_viewer;
-
 struct stream {
     /* Lent, like its context. Fills in everything. */
     void (*collect)(void *context, struct live_sample *out);
     void *context;
     struct live_about about;
     int ended_fd; /* readable: streams end */
-    pthread_mutex_t lock;
-    struct stream_viewer *viewers[STREAM_VIEWERS]; /* under lock; owned by their responses */
 };
 
 /* After `collect`, `context` and `about` have been set. False: no descriptor. */
@@ -48,15 +44,12 @@ bool stream_init(struct stream *stream);
 void stream_end(struct stream *stream);
 void stream_clear(struct stream *stream);
 
-enum stream_verdict {
-    STREAM_BEGINS = 0,
-    STREAM_BAD_ARGUMENT,
-    STREAM_FULL,
-    STREAM_ENDED,
-    STREAM_NOT_QUEUED, /* no memory: close the connection */
-};
-/* Queues nothing but with BEGINS; refuse it then. */
-enum stream_verdict stream_answer(struct stream *stream, struct MHD_Connection *connection);
+/* False: what the request has is no period. */
+bool stream_every_ms(struct MHD_Connection *connection, uint32_t *out);
+/* The first line, and all others. behind_ms: from then on it is behind; put off with each line, and lent until the
+ * connection is closed. False: no memory; close the connection. */
+bool stream_begin(struct stream *stream, struct MHD_Connection *connection, uint32_t every_ms,
+                  _Atomic uint64_t *behind_ms);
 
 /* ---- the page ---- */
 
