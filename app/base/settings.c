@@ -56,6 +56,7 @@ struct setting {
     uint32_t min, max;
     const char *unit;
     const char *help;
+    bool may_change; /* while the process runs: no lease and no statement limit was made from it */
 };
 
 static bool parse_number(const struct setting *setting, const char *text, void *field)
@@ -225,11 +226,16 @@ static bool parse(const struct setting *setting, const char *text, void *field)
 
 #define NUMBER(name, field, fallback, least, most, unit, help)                                               \
     {                                                                                                        \
-        name, &number, offsetof(struct settings, field), fallback, least, most, unit, help                   \
+        name, &number, offsetof(struct settings, field), fallback, least, most, unit, help, false            \
+    }
+/* POST /policy changes it. */
+#define LIVE(name, field, fallback, least, most, unit, help)                                                 \
+    {                                                                                                        \
+        name, &number, offsetof(struct settings, field), fallback, least, most, unit, help, true             \
     }
 #define TEXT(name, kind, field, fallback, help)                                                              \
     {                                                                                                        \
-        name, &(kind), offsetof(struct settings, field), fallback, 0, 0, NULL, help                          \
+        name, &(kind), offsetof(struct settings, field), fallback, 0, 0, NULL, help, false                   \
     }
 
 /* In the order of --help. */
@@ -260,30 +266,29 @@ static const struct setting table[] = {
          "how misses share a load: one per fleet, one per process (local), one per request (off); shadow: as "
          "off, counting what fleet would save"),
     TEXT("NAMESPACE", name_space, guard.name_space, "catalog", "separates applications that share a Redis"),
-    NUMBER("FRESH_MS", policy.fresh_ms, "60000", 1, DAY_MS, "ms",
-           "an entry is served without question for this long"),
-    NUMBER("STALE_MS", policy.stale_ms, "0", 0, DAY_MS, "ms",
-           "and for this much longer while it is refreshed"),
-    NUMBER("SOFT_MS", policy.soft_ms, "0", 0, HOUR_MS, "ms",
-           "a request that finds a stale entry waits this long for a fresh one before it gets the stale one; "
-           "0: not at all"),
-    NUMBER("EARLY_PERCENT", policy.early_percent, "0", 0, 10000, "%",
-           "XFetch's beta: by chance, a fresh entry is refreshed before it expires; 100: as in the paper; 0: "
-           "never"),
-    NUMBER("ABSENT_MS", policy.absent_ms, "10000", 1, DAY_MS, "ms",
-           "\"no such row\" is remembered for this long"),
-    NUMBER("FAILURE_MS", policy.failure_ms, "1000", 1, LEASE_MAX_MS, "ms",
-           "a failed load is not tried again for this long"),
-    NUMBER("JITTER_PERCENT", policy.jitter_percent, "10", 0, 90, "%",
-           "FRESH_MS, ABSENT_MS and FAILURE_MS are shortened at random, by up to this much"),
+    LIVE("FRESH_MS", policy.fresh_ms, "60000", 1, DAY_MS, "ms",
+         "an entry is served without question for this long"),
+    LIVE("STALE_MS", policy.stale_ms, "0", 0, DAY_MS, "ms", "and for this much longer while it is refreshed"),
+    LIVE("SOFT_MS", policy.soft_ms, "0", 0, HOUR_MS, "ms",
+         "a request that finds a stale entry waits this long for a fresh one before it gets the stale one; "
+         "0: not at all"),
+    LIVE("EARLY_PERCENT", policy.early_percent, "0", 0, 10000, "%",
+         "XFetch's beta: by chance, a fresh entry is refreshed before it expires; 100: as in the paper; 0: "
+         "never"),
+    LIVE("ABSENT_MS", policy.absent_ms, "10000", 1, DAY_MS, "ms",
+         "\"no such row\" is remembered for this long"),
+    LIVE("FAILURE_MS", policy.failure_ms, "1000", 1, LEASE_MAX_MS, "ms",
+         "a failed load is not tried again for this long"),
+    LIVE("JITTER_PERCENT", policy.jitter_percent, "10", 0, 90, "%",
+         "FRESH_MS, ABSENT_MS and FAILURE_MS are shortened at random, by up to this much"),
     NUMBER("LEASE_MS", policy.lease_ms, "3000", 30, LEASE_MAX_MS, "ms",
            "a dead process blocks a key for at most this long"),
     NUMBER("MAX_HOLD_MS", policy.max_hold_ms, "30000", 30, HOUR_MS, "ms",
            "a lease is given up after this long, even if its load hangs"),
     NUMBER("LOAD_LIMIT_MS", policy.load_limit_ms, "10000", 1, HOUR_MS, "ms",
            "a load is cancelled after this long, in PostgreSQL too"),
-    NUMBER("DEADLINE_MS", policy.deadline_ms, "15000", 1, HOUR_MS, "ms",
-           "every request is answered within this"),
+    LIVE("DEADLINE_MS", policy.deadline_ms, "15000", 1, HOUR_MS, "ms",
+         "every request is answered within this"),
     NUMBER("REDIS_LIMIT_MS", guard.redis_limit_ms, "250", 1, 20000, "ms", "limit of one Redis command"),
     NUMBER("MAX_LOADS", guard.max_loads, "8", 1, 1024, "loads", "loads at a time in this process"),
     NUMBER("LOAD_THREADS", guard.load_threads, "0", 0, 1024, "threads",
@@ -319,10 +324,10 @@ static const struct setting table[] = {
     NUMBER("NEAR_BYTES", guard.near_bytes, "8388608", 0, UINT32_MAX, "bytes",
            "values also kept in this process's memory, for NEAR_MS and OUTAGE_MS; 0: none, otherwise at "
            "least 65536"),
-    NUMBER("NEAR_MS", policy.near_ms, "0", 0, 60000, "ms",
-           "such a value is answered without asking Redis for this long; a change by another process may be "
-           "seen this late; 0: never"),
-    NUMBER(
+    LIVE("NEAR_MS", policy.near_ms, "0", 0, 60000, "ms",
+         "such a value is answered without asking Redis for this long; a change by another process may be "
+         "seen this late; 0: never"),
+    LIVE(
         "OUTAGE_MS", policy.outage_ms, "5000", 0, HOUR_MS, "ms",
         "while Redis cannot be asked, such a value is answered for this long after it was known to be right; "
         "a change that another process confirmed meanwhile may be seen this late; 0: never"),
@@ -358,12 +363,6 @@ static const struct {
     {"WRITE_WORKERS", "Writes"},        {"MAX_WAITERS", "Clients and memory"},
     {"ACCESS_LOG", "Access log"},       {"SERVER_LOOPS", "The process"},
 };
-
-/* May change while the process runs: numbers of the policy that no lease and no statement limit was made from. */
-static const char *const while_running[] = {"FRESH_MS",  "STALE_MS",   "SOFT_MS",        "EARLY_PERCENT",
-                                            "ABSENT_MS", "FAILURE_MS", "JITTER_PERCENT", "DEADLINE_MS",
-                                            "NEAR_MS",   "OUTAGE_MS"};
-enum { WHILE_RUNNING_COUNT = sizeof(while_running) / sizeof(while_running[0]) };
 
 /* ---- the rules between settings ---- */
 
@@ -716,8 +715,10 @@ void settings_print_help(FILE *out)
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
         fprintf(out, "  %s: %s\n", rules[i].left, rules[i].text);
     fputs("\nWhile it runs POST /policy changes:\n ", out);
-    for (size_t i = 0; i < WHILE_RUNNING_COUNT; i++)
-        fprintf(out, " %s", while_running[i]);
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        if (table[i].may_change)
+            fprintf(out, " %s", table[i].name);
+    }
     fputs("\n\ncatalogd check looks at what the service stands on; catalogd check --help says how.\n", out);
 }
 
@@ -757,20 +758,15 @@ enum settings_verdict settings_read(int argc, char **argv, char **env, struct se
 
 size_t settings_changeable(const struct settings *settings, size_t i, const char **name, uint32_t *value)
 {
-    if (i < WHILE_RUNNING_COUNT) {
-        *name = while_running[i];
-        *value = number_at(settings, setting_named(*name, strlen(*name), false));
-    }
-    return WHILE_RUNNING_COUNT;
-}
+    size_t count = 0;
 
-static bool changes_while_running(const char *name)
-{
-    for (size_t i = 0; i < WHILE_RUNNING_COUNT; i++) {
-        if (strcmp(while_running[i], name) == 0)
-            return true;
+    for (size_t at = 0; at < SETTING_COUNT; at++) {
+        if (!table[at].may_change || count++ != i)
+            continue;
+        *name = table[at].name;
+        *value = number_at(settings, at);
     }
-    return false;
+    return count;
 }
 
 /* Printed in full: a name is no secret, and may come from anywhere. */
@@ -778,8 +774,7 @@ static void take_change(struct collected *collected, const struct settings_chang
 {
     const size_t at = setting_named(change->name, strlen(change->name), false);
 
-    if (at != SETTING_NONE && changes_while_running(change->name) &&
-        collected->origin[at] == ORIGIN_DEFAULT) {
+    if (at != SETTING_NONE && table[at].may_change && collected->origin[at] == ORIGIN_DEFAULT) {
         collected->text[at] = change->value;
         collected->origin[at] = ORIGIN_REQUEST;
         return;
