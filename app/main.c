@@ -208,10 +208,8 @@ static uint32_t loop_count(const struct settings *settings, const struct service
 
 static bool open_access(const struct settings *settings, struct service *service)
 {
-    const struct access_config config = {.file = settings->access_log_file,
-                                         .lanes = loop_count(settings, service)};
-
-    return settings->access_log == SETTINGS_LOG_OFF || access_open(&config, &service->access);
+    return settings->access_log == SETTINGS_LOG_OFF ||
+           access_open(settings->access_log_file, loop_count(settings, service), &service->access);
 }
 
 static bool open_server(const struct settings *settings, struct service *service)

@@ -331,10 +331,10 @@ static void *write_lines(void *context)
 
 /* ---- opening and closing ---- */
 
-static bool lanes_open(struct access_log *log, const struct access_config *config)
+static bool lanes_open(struct access_log *log, size_t lanes)
 {
-    log->lanes = aligned_alloc(_Alignof(struct access_lane), config->lanes * sizeof(*log->lanes));
-    while (log->lanes != NULL && log->lane_count < config->lanes) {
+    log->lanes = aligned_alloc(_Alignof(struct access_lane), lanes * sizeof(*log->lanes));
+    while (log->lanes != NULL && log->lane_count < lanes) {
         struct access_lane *lane = &log->lanes[log->lane_count++];
 
         *lane = (struct access_lane){.log = log};
@@ -345,18 +345,18 @@ static bool lanes_open(struct access_log *log, const struct access_config *confi
     return log->lanes != NULL;
 }
 
-bool access_open(const struct access_config *config, struct access_log **out)
+bool access_open(const char *file, size_t lanes, struct access_log **out)
 {
     struct access_log *log = calloc(1, sizeof(*log));
 
-    assert(config->lanes > 0);
+    assert(lanes > 0);
     if (log == NULL)
         return false;
-    log->file = config->file;
+    log->file = file;
     log->fd = -1;
     log->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     bool opened = open_output(log);
-    if (opened && (log->wake_fd < 0 || !lanes_open(log, config)))
+    if (opened && (log->wake_fd < 0 || !lanes_open(log, lanes)))
         opened = refuse(log, "no memory or no descriptor: raise MemoryMax or ulimit -n");
     log->writing = opened && thread_start(&log->writer, write_lines, log);
     if (opened && !log->writing)

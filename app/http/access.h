@@ -96,13 +96,8 @@ struct access_lane {
     _Alignas(64) _Atomic size_t tail; /* bytes ever taken out */
 };
 
-struct access_config {
-    const char *file; /* lent until access_close(); "": stdout */
-    size_t lanes;
-};
-
-/* False: the reason was logged. */
-bool access_open(const struct access_config *config, struct access_log **out);
+/* `file`: lent until access_close(); "": stdout. False: the reason was logged. */
+bool access_open(const char *file, size_t lanes, struct access_log **out);
 /* Writes what is left, for ACCESS_CLOSE_MS at most, and counts what cannot be. Once no loop uses its lane. Leaves
  * NULL; accepts NULL in *log. */
 void access_close(struct access_log **log);

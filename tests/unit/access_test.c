@@ -40,8 +40,7 @@ static bool after(void)
 
 static void start(size_t lanes)
 {
-    const struct access_config config = {.file = file, .lanes = lanes};
-    assert_true(access_open(&config, &access_log_of_test));
+    assert_true(access_open(file, lanes, &access_log_of_test));
 }
 
 /* One whose length varies, and whose number is its request id. */
@@ -247,8 +246,7 @@ TEST(the_reader_of_a_pipe_may_leave_and_come_back, P170)
 TEST(a_full_disk_costs_lines_and_no_time)
 {
     unsigned number = 0;
-    const struct access_config config = {.file = "/dev/full", .lanes = 1};
-    assert_true(access_open(&config, &access_log_of_test));
+    assert_true(access_open("/dev/full", 1, &access_log_of_test));
     put_until_dropped(&number);
     assert_int_equal(stats().lines + stats().dropped, number);
 }
@@ -334,8 +332,7 @@ TEST(without_a_log_there_is_nothing)
 
 TEST(a_file_that_cannot_be_opened_is_refused)
 {
-    const struct access_config config = {.file = "/nowhere/log", .lanes = 2};
     struct access_log *none = NULL;
-    assert_false(access_open(&config, &none));
+    assert_false(access_open("/nowhere/log", 2, &none));
     assert_null(none);
 }
