@@ -74,7 +74,8 @@ void places_leave(struct place *place);
 /* Of its first request; later ones change nothing. */
 void places_heard(struct place *place);
 void places_answered(struct place *place);
-/* From its answer on, until it is closed; its time, yields_ms, is its own to put off. False: all that stay are in time. */
+/* From its answer on, until it is closed; its time, yields_ms, is its own to put off. False: all that stay are in
+ * time. */
 bool places_stay(struct places *places, struct place *place, uint64_t until_ms);
 
 /* ---- the listener ---- */

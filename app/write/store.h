@@ -2,10 +2,11 @@
 /*
  * store.h - the statements of writing: products, purchases, and the outbox that comes with them.
  *
- * Each is one statement and one transaction (sql/), over a pool with the rights of WRITE_DATABASE_URL, apart from that
- * of the loads.
+ * Each is one statement and one transaction (sql/), over a pool with the rights of WRITE_DATABASE_URL, apart from
+ * that of the loads.
  *
- * Threads: any, at most so many at a time as the pool has connections. Errors are logged here, once, with their SQLSTATE.
+ * Threads: any, at most so many at a time as the pool has connections. Errors are logged here, once, with their
+ * SQLSTATE.
  */
 #pragma once
 
