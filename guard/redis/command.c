@@ -21,7 +21,7 @@ enum {
     NUMBER_BYTES = 24,           /* "*" or "$", a size_t, CR LF */
 };
 
-/* ---- a call of a script ---- */
+/* ---- words ---- */
 
 void redis_args_init(struct redis_args *args)
 {
@@ -57,33 +57,6 @@ void redis_args_number(struct redis_args *args, uint64_t number)
 {
     char *text = redis_args_room(args, NUMBER_BYTES);
     redis_args_add(args, text, (size_t)snprintf(text, NUMBER_BYTES, "%" PRIu64, number));
-}
-
-static void add_word(struct redis_script_command *command, const char *argument, size_t bytes)
-{
-    command->argv[command->argc] = argument;
-    command->argv_bytes[command->argc++] = bytes;
-}
-
-void redis_script_compose(struct redis_script_command *command, const struct redis_script *script,
-                          const struct redis_call *call)
-{
-    int digits = snprintf(command->key_count, sizeof command->key_count, "%u", (unsigned)call->key_count);
-    assert(call->argc <= REDIS_SCRIPT_ARGS_MAX && call->key_count <= call->argc);
-    command->argc = 0;
-    add_word(command, "EVAL", strlen("EVAL"));
-    add_word(command, script->source, script->source_bytes);
-    add_word(command, command->key_count, (size_t)digits);
-    for (size_t i = 0; i < call->argc; i++)
-        add_word(command, call->argv[i], call->argv_bytes[i]);
-}
-
-void redis_script_by_digest(struct redis_script_command *command, const char *digest)
-{
-    command->argv[0] = "EVALSHA";
-    command->argv_bytes[0] = strlen("EVALSHA");
-    command->argv[1] = digest;
-    command->argv_bytes[1] = REDIS_DIGEST_BYTES;
 }
 
 struct redis_words *redis_words_keep(size_t lent, size_t argc, const char *const *argv,

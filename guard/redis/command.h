@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/command.h - commands: the call of a script as one, EVALSHA and after a NOSCRIPT the same by EVAL; and the
- * bytes of commands, in RESP, on their way out.
+ * redis/command.h - the words of commands, kept, and their bytes, in RESP, on the way out.
  *
  * One growing buffer, so that a command costs no allocation of its own. Pure; the owner's thread.
  */
@@ -9,25 +8,7 @@
 
 #include "types.h"
 
-enum {
-    REDIS_DIGEST_BYTES = 40,
-    REDIS_SCRIPT_HEAD = 3, /* words before the keys: EVAL, the source, how many keys */
-};
-
-/* ---- a call of a script ---- */
-
-/* EVAL; points into what it was composed from and may not be copied. */
-struct redis_script_command {
-    size_t argc;
-    const char *argv[REDIS_SCRIPT_HEAD + REDIS_SCRIPT_ARGS_MAX];
-    size_t argv_bytes[REDIS_SCRIPT_HEAD + REDIS_SCRIPT_ARGS_MAX];
-    char key_count[8];
-};
-
-void redis_script_compose(struct redis_script_command *command, const struct redis_script *script,
-                          const struct redis_call *call);
-/* EVALSHA in its place. */
-void redis_script_by_digest(struct redis_script_command *command, const char *digest);
+enum { REDIS_DIGEST_BYTES = 40 };
 
 /* The words of a command, kept to send them again. One heap object: free(). */
 struct redis_words {

@@ -468,21 +468,32 @@ static bool read_pttl_and_value(struct redis_connection *connection, struct redi
     return true;
 }
 
-/* Behind an ASKING by its source: a NOSCRIPT would use the ASKING up. */
+/* EVALSHA, and kept beside it the same by EVAL. Behind an ASKING by its source: a NOSCRIPT would use the ASKING up. */
 static bool run_script(struct redis_connection *connection, const struct redis_call *call)
 {
-    const char *digest = connection->asking ? "" : connection->greeting.digests[call->script];
-    struct redis_command command = {.replied = call->replied, .context = call->context};
-    struct redis_script_command words;
+    enum { HEAD = 3 }; /* EVAL, the source, how many keys */
+    char key_count[8];
     assert(call->script < connection->config.script_count);
-    redis_script_compose(&words, &connection->config.scripts[call->script], call);
+    assert(call->argc <= REDIS_SCRIPT_ARGS_MAX && call->key_count <= call->argc);
+    const struct redis_script *script = &connection->config.scripts[call->script];
+    const char *digest = connection->asking ? "" : connection->greeting.digests[call->script];
+    const size_t argc = HEAD + call->argc;
+    const size_t digits = (size_t)snprintf(key_count, sizeof key_count, "%u", (unsigned)call->key_count);
+    const char *argv[HEAD + REDIS_SCRIPT_ARGS_MAX] = {"EVAL", script->source, key_count};
+    size_t argv_bytes[HEAD + REDIS_SCRIPT_ARGS_MAX] = {4, script->source_bytes, digits};
+    memcpy(argv + HEAD, call->argv, call->argc * sizeof *argv);
+    memcpy(argv_bytes + HEAD, call->argv_bytes, call->argc * sizeof *argv_bytes);
+    struct redis_command command = {.replied = call->replied, .context = call->context};
     if (digest[0] != '\0') {
-        command.eval = redis_words_keep(2, words.argc, words.argv, words.argv_bytes);
+        command.eval = redis_words_keep(2, argc, argv, argv_bytes);
         if (command.eval == NULL)
             return false;
-        redis_script_by_digest(&words, digest);
+        argv[0] = "EVALSHA";
+        argv_bytes[0] = 7;
+        argv[1] = digest;
+        argv_bytes[1] = REDIS_DIGEST_BYTES;
     }
-    if (enqueue(connection, words.argc, words.argv, words.argv_bytes, &command))
+    if (enqueue(connection, argc, argv, argv_bytes, &command))
         return true;
     free(command.eval);
     return false;

@@ -24,7 +24,7 @@
  * Secrets    No text given out contains the password, not even one that the server echoes.
  *
  * Read in this order: types.h; connection (one connection: its stages, and what they are for), pipeline (commands in
- * their order), command (their bytes; EVALSHA), reader (replies within bounds), greeting (the login), fence
+ * their order), command (their words and bytes), reader (replies within bounds), greeting (the login), fence
  * (one master), error (what errors mean), socket, tls, tls_context (DNS, connect, TLS, reset); view, slots, cluster
  * and routes (a Cluster); url, place (where the masters are, and whose word counts); redis.c (this header);
  * subscription stands on top of all.
