@@ -402,7 +402,7 @@ static void on_asked_state(void *context, enum guard_redis_state state, const ch
 
 static void ask_for_view(struct redis_cluster *cluster)
 {
-    const struct connection_config config = {
+    const struct redis_config config = {
         .place = &cluster->asked,
         .login = &cluster->url->login,
         .tls = cluster->tls,

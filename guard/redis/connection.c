@@ -48,7 +48,7 @@ enum stage {
 };
 
 struct redis_connection {
-    struct connection_config config; /* channel and client_name are owned copies */
+    struct redis_config config; /* channel and client_name are owned copies */
     char label[REDIS_LABEL_SIZE];
     struct redis_counters own_counters; /* where the owner has none */
     struct redis_counters *counters;
@@ -1041,7 +1041,7 @@ static void on_close(void *context)
     host_tell(told);
 }
 
-struct redis_connection *connection_open(struct guard_host *host, const struct connection_config *config)
+struct redis_connection *connection_open(struct guard_host *host, const struct redis_config *config)
 {
     struct redis_connection *connection = calloc(1, sizeof *connection);
     assert(config->script_count <= REDIS_SCRIPTS_MAX);

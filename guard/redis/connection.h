@@ -41,34 +41,8 @@
 
 struct redis_connection;
 
-struct connection_config {
-    struct redis_place *place;       /* where, and under which reign; lent until the connection is closed */
-    enum redis_server_kind expected; /* another one is refused */
-    const struct redis_login *login; /* likewise */
-    unsigned database;
-    bool any_role;                       /* a replica will do: to subscribe, or to ask about the Cluster */
-    struct redis_tls *tls;               /* likewise; NULL: without */
-    bool fence_by_role;                  /* redis/fence.h */
-    uint32_t limit_ms;                   /* of one command, waiting for the connection included */
-    uint32_t connect_limit_ms;           /* DNS, connect, AUTH, SELECT, SCRIPT LOAD; or SUBSCRIBE confirmed */
-    uint32_t backoff_ms, max_backoff_ms; /* between attempts, doubling, +-50 % jitter */
-    uint32_t spread_ms;        /* after a change of masters: within this time, by chance; 0: at once */
-    size_t max_reply_bytes;    /* a larger reply resets the connection */
-    size_t max_reply_elements; /* likewise; 0: 1024 */
-    size_t max_pending_bytes;  /* more unwritten or unanswered command bytes: connection_send() refuses */
-    const char *channel;       /* subscriber: its one channel; NULL: a command connection; copied */
-    const struct redis_script *scripts; /* of REDIS_RUN, at most REDIS_SCRIPTS_MAX; lent like the place */
-    size_t script_count;
-    const char *client_name; /* CLIENT SETNAME; printable without spaces; NULL: none; copied */
-    uint64_t jitter_seed;
-    struct redis_hooks hooks;        /* context, state, message; not after connection_close() */
-    struct redis_counters *counters; /* shared with other connections; may be NULL */
-    struct redis_news *news;         /* likewise; NULL: it does not say which server it is */
-    const char *beat_key;            /* of the heartbeat: one of the node's own slots; lent; NULL: any */
-};
-
-/* Starts connecting. NULL: no memory. */
-struct redis_connection *connection_open(struct guard_host *host, const struct connection_config *config);
+/* Starts connecting. All of the config counts but its topology. NULL: no memory. */
+struct redis_connection *connection_open(struct guard_host *host, const struct redis_config *config);
 /* As redis_close(). */
 void connection_close(struct redis_connection *connection, void (*closed)(void *context), void *context);
 

@@ -25,8 +25,8 @@ struct redis {
     bool was_up;                         /* ever */
     struct redis_replicated *replicated; /* owned; NULL: not used yet, or routes */
     struct guard_host *host;
-    struct connection_config terms; /* of `replicated`; without what was lent for the call */
-    unsigned parts_open;            /* while it is closed */
+    struct redis_config terms; /* of `replicated`; without what was lent for the call */
+    unsigned parts_open;       /* while it is closed */
     struct host_told told;
 };
 
@@ -78,34 +78,21 @@ static void on_connection_message(void *context, const char *payload, size_t pay
 
 /* ---- from open to close ---- */
 
-static struct connection_config connection_terms(const struct redis_config *config)
+static struct redis_config connection_terms(const struct redis_config *config)
 {
     const struct redis_url *url = &config->topology->url;
-    return (struct connection_config){
-        .login = &url->login,
-        .database = url->database,
-        .tls = config->topology->tls,
-        .fence_by_role = url->fence_by_role,
-        .limit_ms = config->limit_ms,
-        .connect_limit_ms = config->connect_limit_ms,
-        .backoff_ms = config->backoff_ms,
-        .max_backoff_ms = config->max_backoff_ms,
-        .spread_ms = config->spread_ms,
-        .max_reply_bytes = config->max_reply_bytes,
-        .max_pending_bytes = config->max_pending_bytes,
-        .channel = config->channel,
-        .scripts = config->scripts,
-        .script_count = config->script_count,
-        .client_name = config->client_name,
-        .jitter_seed = config->jitter_seed,
-        .counters = config->counters,
-        .news = config->channel == NULL ? &config->topology->news : NULL,
-    };
+    struct redis_config terms = *config;
+    terms.login = &url->login;
+    terms.database = url->database;
+    terms.tls = config->topology->tls;
+    terms.fence_by_role = url->fence_by_role;
+    terms.news = config->channel == NULL ? &config->topology->news : NULL;
+    return terms;
 }
 
 static bool connect_one(struct redis *redis, struct guard_host *host, const struct redis_config *config)
 {
-    struct connection_config connection = connection_terms(config);
+    struct redis_config connection = connection_terms(config);
     connection.place = &config->topology->place;
     connection.hooks = (struct redis_hooks){
         .context = redis, .state = on_connection_state, .message = on_connection_message};
@@ -129,7 +116,6 @@ static bool connect_all(struct redis *redis, struct guard_host *host, const stru
         .connection = connection_terms(config),
         .wait_replicas = config->topology->url.wait_replicas,
         .wait_ms = config->topology->url.wait_ms,
-        .hooks = config->hooks,
     };
     redis->routes = routes_open(host, &routes);
     return redis->routes != NULL;

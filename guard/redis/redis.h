@@ -88,25 +88,7 @@ struct redis;
 
 enum { REDIS_SHARDS_MAX = 256 };
 
-struct redis_config {
-    struct redis_topology *topology; /* lent until it is closed */
-    uint32_t limit_ms;               /* of one command, waiting for a connection and redirections included */
-    uint32_t connect_limit_ms;       /* DNS, connect, AUTH, SELECT, SCRIPT LOAD; or SUBSCRIBE confirmed */
-    uint32_t backoff_ms, max_backoff_ms; /* between attempts, doubling, +-50 % jitter */
-    uint32_t spread_ms;       /* after a change of masters: within this time, by chance; 0: at once */
-    size_t max_reply_bytes;   /* a larger reply resets the connection; likewise 1024 elements */
-    size_t max_pending_bytes; /* more unwritten or unanswered command bytes: redis_send() refuses */
-    const char *channel;      /* subscriber: its one channel; NULL: for commands; copied */
-    const struct redis_script
-        *scripts; /* of redis_run(), at most REDIS_SCRIPTS_MAX; lent like the topology */
-    size_t script_count;
-    const char *client_name; /* CLIENT SETNAME; printable without spaces; NULL: none; copied */
-    uint64_t jitter_seed;
-    struct redis_hooks hooks;
-    struct redis_counters *counters; /* shared with others; may be NULL */
-};
-
-/* Starts connecting. NULL: no memory. */
+/* Starts connecting. What only a connection is told, it finds in the topology. NULL: no memory. */
 struct redis *redis_open(struct guard_host *host, const struct redis_config *config);
 /* Answers everything pending (UNSENT or UNKNOWN), then frees and calls `closed` once, soon (host.h); from then on it
  * has nothing on the loop. A DNS lookup that is still running cannot be interrupted: it outlives `closed`, touches

@@ -124,10 +124,10 @@ bool replicated_run(struct redis_replicated *replicated, const struct redis_call
 
 /* ---- from open to close ---- */
 
-struct redis_replicated *replicated_open(struct guard_host *host, const struct connection_config *config,
+struct redis_replicated *replicated_open(struct guard_host *host, const struct redis_config *config,
                                          uint32_t replicas, uint32_t wait_ms)
 {
-    struct connection_config own = *config;
+    struct redis_config own = *config;
     struct redis_replicated *replicated = calloc(1, sizeof *replicated);
     if (replicated == NULL)
         return NULL;

@@ -25,7 +25,7 @@
 struct redis_replicated;
 
 /* The connection's limit is what it says and wait_ms more. NULL: no memory. */
-struct redis_replicated *replicated_open(struct guard_host *host, const struct connection_config *config,
+struct redis_replicated *replicated_open(struct guard_host *host, const struct redis_config *config,
                                          uint32_t replicas, uint32_t wait_ms);
 /* As connection_close(). */
 void replicated_close(struct redis_replicated *replicated, void (*closed)(void *context), void *context);

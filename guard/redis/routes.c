@@ -134,8 +134,8 @@ static void tell_routes(struct redis_routes *routes, enum guard_redis_state stat
     routes->told_state = state;
     snprintf(routes->told_text, sizeof routes->told_text, "%s", text);
     snprintf(line, sizeof line, "%s%s%s", text, is_news ? "; " : "", is_news ? servers : "");
-    if (routes->config.hooks.state != NULL)
-        routes->config.hooks.state(routes->config.hooks.context, state, line);
+    if (routes->config.connection.hooks.state != NULL)
+        routes->config.connection.hooks.state(routes->config.connection.hooks.context, state, line);
 }
 
 /* How many masters are up, and the first that is not, or lacks something. */
@@ -168,7 +168,7 @@ static void tell_all(struct redis_routes *routes)
 
 static void tell_master_link(struct route_master *master)
 {
-    const struct redis_hooks *hooks = &master->routes->config.hooks;
+    const struct redis_hooks *hooks = &master->routes->config.connection.hooks;
     bool up = master->connection != NULL && !master->leaving && connection_is_up(master->connection);
     if (up == master->is_up)
         return;
@@ -180,7 +180,7 @@ static void tell_master_link(struct route_master *master)
 /* Its shard has another master than the last time, or it is the same server with another history. */
 static void tell_reign(struct route_master *master, uint64_t takeovers)
 {
-    const struct redis_hooks *hooks = &master->routes->config.hooks;
+    const struct redis_hooks *hooks = &master->routes->config.connection.hooks;
     uint64_t generation = redis_reign_now(&master->place->reign);
     bool other = takeovers != master->takeovers || (master->was_up && generation != master->generation);
     master->takeovers = takeovers;
@@ -196,7 +196,7 @@ static void master_is_closed(void *context)
 {
     struct route_master *master = context;
     struct redis_routes *routes = master->routes;
-    const struct redis_hooks *hooks = &routes->config.hooks;
+    const struct redis_hooks *hooks = &routes->config.connection.hooks;
     if (--master->parts_open > 0)
         return;
     if (hooks->gone != NULL && !routes->closing)
@@ -279,9 +279,9 @@ static void choose_beat_key(struct route_master *master)
     }
 }
 
-static struct connection_config config_of(struct route_master *master)
+static struct redis_config config_of(struct route_master *master)
 {
-    struct connection_config config = master->routes->config.connection;
+    struct redis_config config = master->routes->config.connection;
     config.place = master->place;
     config.expected = REDIS_SERVER_NODE;
     config.news = NULL; /* tell_all() says it */
@@ -310,7 +310,7 @@ static struct route_master *open_master(struct redis_routes *routes, unsigned no
     master->at = named.at;
     snprintf(master->beat_key, sizeof master->beat_key, "csg1:{beat}");
     choose_beat_key(master);
-    struct connection_config config = config_of(master);
+    struct redis_config config = config_of(master);
     config.hooks = (struct redis_hooks){.context = master, .state = on_master_state};
     master->connection = connection_open(routes->host, &config);
     if (master->connection == NULL) {
@@ -405,7 +405,7 @@ static bool send_replicated(struct route_master *master, const struct redis_call
 {
     const struct redis_routes *routes = master->routes;
     if (master->replicated == NULL) {
-        struct connection_config config = config_of(master);
+        struct redis_config config = config_of(master);
         master->replicated =
             replicated_open(routes->host, &config, routes->config.wait_replicas, routes->config.wait_ms);
     }

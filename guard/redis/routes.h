@@ -32,10 +32,10 @@
 struct redis_routes;
 
 struct routes_config {
-    struct redis_cluster *cluster;       /* lent until they are closed */
-    struct connection_config connection; /* to each master, but for its place and hooks; the name is copied */
-    uint32_t wait_replicas, wait_ms;     /* of REDIS_REPLICATED */
-    struct redis_hooks hooks;            /* but `message` */
+    struct redis_cluster *cluster; /* lent until they are closed */
+    /* To each master, but for its place. Of the hooks all but `message`; the name is copied. */
+    struct redis_config connection;
+    uint32_t wait_replicas, wait_ms; /* of REDIS_REPLICATED */
 };
 
 /* NULL: no memory. */

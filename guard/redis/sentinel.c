@@ -311,7 +311,7 @@ static void on_switch(void *context, const char *payload, size_t payload_bytes)
 static struct redis_connection *connect_sentinel(struct sentinel *sentinel, const char *channel)
 {
     struct redis_watcher *watcher = sentinel->watcher;
-    struct connection_config config = {
+    struct redis_config config = {
         .place = &sentinel->place,
         .login = &watcher->url->sentinel_login,
         .expected = REDIS_SERVER_SENTINEL,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * redis/types.h - the words that all of redis/ has in common: outcomes, scripts, calls, hooks, counters,
- * what errors mean.
+ * configurations, what errors mean.
  *
  * Pure, any thread.
  */
@@ -22,6 +22,12 @@ enum redis_outcome {
 };
 /* `reply` is lent until the callback returns. */
 typedef void redis_replied(void *context, enum redis_outcome outcome, const struct redisReply *reply);
+
+struct redis_login;
+struct redis_news;
+struct redis_place;
+struct redis_tls;
+struct redis_topology;
 
 enum redis_server_kind { REDIS_SERVER_ALONE, REDIS_SERVER_NODE, REDIS_SERVER_SENTINEL };
 
@@ -107,6 +113,38 @@ struct redis_counters {
     _Atomic uint64_t timeouts;    /* connections given up for a limit, connecting or up */
     _Atomic uint64_t errors;      /* error replies; a NOSCRIPT that EVAL made good is none */
     _Atomic uint64_t connects;    /* times the connection came up */
+};
+
+/* Of one connection, and of a struct redis with all of its own. */
+struct redis_config {
+    uint32_t limit_ms;         /* of one command, waiting for a connection and redirections included */
+    uint32_t connect_limit_ms; /* DNS, connect, AUTH, SELECT, SCRIPT LOAD; or SUBSCRIBE confirmed */
+    uint32_t backoff_ms, max_backoff_ms; /* between attempts, doubling, +-50 % jitter */
+    uint32_t spread_ms;        /* after a change of masters: within this time, by chance; 0: at once */
+    size_t max_reply_bytes;    /* a larger reply resets the connection */
+    size_t max_reply_elements; /* likewise; 0: 1024 */
+    size_t max_pending_bytes;  /* more unwritten or unanswered command bytes: nothing more is sent */
+    const char *channel;       /* subscriber: its one channel; NULL: for commands; copied */
+    const struct redis_script *scripts; /* of REDIS_RUN, at most REDIS_SCRIPTS_MAX; lent until it is closed */
+    size_t script_count;
+    const char *client_name; /* CLIENT SETNAME; printable without spaces; NULL: none; copied */
+    uint64_t jitter_seed;
+    struct redis_hooks hooks;
+    struct redis_counters *counters; /* shared with others; may be NULL */
+
+    /* for redis_open() alone */
+    struct redis_topology *topology; /* lent until it is closed */
+
+    /* for connection_open(), which calls of the hooks no more than state and message; all of it lent likewise */
+    struct redis_place *place;       /* where, and under which reign */
+    enum redis_server_kind expected; /* another one is refused */
+    const struct redis_login *login;
+    unsigned database;
+    bool any_role;           /* a replica will do: to subscribe, or to ask about the Cluster */
+    struct redis_tls *tls;   /* NULL: without */
+    bool fence_by_role;      /* redis/fence.h */
+    struct redis_news *news; /* shared with others; NULL: it does not say which server it is */
+    const char *beat_key;    /* of the heartbeat: one of the node's own slots; NULL: any */
 };
 
 /* ---- what an error reply means ---- */
