@@ -493,7 +493,7 @@ static bool is_mute(const struct redis_socket *socket)
 void redis_socket_explain(const struct redis_socket *socket, const char *what, int error,
                           char why[REDIS_WHY_SIZE])
 {
-    const char *tls = socket->session != NULL ? redis_tls_why(socket->session) : "";
+    const char *tls = socket->session != NULL ? socket->session->why : "";
     if (tls[0] != '\0')
         snprintf(why, REDIS_WHY_SIZE, "%s", tls);
     else if (socket->wants_tls)
@@ -510,5 +510,5 @@ void redis_socket_explain(const struct redis_socket *socket, const char *what, i
 
 const char *redis_socket_remark(const struct redis_socket *socket)
 {
-    return socket->session != NULL ? redis_tls_remark(socket->session) : "";
+    return socket->session != NULL ? socket->session->remark : "";
 }

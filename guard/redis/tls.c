@@ -60,18 +60,6 @@ bool redis_tls_has_more(const struct redis_tls_session *session)
     return session != NULL;
 }
 
-const char *redis_tls_why(const struct redis_tls_session *session)
-{
-    (void)session;
-    return "";
-}
-
-const char *redis_tls_remark(const struct redis_tls_session *session)
-{
-    (void)session;
-    return "";
-}
-
 #else
 
 #include <errno.h>
@@ -81,20 +69,12 @@ const char *redis_tls_remark(const struct redis_tls_session *session)
 
 enum { RECORD_BYTES = SSL3_RT_MAX_PLAIN_LENGTH }; /* of one write into OpenSSL */
 
-struct redis_tls_session {
-    struct redis_tls_side side;
-    SSL *ssl;            /* owned, and with it: */
-    BIO *in, *out;       /* what came over the socket; what is to go */
-    bool heard, foreign; /* something has come; what came first was not TLS */
-    char remark[REDIS_WHY_SIZE];
-};
-
 static bool set_peer(struct redis_tls_session *session)
 {
     X509_VERIFY_PARAM *rules = SSL_get0_param(session->ssl);
     struct sockaddr_storage address;
-    const char *name = session->side.name;
-    bool verifies = redis_tls_settings_of(session->side.tls)->verify == REDIS_TLS_REQUIRED;
+    const char *name = session->name;
+    bool verifies = redis_tls_settings_of(session->tls)->verify == REDIS_TLS_REQUIRED;
     switch (resolve_digits(name, 0, &address)) {
     case sizeof(struct sockaddr_in):
         return !verifies ||
@@ -114,7 +94,7 @@ static bool prepare(struct redis_tls_session *session)
 {
     session->in = BIO_new(BIO_s_mem());
     session->out = BIO_new(BIO_s_mem());
-    if (session->ssl == NULL || session->in == NULL || session->out == NULL) {
+    if (!redis_tls_draw(session) || session->in == NULL || session->out == NULL) {
         BIO_free(session->in);
         BIO_free(session->out);
         return false;
@@ -131,10 +111,9 @@ struct redis_tls_session *redis_tls_begin(struct redis_tls *tls, const char *hos
     snprintf(why, REDIS_WHY_SIZE, "TLS: out of memory, or a name that is none");
     if (session == NULL)
         return NULL;
-    session->side.tls = tls;
-    snprintf(session->side.name, sizeof session->side.name, "%s", name[0] != '\0' ? name : host);
+    session->tls = tls;
+    snprintf(session->name, sizeof session->name, "%s", name[0] != '\0' ? name : host);
     redis_tls_errors_begin();
-    session->ssl = redis_tls_draw(&session->side, session->remark);
     bool good = prepare(session);
     redis_tls_errors_end();
     if (!good)
@@ -182,15 +161,14 @@ void redis_tls_gone(struct redis_tls_session *session, size_t bytes)
 /* What the call means that has returned none. What has been said already, of the certificate, stays. */
 static int outcome_of(struct redis_tls_session *session, unsigned long error)
 {
-    struct redis_tls_side *side = &session->side;
     if (!session->foreign && SSL_want_read(session->ssl) && BIO_should_read(session->in))
         return -EAGAIN;
     if (!session->foreign && error == 0 && (SSL_get_shutdown(session->ssl) & SSL_RECEIVED_SHUTDOWN) != 0)
         return 0;
     if (session->foreign)
-        snprintf(side->why, sizeof side->why, "TLS: the other side does not speak TLS");
-    else if (side->why[0] == '\0')
-        redis_tls_explain_failure(error, side->certificate_asked, side->why);
+        snprintf(session->why, sizeof session->why, "TLS: the other side does not speak TLS");
+    else if (session->why[0] == '\0')
+        redis_tls_explain_failure(error, session->certificate_asked, session->why);
     return -EPROTO;
 }
 
@@ -202,8 +180,7 @@ int redis_tls_shake_hands(struct redis_tls_session *session)
     int failed = done == 1 ? 0 : outcome_of(session, error);
     if (done == 1 || failed != 0)
         return failed;
-    snprintf(session->side.why, sizeof session->side.why,
-             "TLS: the other side says goodbye in the handshake");
+    snprintf(session->why, sizeof session->why, "TLS: the other side says goodbye in the handshake");
     return -EPROTO;
 }
 
@@ -222,23 +199,13 @@ ssize_t redis_tls_write(struct redis_tls_session *session, const void *data, siz
     unsigned long error = redis_tls_errors_end();
     if (put > 0)
         return put;
-    redis_tls_explain_failure(error, session->side.certificate_asked, session->side.why);
+    redis_tls_explain_failure(error, session->certificate_asked, session->why);
     return -EPROTO;
 }
 
 bool redis_tls_has_more(const struct redis_tls_session *session)
 {
     return SSL_pending(session->ssl) > 0 || BIO_ctrl_pending(session->in) > 0;
-}
-
-const char *redis_tls_why(const struct redis_tls_session *session)
-{
-    return session->side.why;
-}
-
-const char *redis_tls_remark(const struct redis_tls_session *session)
-{
-    return session->remark;
 }
 
 #endif

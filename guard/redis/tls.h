@@ -20,8 +20,6 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-struct redis_tls_session;
-
 /* `host`: the name or address that was asked for. Reads the files again if they have changed. NULL: *why says why. */
 struct redis_tls_session *redis_tls_begin(struct redis_tls *tls, const char *host, char why[REDIS_WHY_SIZE]);
 void redis_tls_end(struct redis_tls_session **session);
@@ -32,7 +30,7 @@ bool redis_tls_take(struct redis_tls_session *session, const void *data, size_t 
 size_t redis_tls_due(const struct redis_tls_session *session, const char **data);
 void redis_tls_gone(struct redis_tls_session *session, size_t bytes);
 
-/* 0: both sides are sure of each other. -EAGAIN: the other side has to say more. -EPROTO: redis_tls_why(). */
+/* 0: both sides are sure of each other. -EAGAIN: the other side has to say more. -EPROTO: session->why. */
 int redis_tls_shake_hands(struct redis_tls_session *session);
 /* Bytes; 0: the other side's goodbye; -EAGAIN and -EPROTO as above. Either may leave something due. */
 ssize_t redis_tls_read(struct redis_tls_session *session, void *data, size_t size);
@@ -40,8 +38,3 @@ ssize_t redis_tls_read(struct redis_tls_session *session, void *data, size_t siz
 ssize_t redis_tls_write(struct redis_tls_session *session, const void *data, size_t bytes);
 /* The next read may find something without more from the socket. */
 bool redis_tls_has_more(const struct redis_tls_session *session);
-
-/* Why the last function failed, in one line that begins with "TLS: "; "": it has not. */
-const char *redis_tls_why(const struct redis_tls_session *session);
-/* What its operator should know although it works; "": nothing. */
-const char *redis_tls_remark(const struct redis_tls_session *session);

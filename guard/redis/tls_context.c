@@ -241,18 +241,18 @@ void redis_tls_explain_failure(unsigned long error, bool certificate_asked, char
 static int on_verified(int good, X509_STORE_CTX *store)
 {
     SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
-    struct redis_tls_side *side = SSL_get_app_data(ssl);
+    struct redis_tls_session *session = SSL_get_app_data(ssl);
     if (good == 0)
-        explain_certificate(store, side->name, side->why);
+        explain_certificate(store, session->name, session->why);
     return good;
 }
 
 /* Called only if there is none. */
 static int on_certificate_asked(SSL *ssl, X509 **certificate, EVP_PKEY **key)
 {
-    struct redis_tls_side *side = SSL_get_app_data(ssl);
+    struct redis_tls_session *session = SSL_get_app_data(ssl);
     (void)certificate, (void)key;
-    side->certificate_asked = true;
+    session->certificate_asked = true;
     return 0;
 }
 
@@ -458,17 +458,17 @@ void redis_tls_close(struct redis_tls **tls)
     free(old);
 }
 
-struct ssl_st *redis_tls_draw(struct redis_tls_side *side, char remark[REDIS_WHY_SIZE])
+bool redis_tls_draw(struct redis_tls_session *session)
 {
-    struct redis_tls *tls = side->tls;
+    struct redis_tls *tls = session->tls;
     pthread_mutex_lock(&tls->mutex);
     look_at_files(tls);
-    memcpy(remark, tls->remark, sizeof tls->remark);
-    SSL *ssl = SSL_new(tls->context);
+    memcpy(session->remark, tls->remark, sizeof tls->remark);
+    session->ssl = SSL_new(tls->context);
     pthread_mutex_unlock(&tls->mutex);
-    if (ssl != NULL)
-        SSL_set_app_data(ssl, side);
-    return ssl;
+    if (session->ssl != NULL)
+        SSL_set_app_data(session->ssl, session);
+    return session->ssl != NULL;
 }
 
 const struct redis_tls_settings *redis_tls_settings_of(const struct redis_tls *tls)

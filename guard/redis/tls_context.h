@@ -49,19 +49,23 @@ void redis_tls_close(struct redis_tls **tls);
 
 /* ---- for redis/tls.c ---- */
 
+struct bio_st;
 struct ssl_st;
 
-/* What the callbacks of one session know of it; lives as long as the session. */
-struct redis_tls_side {
+/* One session, also for the callbacks that OpenSSL makes about it. */
+struct redis_tls_session {
     struct redis_tls *tls;
     char name[REDIS_TLS_NAME_SIZE]; /* that is verified */
     bool certificate_asked;         /* and we have none */
-    char why[REDIS_WHY_SIZE];       /* the certificate is refused; "": not so */
+    char why[REDIS_WHY_SIZE];       /* it failed: one line that begins with "TLS: "; "": it has not */
+    char remark[REDIS_WHY_SIZE];    /* what an operator should know although it works; "": nothing */
+    struct ssl_st *ssl;             /* owned, and with it: */
+    struct bio_st *in, *out;        /* what came over the socket; what is to go */
+    bool heard, foreign;            /* something has come; what came first was not TLS */
 };
 
-/* Looks at the files, and gives out what they have come to: yours; NULL: no memory. The side is lent until the
- * session is freed. */
-struct ssl_st *redis_tls_draw(struct redis_tls_side *side, char remark[REDIS_WHY_SIZE]);
+/* Looks at the files, and gives it `ssl` by what they have come to. False: no memory. */
+bool redis_tls_draw(struct redis_tls_session *session);
 const struct redis_tls_settings *redis_tls_settings_of(const struct redis_tls *tls);
 
 /* Every call into OpenSSL that may fail stands between begin and end: the queue of errors is the thread's, so that

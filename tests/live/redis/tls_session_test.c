@@ -184,7 +184,7 @@ TEST(what_is_older_than_tls_1_2_is_refused)
     open_ends(TLS1_1_VERSION);
     begin_pair(&joined, "localhost");
     assert_int_equal(shake_hands(&joined), -EPROTO);
-    assert_string_equal(redis_tls_why(joined.session), "TLS: the server speaks no TLS 1.2 or later");
+    assert_string_equal(joined.session->why, "TLS: the server speaks no TLS 1.2 or later");
 }
 
 TEST(a_server_that_wants_to_negotiate_again_is_not_followed)
@@ -208,7 +208,7 @@ TEST(a_goodbye_is_the_end)
     connect_ends(TLS1_3_VERSION);
     SSL_shutdown(joined.server);
     assert_int_equal(hear(&joined, heard, sizeof heard), 0);
-    assert_string_equal(redis_tls_why(joined.session), "");
+    assert_string_equal(joined.session->why, "");
 }
 
 /* ---- what is due ---- */
@@ -299,7 +299,7 @@ TEST(a_handshake_fails_for_its_own_reason_and_leaves_no_error)
         carry_there(&joined);
     }
     assert_int_equal(done, -EPROTO);
-    assert_non_null(strstr(redis_tls_why(joined.session), "another name than \"other.example\""));
+    assert_non_null(strstr(joined.session->why, "another name than \"other.example\""));
     assert_int_equal(ERR_get_error(), 0);
 }
 
@@ -320,8 +320,7 @@ static void expect_own_reason(bool ends)
     else
         assert_true(redis_tls_take(joined.session, "\x17\x03\x03\x00\x18 nobody has encrypted this", 29));
     assert_int_equal(hear(&joined, heard, sizeof heard), ends ? 0 : -EPROTO);
-    assert_string_equal(redis_tls_why(joined.session),
-                        ends ? "" : "TLS: decryption failed or bad record mac");
+    assert_string_equal(joined.session->why, ends ? "" : "TLS: decryption failed or bad record mac");
     assert_int_equal(ERR_get_error(), error);
     assert_int_equal(ERR_get_error(), 0);
     disconnect_ends();
@@ -356,7 +355,7 @@ static void *connect_again_and_again(void *argument)
         begin_pair(&own, "localhost");
         worker->failed += shake_hands(&own) != 0 || SSL_write(own.server, "word", 4) != 4 ||
                           hear(&own, heard, sizeof heard) != 4;
-        if (redis_tls_remark(own.session)[0] != '\0')
+        if (own.session->remark[0] != '\0')
             atomic_store(&worker->saw_change, true);
         else
             done = mended && atomic_load(&worker->saw_change);
