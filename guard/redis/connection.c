@@ -186,6 +186,13 @@ static void ring_by(struct redis_connection *connection, uint64_t at_ms)
         host_timer_set(connection->host, &connection->timer, at_us);
 }
 
+/* It ends when so much time is over: with its limit, or the next attempt. */
+static void set_stage_end(struct redis_connection *connection, uint64_t within_ms)
+{
+    connection->stage_ends_ms = clock_now_ms() + within_ms;
+    ring_by(connection, connection->stage_ends_ms);
+}
+
 /* ---- losing ---- */
 
 static void drop_socket(struct redis_connection *connection)
@@ -215,10 +222,9 @@ static void lose(struct redis_connection *connection, enum guard_redis_state sta
         pending = redis_pipeline_detach(&connection->pipeline);
     drop_socket(connection);
     move_on(connection, STAGE_RESTING);
-    connection->stage_ends_ms = clock_now_ms() + rest_ms(connection, state);
+    set_stage_end(connection, rest_ms(connection, state));
     if (!was_up)
         connection->failures++;
-    ring_by(connection, connection->stage_ends_ms);
     redis_place_doubt(connection->config.place);
     tell(connection, state, why);
     redis_pipeline_abandon(&pending);
@@ -587,8 +593,7 @@ static void confirm_master(struct redis_connection *connection)
         return;
     }
     move_on(connection, STAGE_CONFIRMING);
-    connection->stage_ends_ms = clock_now_ms() + connection->config.connect_limit_ms;
-    ring_by(connection, connection->stage_ends_ms);
+    set_stage_end(connection, connection->config.connect_limit_ms);
 }
 
 static void take_word(struct redis_connection *connection)
@@ -637,14 +642,13 @@ static void greeted(struct redis_connection *connection)
         return;
     }
     move_on(connection, STAGE_PROVING);
-    connection->stage_ends_ms = clock_now_ms() + PROVING_MS;
-    ring_by(connection, connection->stage_ends_ms);
+    set_stage_end(connection, PROVING_MS);
 }
 
 static void greet_again(struct redis_connection *connection)
 {
     move_on(connection, STAGE_GREETING);
-    connection->stage_ends_ms = clock_now_ms() + connection->config.connect_limit_ms;
+    set_stage_end(connection, connection->config.connect_limit_ms);
     if (redis_greeting_write_again(&connection->greeting, &connection->hello))
         flush(connection);
     else
@@ -917,8 +921,7 @@ static void await_place(struct redis_connection *connection)
 {
     char why[REDIS_WHY_SIZE];
     enum guard_redis_state state = redis_place_why(connection->config.place, why);
-    connection->stage_ends_ms = clock_now_ms() + connection->config.max_backoff_ms;
-    ring_by(connection, connection->stage_ends_ms);
+    set_stage_end(connection, connection->config.max_backoff_ms);
     if (why[0] != '\0')
         tell(connection, state, why);
 }
@@ -938,8 +941,7 @@ static void reach(struct redis_connection *connection)
     }
     redis_endpoint_label(&endpoint, connection->label);
     move_on(connection, STAGE_REACHING);
-    connection->stage_ends_ms = clock_now_ms() + connection->config.connect_limit_ms;
-    ring_by(connection, connection->stage_ends_ms);
+    set_stage_end(connection, connection->config.connect_limit_ms);
     connection->socket = redis_socket_open(connection->host, &target, &hooks, why);
     if (connection->socket == NULL)
         lose(connection, GUARD_REDIS_DOWN, why);
@@ -1126,6 +1128,5 @@ void connection_reset(struct redis_connection *connection, const char *why)
         lose(connection, GUARD_REDIS_DOWN, why);
     if (connection->stage != STAGE_RESTING)
         return;
-    connection->stage_ends_ms = clock_now_ms();
-    ring_by(connection, connection->stage_ends_ms);
+    set_stage_end(connection, 0);
 }

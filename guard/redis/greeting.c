@@ -117,21 +117,14 @@ static bool accept_kind(struct redis_greeting *greeting, const struct redis_gree
     return true;
 }
 
+static bool role_is(const struct redisReply *role, const char *name)
+{
+    return role->type == REDIS_REPLY_ARRAY && role->elements > 0 && redis_reply_is(role->element[0], name);
+}
+
 bool redis_is_master(const struct redisReply *role)
 {
-    return role->type == REDIS_REPLY_ARRAY && role->elements > 0 &&
-           redis_reply_is(role->element[0], "master");
-}
-
-static bool is_replica(const struct redisReply *role)
-{
-    return role->type == REDIS_REPLY_ARRAY && role->elements > 0 && redis_reply_is(role->element[0], "slave");
-}
-
-static bool is_sentinel(const struct redisReply *role)
-{
-    return role->type == REDIS_REPLY_ARRAY && role->elements > 0 &&
-           redis_reply_is(role->element[0], "sentinel");
+    return role_is(role, "master");
 }
 
 static bool accept_master(struct redis_greeting *greeting, const struct redis_greeting_step *step,
@@ -140,9 +133,9 @@ static bool accept_master(struct redis_greeting *greeting, const struct redis_gr
     (void)greeting;
     if (redis_is_master(reply))
         return true;
-    if (is_replica(reply))
+    if (role_is(reply, "slave"))
         snprintf(why, REDIS_WHY_SIZE, "%s: a replica, not the master", step->rule->name);
-    else if (is_sentinel(reply))
+    else if (role_is(reply, "sentinel"))
         snprintf(why, REDIS_WHY_SIZE, "a Sentinel, not a Redis with data: use redis+sentinel://HOSTS/NAME");
     else
         snprintf(why, REDIS_WHY_SIZE, "%s: not a master", step->rule->name);
@@ -435,8 +428,8 @@ enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const st
             return verdict;
         }
     } else if (!step->rule->accept(greeting, step, reply, why)) {
-        bool replica = step->rule == &rule_role && is_replica(reply);
-        if (greeting->is_other || (step->rule == &rule_role && is_sentinel(reply)))
+        bool replica = step->rule == &rule_role && role_is(reply, "slave");
+        if (greeting->is_other || (step->rule == &rule_role && role_is(reply, "sentinel")))
             return REDIS_GREETING_DENIED;
         return replica ? REDIS_GREETING_REPLICA : REDIS_GREETING_FAILED;
     }
