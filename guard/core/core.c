@@ -509,7 +509,7 @@ void core_woken(struct core *core, uint64_t now_us, const char *encoded, size_t 
 }
 
 void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes,
-                 const struct core_pushed *pushed)
+                 const struct core_reply *pushed)
 {
     core_begin(core, now_us);
     core->stats.wake_messages++;

@@ -366,7 +366,8 @@ struct core_reply {
     /* BUSY, to a REVALIDATE: the UUIDs of the value's filler (or blanks) and of the lease; lent; NULL: not known */
     const char *names_seen;
     enum core_refresher refresher;
-    const char *lease_tag; /* BUSY; STALE and OTHERS: TOKEN_TAG_BYTES of their lease; lent; NULL: not known */
+    /* TOKEN_TAG_BYTES of the lease: BUSY; STALE and OTHERS; pushed: it was filled under. Lent; NULL: not known */
+    const char *lease_tag;
     uint32_t age_ms, left_ms;
     uint32_t pttl_ms; /* BUSY: of the lease; FAILED: of the failure; STALE: of the value */
     uint32_t cool_ms; /* STALE and COOLING: for how long */
@@ -374,7 +375,8 @@ struct core_reply {
     bool abandoned;   /* LEASE: the load before was */
     enum guard_failure failure;
     bool too_big;
-    uint64_t load; /* FAILED: the load that did; 0: not known */
+    uint64_t load; /* FAILED: the load that did; pushed: that made it; 0: not known */
+    bool shared;   /* pushed: it is stored nowhere, and left_ms means nothing */
 };
 
 void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply);
@@ -423,23 +425,12 @@ void core_turn_over(struct core *core, uint64_t now_us);
 /* Something happened to this key: a fill, a release (gone = false) or an invalidation (gone = true). */
 void core_woken(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes, bool gone);
 /*
- * The same of a fill or release whose message brought what was stored or is shared. A flight that waits, and whose
- * last lookup found the lease with this tag, answers the waiters with it that joined before that lookup was sent; for
- * all others it is a wake-up like any other.
+ * The same of a fill or release whose message brought what was stored or is shared, as if it had been found FRESH. A
+ * flight that waits, and whose last lookup found the lease with this tag, answers the waiters with it that joined
+ * before that lookup was sent; for all others it is a wake-up like any other.
  */
-struct core_pushed {
-    const char *lease_tag; /* TOKEN_TAG_BYTES of the lease it was filled under; lent */
-    struct value *value;   /* lent; NULL when absent, and of a mark */
-    bool absent, mark;
-    bool shared;       /* it is stored nowhere */
-    uint32_t fresh_ms; /* for how long it was fresh when it was stored; shared: means nothing */
-    uint64_t load;     /* that made it */
-    const char *tags;  /* for the owner, to be checked before: as in core_reply */
-    size_t tags_bytes;
-    struct tags_clock born;
-};
 void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes,
-                 const struct core_pushed *pushed);
+                 const struct core_reply *pushed);
 /* The key of the flight that waits for the lease with this tag, lent until the next event; NULL: none does, and
  * what its fill, or its release (shared), has brought need not be read. */
 const struct core_key *core_awaits(const struct core *core, const char *encoded, size_t encoded_bytes,

@@ -770,30 +770,27 @@ bool flight_awaits(const struct flight *flight, const char *lease_tag, bool shar
 }
 
 /* What is shared is only as old as its load; what is stored is fresh for a time. */
-static struct guard_result pushed_result(const struct core_pushed *pushed, uint32_t age_ms)
+static struct guard_result pushed_result(const struct core_reply *pushed, uint32_t age_ms)
 {
-    return (struct guard_result){
-        .status = pushed->absent ? GUARD_ABSENT : GUARD_OK,
-        .source = GUARD_FROM_FLEET,
-        .value = pushed->value != NULL ? &pushed->value->public : NULL,
-        .age_ms = age_ms,
-        .left_ms = pushed->shared ? 0 : pushed->fresh_ms - age_ms,
-        .stored = !pushed->shared,
-        .load = pushed->load,
-    };
+    struct guard_result result = flight_cached_result(pushed, GUARD_FROM_FLEET);
+    result.age_ms = age_ms;
+    result.left_ms = pushed->shared ? 0 : pushed->left_ms - age_ms;
+    result.stored = !pushed->shared;
+    result.load = pushed->load;
+    return result;
 }
 
 /* The lease stood when our lookup ran, and an invalidation voids it: what was filled in under it, or told by its
  * release, is as new as any waiter may want that joined before that lookup was sent. The fill came after the lookup,
  * so that bounds its age, however late the message is. (A failover that brings back a lease whose fill is over breaks
  * that bound, by as long as messages of the old Redis still arrive; the canary ends that.) */
-void flight_pushed(struct flight *flight, const struct core_pushed *pushed)
+void flight_pushed(struct flight *flight, const struct core_reply *pushed)
 {
     bool looks_again = flight->state == FLIGHT_ACQUIRING;
     uint64_t since_us = looks_again ? flight->waiting_since_us : flight->sent_us;
     uint32_t age_ms = ms_until(since_us, flight->core->now_us);
     uint32_t waiters = flight_counts(flight)->waiters;
-    bool over = (!pushed->shared && age_ms >= pushed->fresh_ms) || lacks_meta(flight, pushed->value);
+    bool over = (!pushed->shared && age_ms >= pushed->left_ms) || lacks_meta(flight, pushed->value);
     bool too_early = flight->first == NULL || flight->first->joined >= flight->wait_stamp;
     if (over || (!pushed->mark && too_early)) {
         flight_woken(flight, false);

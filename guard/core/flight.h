@@ -151,7 +151,7 @@ void flight_woken(struct flight *flight, bool gone);
  * then. */
 bool flight_awaits(const struct flight *flight, const char *lease_tag, bool shared);
 /* Only if flight_awaits(). */
-void flight_pushed(struct flight *flight, const struct core_pushed *pushed);
+void flight_pushed(struct flight *flight, const struct core_reply *pushed);
 void flight_resync(struct flight *flight);
 void flight_alarm(struct flight *flight);
 void flight_close(struct flight *flight);

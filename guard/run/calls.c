@@ -28,10 +28,11 @@ struct later_store {
     char encoded[KEY_ENCODED_MAX + 1], token[TOKEN_SIZE], wanted[TOKEN_UUID_BYTES + 1];
 };
 
-/* One script and its companion. */
+/* One script and its companion; or what a message has brought, whose script was another process's. */
 struct call {
     struct guard *guard;
     calls_replied *replied;
+    calls_checked *checked; /* of a message: in its place */
     enum core_action_kind kind;
     uint64_t op;
     bool revalidates;                      /* an acquire that no value answers which was there */
@@ -49,7 +50,7 @@ struct call {
     char names_seen[2 * TOKEN_UUID_BYTES]; /* reply.names_seen */
     size_t tag_count;                      /* of what it brought */
     size_t key_bytes;
-    char key[]; /* the application's: entries are checked against it */
+    char key[]; /* the application's: entries are checked against it; of a message encoded */
 };
 
 static void say_refusal(struct guard *guard, enum redis_outcome outcome, const struct redisReply *reply)
@@ -81,24 +82,38 @@ static void forget_near(struct call *call)
                     key_encode(call->key, call->key_bytes, encoded));
 }
 
-/* The last one tells, unless the guard is ending already. */
-static void one_awaited_less(struct call *call)
+static void tell_reply(struct call *call)
 {
-    struct guard *guard = call->guard;
-    if (--call->awaited > 0)
+    const struct core_reply *reply = &call->reply;
+    if (call->checked != NULL) {
+        bool good = reply->kind == REPLY_FRESH && !reply->outdated;
+        call->checked(call->guard, call->key, call->key_bytes, good ? reply : NULL);
         return;
-    if (call->sent && guard->phase != PHASE_ENDING) {
-        forget_near(call);
-        call->reply.clock = call->clock;
-        if (stores(call->kind))
-            call->reply.outdated = call->outdated;
-        call->replied(guard, call->op, &call->reply);
     }
+    forget_near(call);
+    call->reply.clock = call->clock;
+    if (stores(call->kind))
+        call->reply.outdated = call->outdated;
+    call->replied(call->guard, call->op, reply);
+}
+
+static void free_call(struct call *call)
+{
     if (call->later != NULL)
         value_unref(&call->later->value);
     free(call->later);
     value_unref(&call->value);
     free(call);
+}
+
+/* The last one tells, unless the guard is ending already. */
+static void one_awaited_less(struct call *call)
+{
+    if (--call->awaited > 0)
+        return;
+    if (call->sent && call->guard->phase != PHASE_ENDING)
+        tell_reply(call);
+    free_call(call);
 }
 
 /* ---- replies ---- */
@@ -172,20 +187,18 @@ static void on_check(void *context)
     one_awaited_less(call);
 }
 
-static void check_tags(struct call *call)
+/* False: they cannot be. */
+static bool check_tags(struct call *call)
 {
     struct core_reply *reply = &call->reply;
-    struct guard *guard = call->guard;
     call->tag_count = tags_count(reply->tags, reply->tags_bytes);
     call->asker.answered = on_check;
     call->asker.context = call;
+    if (!tag_batch_join(call->guard->own, &call->asker, reply->tags, reply->tags_bytes))
+        return false;
     call->awaited++;
-    if (!tag_batch_join(guard->own, &call->asker, reply->tags, reply->tags_bytes)) {
-        call->awaited--;
-        doubt(call, guard->protocol.in_cluster);
-        return;
-    }
     reply->tags = NULL;
+    return true;
 }
 
 /* What is lent until the reply is gone is told later. */
@@ -204,8 +217,8 @@ static void on_script(void *context, enum redis_outcome outcome, const struct re
     told->head = keep_text(call->head, told->head, TOKEN_UUID_BYTES);
     told->lease_tag = keep_text(call->lease_tag, told->lease_tag, TOKEN_TAG_BYTES);
     told->names_seen = keep_text(call->names_seen, told->names_seen, sizeof call->names_seen);
-    if (found && told->tags_bytes > 0)
-        check_tags(call);
+    if (found && told->tags_bytes > 0 && !check_tags(call))
+        doubt(call, call->guard->protocol.in_cluster);
     one_awaited_less(call);
 }
 
@@ -309,63 +322,21 @@ bool calls_send(struct guard *guard, const struct core_action *action, calls_rep
 
 /* ---- what a message has brought ---- */
 
-/* An entry whose tags are being looked at. */
-struct push {
-    struct guard *guard;
-    calls_checked *checked;
-    struct core_pushed pushed; /* its lease_tag and its value are the next two */
-    char lease_tag[TOKEN_TAG_BYTES];
-    struct value *value; /* owned */
-    struct tag_asker asker;
-    size_t tag_count; /* of the entry */
-    size_t subject_bytes;
-    char subject[]; /* encoded key */
-};
-
-static struct push *new_push(struct guard *guard, const struct message *message,
-                             const struct core_pushed *pushed, struct value *value)
+bool calls_check_push(struct guard *guard, const struct message *message, const struct core_reply *pushed,
+                      calls_checked *checked)
 {
-    struct push *push = malloc(sizeof *push + message->subject_bytes);
-    if (push == NULL)
-        return NULL;
-    push->guard = guard;
-    push->pushed = *pushed;
-    memcpy(push->lease_tag, pushed->lease_tag, TOKEN_TAG_BYTES);
-    push->pushed.lease_tag = push->lease_tag;
-    push->value = value != NULL ? value_ref(value) : NULL;
-    push->tag_count = tags_count(pushed->tags, pushed->tags_bytes);
-    push->subject_bytes = message->subject_bytes;
-    memcpy(push->subject, message->subject, message->subject_bytes);
-    return push;
-}
-
-static void free_push(struct push *push)
-{
-    value_unref(&push->value);
-    free(push);
-}
-
-static void on_push_checked(void *context)
-{
-    struct push *push = context;
-    struct guard *guard = push->guard;
-    bool good = tags_judge(&push->asker.epochs, push->tag_count, &push->pushed.born) == TAGS_GOOD;
-    if (guard->phase != PHASE_ENDING)
-        push->checked(guard, push->subject, push->subject_bytes, good ? &push->pushed : NULL);
-    free_push(push);
-}
-
-bool calls_check_push(struct guard *guard, const struct message *message, const struct core_pushed *pushed,
-                      struct value *value, calls_checked *checked)
-{
-    struct push *push = new_push(guard, message, pushed, value);
-    if (push == NULL)
+    const struct core_action found = {
+        .kind = CORE_ACQUIRE, .key = {.plain = message->subject, .plain_bytes = message->subject_bytes}};
+    struct call *call = new_call(guard, &found, NULL);
+    if (call == NULL)
         return false;
-    push->checked = checked;
-    push->asker.answered = on_push_checked;
-    push->asker.context = push;
-    if (tag_batch_join(guard->own, &push->asker, pushed->tags, pushed->tags_bytes))
+    call->checked = checked;
+    call->sent = true;
+    call->reply = *pushed;
+    call->reply.lease_tag = keep_text(call->lease_tag, pushed->lease_tag, TOKEN_TAG_BYTES);
+    call->value = pushed->value != NULL ? value_ref(pushed->value) : NULL;
+    if (check_tags(call))
         return true;
-    free_push(push);
+    free_call(call);
     return false;
 }

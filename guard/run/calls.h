@@ -17,11 +17,11 @@ bool calls_send(struct guard *guard, const struct core_action *action, calls_rep
 
 /* `pushed` NULL: it is not known to be good; it is a wake-up like any other. */
 typedef void calls_checked(struct guard *guard, const char *subject, size_t subject_bytes,
-                           const struct core_pushed *pushed);
+                           const struct core_reply *pushed);
 
 /*
  * An entry that came with a wake-up message waits for the epochs of its tags, which costs one round trip: a waiter
  * may know of an invalidation of a tag that is younger than the entry, and that voids no lease. As calls_send().
  */
-bool calls_check_push(struct guard *guard, const struct message *message, const struct core_pushed *pushed,
-                      struct value *value, calls_checked *checked);
+bool calls_check_push(struct guard *guard, const struct message *message, const struct core_reply *pushed,
+                      calls_checked *checked);

@@ -617,7 +617,7 @@ void thread_on_mail(void *context)
 
 /* Whether a waiter is left for it is the core's to see. */
 static void push_checked(struct guard *guard, const char *subject, size_t subject_bytes,
-                         const struct core_pushed *pushed)
+                         const struct core_reply *pushed)
 {
     if (pushed != NULL)
         core_pushed(guard->fleet, clock_now_us(), subject, subject_bytes, pushed);
@@ -630,7 +630,7 @@ static void push_checked(struct guard *guard, const char *subject, size_t subjec
  * wake-up like any other. */
 static bool take_push(struct guard *guard, const struct message *message)
 {
-    struct core_pushed pushed;
+    struct core_reply pushed;
     struct value *value = NULL;
     const struct core_key *key = NULL;
     bool taken = true;
@@ -640,7 +640,7 @@ static bool take_push(struct guard *guard, const struct message *message)
     if (key == NULL || !message_read_entry(message, key, guard->protocol.max_value_ms, &pushed, &value))
         return false;
     if (pushed.tags_bytes > 0)
-        taken = calls_check_push(guard, message, &pushed, value, push_checked);
+        taken = calls_check_push(guard, message, &pushed, push_checked);
     else
         core_pushed(guard->fleet, clock_now_us(), message->subject, message->subject_bytes, &pushed);
     value_unref(&value);

@@ -77,7 +77,7 @@ struct message message_read(const char *payload, size_t payload_bytes)
 }
 
 bool message_read_entry(const struct message *message, const struct core_key *key, uint64_t max_value_ms,
-                        struct core_pushed *out, struct value **value)
+                        struct core_reply *out, struct value **value)
 {
     struct envelope envelope;
     *value = NULL;
@@ -88,15 +88,16 @@ bool message_read_entry(const struct message *message, const struct core_key *ke
     bool has_body = !envelope.absent && !envelope.mark;
     if (has_body)
         *value = envelope_value(&envelope);
-    *out = (struct core_pushed){.lease_tag = message->lease_tag,
-                                .tags = envelope.tags,
-                                .tags_bytes = envelope.tags_bytes,
-                                .born = envelope.born,
-                                .value = *value,
-                                .absent = envelope.absent,
-                                .load = load_id_of_uuid(envelope.filler),
-                                .mark = envelope.mark,
-                                .shared = message->kind == MESSAGE_RELEASED,
-                                .fresh_ms = (uint32_t)(envelope.px_ms - envelope.stale_ms)};
+    *out = (struct core_reply){.kind = REPLY_FRESH,
+                               .lease_tag = message->lease_tag,
+                               .tags = envelope.tags,
+                               .tags_bytes = envelope.tags_bytes,
+                               .born = envelope.born,
+                               .value = *value,
+                               .absent = envelope.absent,
+                               .load = load_id_of_uuid(envelope.filler),
+                               .mark = envelope.mark,
+                               .shared = message->kind == MESSAGE_RELEASED,
+                               .left_ms = (uint32_t)(envelope.px_ms - envelope.stale_ms)};
     return !has_body || *value != NULL;
 }

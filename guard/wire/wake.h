@@ -49,7 +49,7 @@ struct message message_read(const char *payload, size_t payload_bytes);
  * NULL. False: it is damaged, of another key or, because it lives longer than max_value_ms, not to be believed
  * without asking Redis; the message is worth no more than one without. */
 bool message_read_entry(const struct message *message, const struct core_key *key, uint64_t max_value_ms,
-                        struct core_pushed *out, struct value **value);
+                        struct core_reply *out, struct value **value);
 
 /* Whether this is the tag of a lease. */
 bool message_is_lease_tag(const char *text, size_t bytes);

@@ -557,8 +557,8 @@ static void push(struct play *play, uint8_t which, uint8_t how)
 {
     struct core_key key = key_of(which);
     size_t tag = how % TAGS;
-    struct core_pushed pushed = {
-        .lease_tag = tags[tag], .absent = (how & 2) != 0, .fresh_ms = (uint32_t)how * 20};
+    struct core_reply pushed = {
+        .lease_tag = tags[tag], .absent = (how & 2) != 0, .left_ms = (uint32_t)how * 20};
     pushed.shared = (how & 4) != 0;
     pushed.mark = !pushed.absent && !pushed.shared && (how & 8) != 0;
     struct value *value =

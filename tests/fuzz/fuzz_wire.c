@@ -214,13 +214,13 @@ enum { MAX_VALUE_MS = 86400000 };
 static void read_pushed(const struct message *message)
 {
     static const struct core_key key = {"product:7", 9, "product:7", 9};
-    struct core_pushed pushed;
+    struct core_reply pushed;
     struct value *value = NULL;
     if (message_read_entry(message, &key, MAX_VALUE_MS, &pushed, &value)) {
         assert((pushed.absent || pushed.mark) == (value == NULL) && pushed.value == value &&
                pushed.lease_tag == message->lease_tag);
         assert(pushed.shared == (message->kind == MESSAGE_RELEASED));
-        assert(pushed.fresh_ms <= MAX_VALUE_MS);
+        assert(pushed.left_ms <= MAX_VALUE_MS);
     } else {
         assert(value == NULL);
     }

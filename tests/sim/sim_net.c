@@ -773,11 +773,11 @@ void net_publish(struct sim *sim, uint32_t command)
 static void push(struct sim *sim, struct process *process, const struct command *fill)
 {
     const struct stored_value *entry = &fill->answer.value;
-    struct core_pushed pushed = {.lease_tag = fill->token + TOKEN_TAG_AT,
-                                 .absent = entry->absent,
-                                 .mark = entry->mark,
-                                 .shared = fill->action.kind == CORE_RELEASE,
-                                 .fresh_ms = (uint32_t)(entry->px_ms - entry->stale_ms)};
+    struct core_reply pushed = {.lease_tag = fill->token + TOKEN_TAG_AT,
+                                .absent = entry->absent,
+                                .mark = entry->mark,
+                                .shared = fill->action.kind == CORE_RELEASE,
+                                .left_ms = (uint32_t)(entry->px_ms - entry->stale_ms)};
     struct value *value = body_of_entry(sim, entry, "");
     pushed.value = value;
     struct core_key key = process_key(entry->key);

@@ -278,7 +278,7 @@ static inline void message(const char *key, bool gone)
 }
 
 /* Somebody has stored this, or shares it. */
-static inline void hear_pushed(const char *key, const struct core_pushed *entry)
+static inline void hear_pushed(const char *key, const struct core_reply *entry)
 {
     core_pushed(bench.core, bench.now_us, key, strlen(key), entry);
     drain();

@@ -259,8 +259,8 @@ TEST(what_is_too_big_or_cannot_be_checked_is_not_shared)
 static void shared(const char *body)
 {
     struct value *value = body != NULL ? value_new(body, strlen(body), "", 0, NULL, 0) : NULL;
-    struct core_pushed pushed = {
-        .lease_tag = TAG_A, .value = value, .absent = body == NULL, .shared = true, .fresh_ms = 1};
+    struct core_reply pushed = {
+        .lease_tag = TAG_A, .value = value, .absent = body == NULL, .shared = true, .left_ms = 1};
     hear_pushed("k", &pushed);
     value_unref(&value);
 }

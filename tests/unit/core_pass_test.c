@@ -168,8 +168,8 @@ TEST(it_joins_no_load_that_runs_under_a_lease)
 
 static void push_mark(bool shared, uint32_t fresh_ms)
 {
-    const struct core_pushed pushed = {
-        .lease_tag = TAG_A, .mark = true, .shared = shared, .fresh_ms = fresh_ms};
+    const struct core_reply pushed = {
+        .lease_tag = TAG_A, .mark = true, .shared = shared, .left_ms = fresh_ms};
     hear_pushed("k", &pushed);
 }
 

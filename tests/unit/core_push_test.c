@@ -19,8 +19,8 @@ static void wait_for(const char *key, struct caller *caller, const char *tag)
 static void pushed_fresh(const char *key, const char *tag, const char *body, uint32_t fresh_ms)
 {
     struct value *value = body != NULL ? value_new(body, strlen(body), "", 0, NULL, 0) : NULL;
-    struct core_pushed pushed = {
-        .lease_tag = tag, .value = value, .absent = body == NULL, .fresh_ms = fresh_ms};
+    struct core_reply pushed = {
+        .lease_tag = tag, .value = value, .absent = body == NULL, .left_ms = fresh_ms};
     hear_pushed(key, &pushed);
     value_unref(&value);
 }

@@ -67,7 +67,7 @@ TEST(what_a_push_brings_does_not_answer_it, P155)
     reply_names_seen(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     assert_null(core_awaits(bench.core, "k", 1, THEIR_TAG, false));
     struct value *value = value_new("pushed", 6, "", 0, NULL, 0);
-    hear_pushed("k", &(struct core_pushed){.lease_tag = THEIR_TAG, .value = value, .fresh_ms = 60000});
+    hear_pushed("k", &(struct core_reply){.lease_tag = THEIR_TAG, .value = value, .left_ms = 60000});
     value_unref(&value);
     still_waits(&caller);
     finish_load_for(lease(expect_revalidation(OLD_FILLER OLD_LEASE)), "new", &caller, GUARD_FROM_LOAD);

@@ -330,7 +330,7 @@ static char *message_with(const struct envelope *envelope, const char *head, siz
 static const struct core_key PRODUCT_7 = {"product:7", 9, "product:7", 9};
 static const char FILLED[] = "f 0123456789abcdef product:7 ";
 
-static bool is_pushed(const char *payload, size_t bytes, struct core_pushed *out, struct value **value)
+static bool is_pushed(const char *payload, size_t bytes, struct core_reply *out, struct value **value)
 {
     struct message message = message_read(payload, bytes);
     assert_int_equal(message.kind, MESSAGE_FILLED);
@@ -345,7 +345,7 @@ TEST(what_was_filled_may_follow_the_key)
 {
     for (int absent = 0; absent <= 1; absent++) {
         struct envelope envelope = row_envelope();
-        struct core_pushed pushed;
+        struct core_reply pushed;
         struct value *value = NULL;
         size_t bytes = 0;
         if (absent) {
@@ -356,7 +356,7 @@ TEST(what_was_filled_may_follow_the_key)
         assert_true(is_pushed(payload, bytes, &pushed, &value));
         assert_memory_equal(pushed.lease_tag, "0123456789abcdef", TOKEN_TAG_BYTES);
         assert_int_equal(pushed.absent, absent);
-        assert_int_equal(pushed.fresh_ms, absent ? 90000 : 60000);
+        assert_int_equal(pushed.left_ms, absent ? 90000 : 60000);
         assert_ptr_equal(pushed.value, value);
         assert_int_equal(value == NULL, absent);
         if (value != NULL)
@@ -370,7 +370,7 @@ TEST(what_was_filled_may_follow_the_key)
 TEST(an_entry_that_is_not_whole_and_of_that_key_is_not_believed, P23)
 {
     struct envelope envelope = row_envelope();
-    struct core_pushed pushed;
+    struct core_reply pushed;
     struct value *value = NULL;
     size_t bytes = 0, head_bytes = strlen(FILLED);
     char *payload = message_with(&envelope, FILLED, &bytes);
@@ -393,7 +393,7 @@ TEST(an_entry_that_is_not_whole_and_of_that_key_is_not_believed, P23)
 TEST(an_entry_that_lives_longer_than_the_namespace_allows_is_not_believed)
 {
     struct envelope envelope = row_envelope();
-    struct core_pushed pushed;
+    struct core_reply pushed;
     struct value *value = NULL;
     size_t bytes = 0;
     envelope.px_ms = 90001;

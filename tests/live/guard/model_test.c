@@ -151,7 +151,7 @@ static uint32_t share_count; /* of them, those that are stored nowhere */
 static void compare_push(const struct command *command, const struct message *message)
 {
     const struct stored_value *entry = &command->answer.value;
-    struct core_pushed pushed;
+    struct core_reply pushed;
     struct value *value = NULL;
     uint32_t key = 0, version = 0;
     if ((message->entry != NULL) != command->answer.pushed) {
@@ -167,9 +167,9 @@ static void compare_push(const struct command *command, const struct message *me
         differ("pushed entry sound %d, model %d", sound, !sound);
     else if (sound && (pushed.mark != entry->mark || pushed.shared != command->action.shares))
         differ("pushed mark %d shared %d, model %d", pushed.mark, pushed.shared, entry->mark);
-    else if (sound && (pushed.absent != entry->absent || pushed.fresh_ms != entry->px_ms - entry->stale_ms ||
+    else if (sound && (pushed.absent != entry->absent || pushed.left_ms != entry->px_ms - entry->stale_ms ||
                        memcmp(pushed.lease_tag, command->token + TOKEN_TAG_AT, TOKEN_TAG_BYTES) != 0))
-        differ("pushed absent %d fresh %u, model %d", pushed.absent, pushed.fresh_ms, entry->absent);
+        differ("pushed absent %d fresh %u, model %d", pushed.absent, pushed.left_ms, entry->absent);
     else if (value != NULL && (!body_read(value->public.body, &key, &version) || version != entry->version))
         differ("pushed v%u, model v%u", version, entry->version);
     value_unref(&value);
