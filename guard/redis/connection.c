@@ -871,21 +871,6 @@ static enum progress receive(struct redis_connection *connection)
 
 /* ---- the socket's hooks ---- */
 
-/* False: *why says why. */
-static bool write_greeting(struct redis_connection *connection, const struct redis_login *login,
-                           char why[REDIS_WHY_SIZE])
-{
-    struct redis_greeting_terms terms = {connection->config.expected, login,
-                                         connection->config.database, connection->config.client_name,
-                                         connection->config.channel,  connection->config.place->watched};
-    bool written = redis_reader_open(&connection->reader, connection->config.max_reply_bytes,
-                                     connection->config.max_reply_elements) &&
-                   redis_greeting_write(&connection->greeting, &terms, &connection->hello);
-    if (!written)
-        snprintf(why, REDIS_WHY_SIZE, "out of memory");
-    return written;
-}
-
 static void on_reached(void *context)
 {
     struct redis_connection *connection = context;
@@ -897,12 +882,14 @@ static void on_reached(void *context)
         lose(connection, GUARD_REDIS_DENIED, why);
         return;
     }
-    bool written = write_greeting(connection, &login, why);
+    bool written = redis_reader_open(&connection->reader, connection->config.max_reply_bytes,
+                                     connection->config.max_reply_elements) &&
+                   redis_greeting_write(&connection->greeting, &login, &connection->hello);
     redis_login_clear(&login);
     if (written)
         flush(connection);
     else
-        lose(connection, GUARD_REDIS_DOWN, why);
+        lose(connection, GUARD_REDIS_DOWN, "out of memory");
 }
 
 static void on_failed(void *context, const char *why)
@@ -1062,12 +1049,9 @@ struct redis_connection *connection_open(struct guard_host *host, const struct r
     connection->chance.state = config->jitter_seed;
     if (config->max_reply_elements == 0)
         connection->config.max_reply_elements = REDIS_ELEMENTS_MAX;
-    connection->greeting.any_role = config->any_role;
-    connection->greeting.beat_key = config->beat_key;
+    connection->greeting.config = &connection->config;
     connection->greeting.fence.by_role = config->fence_by_role;
     connection->greeting.fence.sooner_ms = (uint32_t)chance_below(&connection->chance, REDIS_AGAIN_MS / 2);
-    connection->greeting.scripts = config->scripts;
-    connection->greeting.script_count = config->script_count;
     connection->host = host;
     connection->timer = (struct host_timer){.run = on_redis_timer, .context = connection};
     connection->flusher = (struct host_soon){.run = on_flush, .context = connection, .last = true};

@@ -108,7 +108,7 @@ static bool accept_kind(struct redis_greeting *greeting, const struct redis_gree
     const struct redisReply *mode = redis_reply_field(reply, "mode");
     (void)step;
     for (size_t i = 0; mode != NULL && i < sizeof server_kinds / sizeof server_kinds[0]; i++)
-        if (i != greeting->expected && redis_reply_is(mode, server_kinds[i].mode)) {
+        if (i != greeting->config->expected && redis_reply_is(mode, server_kinds[i].mode)) {
             snprintf(why, REDIS_WHY_SIZE, "this is %s: the URL must begin with %s (rediss... over TLS)",
                      server_kinds[i].is, server_kinds[i].scheme);
             greeting->is_other = true;
@@ -251,10 +251,11 @@ static bool ask_login(struct redis_greeting *greeting, const struct redis_login 
 
 static bool ask_scripts(struct redis_greeting *greeting, struct redis_buffer *out)
 {
-    for (size_t i = 0; i < greeting->script_count; i++) {
-        struct question load = {3,
-                                {"SCRIPT", "LOAD", greeting->scripts[i].source},
-                                {strlen("SCRIPT"), strlen("LOAD"), greeting->scripts[i].source_bytes}};
+    for (size_t i = 0; i < greeting->config->script_count; i++) {
+        struct question load = {
+            3,
+            {"SCRIPT", "LOAD", greeting->config->scripts[i].source},
+            {strlen("SCRIPT"), strlen("LOAD"), greeting->config->scripts[i].source_bytes}};
         if (!ask_redis(greeting, out, &rule_script, load))
             return false;
         greeting->steps[greeting->asked - 1].script = i;
@@ -272,14 +273,14 @@ static void begin(struct redis_greeting *greeting)
 
 static bool ask_whose(struct redis_greeting *greeting, struct redis_buffer *out)
 {
-    return greeting->any_role ||
+    return greeting->config->any_role ||
            (ask_redis(greeting, out, &rule_role, question("ROLE", NULL, NULL)) &&
             ask_redis(greeting, out, &rule_reign, question("INFO", "replication", NULL)));
 }
 
 static bool ask_fence(struct redis_greeting *greeting, struct redis_buffer *out)
 {
-    return greeting->fence.by_role || greeting->any_role ||
+    return greeting->fence.by_role || greeting->config->any_role ||
            ask_redis(greeting, out, &rule_fence, question("GETEX", redis_greeting_beat_key(greeting), NULL));
 }
 
@@ -289,31 +290,28 @@ bool redis_greeting_write_again(struct redis_greeting *greeting, struct redis_bu
     return ask_whose(greeting, out) && ask_fence(greeting, out);
 }
 
-bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_greeting_terms *terms,
+bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_login *login,
                           struct redis_buffer *out)
 {
-    const char *channel = terms->channel;
-    bool of_sentinel = terms->expected == REDIS_SERVER_SENTINEL;
+    const struct redis_config *config = greeting->config;
+    bool of_sentinel = config->expected == REDIS_SERVER_SENTINEL;
     char database[16];
     begin(greeting);
     greeting->server = (struct redis_server){.too_old = false};
-    greeting->database = terms->database;
-    greeting->expected = terms->expected;
-    greeting->watched = terms->watched;
-    snprintf(database, sizeof database, "%u", terms->database);
-    if (!ask_login(greeting, terms->login, out) ||
+    snprintf(database, sizeof database, "%u", config->database);
+    if (!ask_login(greeting, login, out) ||
         !ask_redis(greeting, out, &rule_kind, question("HELLO", NULL, NULL)))
         return false;
-    if (channel == NULL && terms->database != 0 &&
+    if (config->channel == NULL && config->database != 0 &&
         !ask_redis(greeting, out, &rule_select, question("SELECT", database, NULL)))
         return false;
-    if (terms->client_name != NULL &&
-        !ask_redis(greeting, out, &rule_name, question("CLIENT", "SETNAME", terms->client_name)))
+    if (config->client_name != NULL &&
+        !ask_redis(greeting, out, &rule_name, question("CLIENT", "SETNAME", config->client_name)))
         return false;
     if (!of_sentinel && !ask_whose(greeting, out))
         return false;
-    if (channel != NULL)
-        return ask_redis(greeting, out, &rule_subscribe, question("SUBSCRIBE", channel, NULL));
+    if (config->channel != NULL)
+        return ask_redis(greeting, out, &rule_subscribe, question("SUBSCRIBE", config->channel, NULL));
     return of_sentinel || (ask_redis(greeting, out, &rule_server, question("INFO", "server", NULL)) &&
                            ask_fence(greeting, out) && ask_scripts(greeting, out));
 }
@@ -335,9 +333,9 @@ static bool is_no_login(const struct redisReply *reply)
 /* There are two in the URL of Sentinels. */
 static const char *login_asked(const struct redis_greeting *greeting)
 {
-    if (greeting->expected == REDIS_SERVER_SENTINEL)
+    if (greeting->config->expected == REDIS_SERVER_SENTINEL)
         return " of a Sentinel (sentinel_username, sentinel_password)";
-    return greeting->watched ? " of the master (user and password before the @)" : "";
+    return greeting->config->place->watched ? " of the master (user and password before the @)" : "";
 }
 
 static void tell_error(const struct redis_greeting *greeting, const struct redis_greeting_rule *rule,
@@ -348,7 +346,7 @@ static void tell_error(const struct redis_greeting *greeting, const struct redis
     const char *whose = of_login && class == REDIS_ERROR_DENIED ? login_asked(greeting) : "";
     char what[WHAT_SIZE];
     if (rule == &rule_select)
-        snprintf(what, sizeof what, "%s %u refused: ", rule->name, greeting->database);
+        snprintf(what, sizeof what, "%s %u refused: ", rule->name, greeting->config->database);
     else
         snprintf(what, sizeof what, "%s%s refused: ", rule->name, whose);
     redis_explain(reply, what, rule->secret, why);
@@ -400,7 +398,8 @@ static const char *lack(const struct redis_greeting *greeting)
         return "up; this Redis has no GETEX: each value that is read costs a ROLE (" REDIS_NEEDED ")";
     if (greeting->fence.no_getex)
         return "up; GETEX is refused: each value that is read costs a ROLE (allow +getex)";
-    if (greeting->reign[0] == '\0' && !greeting->any_role && greeting->expected != REDIS_SERVER_SENTINEL)
+    if (greeting->reign[0] == '\0' && !greeting->config->any_role &&
+        greeting->config->expected != REDIS_SERVER_SENTINEL)
         return "up; INFO is refused: each connection finds out for itself that there is a new master (allow "
                "+info)";
     return NULL;

@@ -41,15 +41,8 @@ struct redis_greeting_step {
 struct redis_greeting {
     struct redis_greeting_step steps[8 + REDIS_SCRIPTS_MAX];
     size_t asked, answered;
-    unsigned database; /* of the URL */
-    enum redis_server_kind expected;
-    bool is_other; /* the server said that it is of another kind */
-    bool watched;  /* a master that Sentinels have named */
-    /* its owner's, set once: */
-    bool any_role;
-    const char *beat_key;               /* lent; NULL: REDIS_BEAT_KEY */
-    const struct redis_script *scripts; /* lent */
-    size_t script_count;
+    bool is_other;                     /* the server said that it is of another kind */
+    const struct redis_config *config; /* its owner's, set once; lent */
     char digests[REDIS_SCRIPTS_MAX]
                 [REDIS_DIGEST_BYTES + 1]; /* "": unknown; kept from one greeting to the next */
     /* what it has learned: */
@@ -58,18 +51,8 @@ struct redis_greeting {
     struct redis_fence fence;
 };
 
-/* What it is to say; lent. */
-struct redis_greeting_terms {
-    enum redis_server_kind expected;
-    const struct redis_login *login; /* its password has been read */
-    unsigned database;
-    const char *client_name; /* NULL: none */
-    const char *channel;     /* NULL: for commands */
-    bool watched;            /* Sentinels have named it */
-};
-
-/* Appends the commands. False: no memory. */
-bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_greeting_terms *terms,
+/* Appends the commands. login: that of the config, its password has been read. False: no memory. */
+bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_login *login,
                           struct redis_buffer *out);
 
 /* The same without what a login is needed for but once: what the server was and what it is may differ. */
@@ -83,7 +66,7 @@ bool redis_is_master(const struct redisReply *role);
 
 static inline const char *redis_greeting_beat_key(const struct redis_greeting *greeting)
 {
-    return greeting->beat_key != NULL ? greeting->beat_key : REDIS_BEAT_KEY;
+    return greeting->config->beat_key != NULL ? greeting->config->beat_key : REDIS_BEAT_KEY;
 }
 
 /* The login lacks nothing. */

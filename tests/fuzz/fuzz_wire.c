@@ -177,13 +177,14 @@ struct heard {
 static struct heard listen_in_pieces(const uint8_t *data, size_t bytes, size_t piece_bytes, bool subscriber)
 {
     struct redis_login login = {.password = "secret"};
-    struct redis_greeting_terms terms = {
-        .login = &login, .database = 1, .client_name = "fuzz", .channel = subscriber ? "channel" : NULL};
+    struct redis_place place = {.watched = false};
+    const struct redis_config config = {
+        .place = &place, .database = 1, .client_name = "fuzz", .channel = subscriber ? "channel" : NULL};
     struct redis_buffer hello = {.data = NULL};
-    struct listener listener = {.greeted = false};
+    struct listener listener = {.greeting.config = &config};
     struct heard heard = {.sound = true};
     bool made = redis_reader_open(&listener.reader, REPLY_LIMIT_BYTES, REDIS_ELEMENTS_MAX) &&
-                redis_greeting_write(&listener.greeting, &terms, &hello);
+                redis_greeting_write(&listener.greeting, &login, &hello);
     assert(made);
     for (size_t at = 0; heard.sound && at < bytes; at += piece_bytes) {
         size_t left = bytes - at;
