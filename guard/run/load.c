@@ -231,25 +231,27 @@ void bell_unref(struct bell **unref)
 
 static struct running_load *alloc_load(const struct job *job)
 {
-    size_t tags_size = job->policy->tagged ? TAGS_TEXT_MAX + 1 : 0;
-    struct running_load *load = calloc(1, sizeof *load + job->key_bytes + 1 + tags_size);
+    const struct core_action *action = job->action;
+    const struct guard_policy *policy = action->policy;
+    const size_t key_size = action->key.plain_bytes + 1, tags_size = policy->tagged ? TAGS_TEXT_MAX + 1 : 0;
+    struct running_load *load = calloc(1, sizeof *load + key_size + tags_size);
     if (load == NULL)
         return NULL;
-    load->result.load = load->deferral.load = job->load;
+    load->result.load = load->deferral.load = action->load;
     load->result.key = load->deferral.key = load->key;
-    load->policy = job->policy;
-    load->deadline_us = job->deadline_us;
-    load->depth = job->depth;
+    load->policy = policy;
+    load->deadline_us = action->deadline_us;
+    load->depth = action->depth;
     load->asker = job->asker;
     if (load->asker.ref != NULL)
         load->asker.ref(load->asker.what);
-    load->has_previous = job->previous_validator != NULL;
+    load->has_previous = action->previous != NULL;
     if (load->has_previous)
-        memcpy(load->previous_validator, job->previous_validator,
-               strnlen(job->previous_validator, ENVELOPE_VALIDATOR_MAX));
-    memcpy(load->key, job->key, job->key_bytes);
-    load->needs_meta = job->policy->needs_meta;
-    load->tags = job->policy->tagged ? load->key + job->key_bytes + 1 : NULL;
+        memcpy(load->previous_validator, action->previous->public.validator,
+               strnlen(action->previous->public.validator, ENVELOPE_VALIDATOR_MAX));
+    memcpy(load->key, action->key.plain, key_size - 1);
+    load->needs_meta = policy->needs_meta;
+    load->tags = policy->tagged ? load->key + key_size : NULL;
     return load;
 }
 

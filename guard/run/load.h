@@ -83,18 +83,10 @@ struct desk {
     struct running_load *by_id[DESK_SLOTS], *by_handle[DESK_SLOTS];
 };
 
-/* Both texts are copied. */
+/* A load that the core wants. */
 struct job {
-    uint64_t load;
-    const char *key;
-    size_t key_bytes;
-    const struct guard_policy *policy;
-    uint64_t deadline_us;
-    uint64_t lender;    /* a load that runs, waits and lends its thread; 0: none, any worker takes it */
-    uint32_t depth;     /* loads that it is nested in */
-    struct asker asker; /* of its starter; the handle has a reference of its own */
-    const char *previous_validator; /* NULL: nothing to compare with */
-    uint64_t batch;                 /* 0: alone; otherwise it joins the job before, if that had the same */
+    const struct core_action *action; /* CORE_LOAD; what it points to is copied */
+    struct asker asker;               /* of its starter; the handle has a reference of its own */
     struct blocking *caller; /* the thread that waits and runs it, unless it runs another; NULL: none */
     bool of_refresh;         /* of guard_refresh(): where its loop is gone, it is not to be tried again */
 };

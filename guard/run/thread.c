@@ -73,15 +73,7 @@ static bool start_load_of(struct guard *guard, const struct core_action *action,
     const struct get *starter = (const struct get *)chosen;
     const struct origin *origin = (const struct origin *)action->origin;
     const struct job job = {
-        .load = action->load,
-        .key = action->key.plain,
-        .key_bytes = action->key.plain_bytes,
-        .policy = action->policy,
-        .deadline_us = action->deadline_us,
-        .lender = action->lender,
-        .previous_validator = action->previous != NULL ? action->previous->public.validator : NULL,
-        .batch = action->batch,
-        .depth = action->depth,
+        .action = action,
         .asker = starter != NULL  ? starter->asker
                  : origin != NULL ? origin->asker
                                   : (struct asker){.what = NULL},

@@ -205,9 +205,9 @@ void workers_commit(struct workers *workers)
 }
 
 /* Under the mutex. The first of a batch stays open for the others. */
-static bool enqueue_job(struct workers *workers, const struct job *job, struct running_load *load)
+static bool enqueue_job(struct workers *workers, uint64_t batch, struct running_load *load)
 {
-    if (workers->open != NULL && job->batch != 0 && workers->open_batch == job->batch) {
+    if (workers->open != NULL && batch != 0 && workers->open_batch == batch) {
         workers->open_last->mate = load;
         workers->open_last = load;
         return true;
@@ -216,8 +216,8 @@ static bool enqueue_job(struct workers *workers, const struct job *job, struct r
     if (!staff(workers, workers->queued_count + 1))
         return false;
     workers->open = workers->open_last = load;
-    workers->open_batch = job->batch;
-    if (job->batch == 0)
+    workers->open_batch = batch;
+    if (batch == 0)
         commit_batch(workers);
     return true;
 }
@@ -240,7 +240,9 @@ bool workers_start(struct workers *workers, const struct job *job)
     if (job->caller != NULL && blocking_give(job->caller, load, false))
         return true;
     pthread_mutex_lock(&workers->mutex);
-    bool taken = job->lender != 0 ? lend(workers, load, job->lender) : enqueue_job(workers, job, load);
+    const struct core_action *action = job->action;
+    bool taken =
+        action->lender != 0 ? lend(workers, load, action->lender) : enqueue_job(workers, action->batch, load);
     pthread_mutex_unlock(&workers->mutex);
     if (!taken)
         load_free(load);

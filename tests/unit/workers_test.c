@@ -109,16 +109,19 @@ static void bench_open(uint32_t count, guard_loader *loader)
 
 static void bench_start_until(uint64_t load, const char *key, uint64_t deadline_us)
 {
-    const struct job job = {
+    const char *validator = bench.previous_validator;
+    struct value *previous = validator != NULL ? value_new("", 0, validator, strlen(validator), "", 0) : NULL;
+    const struct core_action action = {
+        .kind = CORE_LOAD,
         .load = load,
-        .key = key,
-        .key_bytes = strlen(key),
+        .key = {.plain = key, .plain_bytes = strlen(key)},
         .policy = &bench.policy,
         .deadline_us = deadline_us,
-        .previous_validator = bench.previous_validator,
+        .previous = previous,
         .batch = bench.batch,
     };
-    assert_true(workers_start(bench.workers, &job));
+    assert_true(workers_start(bench.workers, &(struct job){.action = &action}));
+    value_unref(&previous);
 }
 
 static void bench_start(uint64_t load, const char *key)
