@@ -45,8 +45,8 @@ struct route_master {
     char beat_key[BEAT_KEY_SIZE]; /* of a slot that it has */
     unsigned owed;                /* replies */
     bool owns, leaving;           /* slots; it is named no longer */
-    bool is_up, was_up, failed;   /* told; ever; since it was up last, or was opened */
-    bool is_lost;                 /* told to the map */
+    bool is_up, was_up;           /* told; ever */
+    bool is_lost;                 /* since it was up last, or was opened: told to the map, too */
     uint64_t generation, takeovers;
     enum guard_redis_state state;
     char text[MASTER_TEXT_SIZE]; /* "": nothing has been told */
@@ -253,7 +253,6 @@ static void on_master_state(void *context, enum guard_redis_state state, const c
     master->state = state;
     snprintf(master->text, sizeof master->text, "%s", text);
     note_lost(master, !up);
-    master->failed = !up;
     struct redis_node node = {.takeovers = master->takeovers};
     if (up && !master->is_up && !master->leaving) {
         redis_cluster_node(routes->config.cluster, master->node, &node);
@@ -424,7 +423,7 @@ static bool send_route(struct route_master *master, struct route *route)
 /* False: it takes nothing. */
 static bool dispatch_to(struct route *route, struct route_master *master)
 {
-    if (master == NULL || master->connection == NULL || master->failed)
+    if (master == NULL || master->connection == NULL || master->is_lost)
         return false;
     connection_redirected(master->connection, route->again ? route->deadline_ms : 0, route->asking);
     route->master = master;
@@ -444,7 +443,7 @@ static struct route_master *any_master(struct redis_routes *routes)
 {
     for (unsigned i = 0; i < routes->top; i++) {
         struct route_master *master = routes->masters[++routes->turn % routes->top];
-        if (master != NULL && master->owns && !master->failed && !master->leaving)
+        if (master != NULL && master->owns && !master->is_lost && !master->leaving)
             return master;
     }
     return NULL;

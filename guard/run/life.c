@@ -101,10 +101,12 @@ static bool open_parts(struct guard *guard)
 {
     if (!open_cores(guard) || !cache_open(guard))
         return false;
-    static const struct loop_hooks hooks = {thread_on_link, thread_on_reign, thread_on_gone, thread_on_state};
+    static const struct redis_hooks hooks = {
+        .link = thread_on_link, .reign = thread_on_reign, .gone = thread_on_gone};
     guard->workers = open_workers(guard);
     if (guard->workers == NULL || loop_open(guard, guard->host, &hooks, &guard->own) != GUARD_OK)
         return false;
+    guard->own->stated = thread_on_state;
     guard->wake = open_wake(guard);
     return guard->wake != NULL && clear_open(guard);
 }

@@ -243,7 +243,7 @@ void loop_redis_config(struct guard *guard, struct redis_config *config)
     };
 }
 
-static struct redis *connect_redis(struct guard *guard, struct loop *loop, const struct loop_hooks *hooks)
+static struct redis *connect_redis(struct guard *guard, struct loop *loop, const struct redis_hooks *hooks)
 {
     uint64_t seed = 0;
     struct redis_config config;
@@ -252,18 +252,16 @@ static struct redis *connect_redis(struct guard *guard, struct loop *loop, const
     loop_redis_config(guard, &config);
     config.jitter_seed = seed;
     loop->chance.state = seed;
-    config.hooks = (struct redis_hooks){.context = loop, .state = redis_state};
     if (hooks != NULL) {
         config.spread_ms = 0; /* the guard's own goes first */
-        config.hooks.link = hooks->linked;
-        config.hooks.reign = hooks->reigned;
-        config.hooks.gone = hooks->gone;
-        loop->stated = hooks->stated;
+        config.hooks = *hooks;
     }
+    config.hooks.context = loop;
+    config.hooks.state = redis_state;
     return redis_open(loop->host, &config);
 }
 
-enum guard_status loop_open(struct guard *guard, struct guard_host *host, const struct loop_hooks *hooks,
+enum guard_status loop_open(struct guard *guard, struct guard_host *host, const struct redis_hooks *hooks,
                             struct loop **out)
 {
     struct loop *loop = calloc(1, sizeof *loop);

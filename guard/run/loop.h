@@ -11,15 +11,9 @@
 
 #include "state.h"
 
-/* What the guard's own loop tells of its connections. */
-struct loop_hooks {
-    void (*linked)(void *loop, unsigned shard, bool up);
-    void (*reigned)(void *loop, unsigned shard); /* before it comes up to another master of the shard */
-    void (*gone)(void *loop, unsigned shard);
-    void (*stated)(struct guard *guard);
-};
-/* NO_MEMORY: the host stays the caller's. */
-enum guard_status loop_open(struct guard *guard, struct guard_host *host, const struct loop_hooks *hooks,
+/* hooks: of the guard's own loop, link, reign and gone; their context will be the loop. NULL: a host's. NO_MEMORY: the
+ * host stays the caller's. */
+enum guard_status loop_open(struct guard *guard, struct guard_host *host, const struct redis_hooks *hooks,
                             struct loop **out);
 /* When the last get has been called back and nothing is left on the host, frees the loop and calls `detached`. The
  * host of one that has a name is closed, too. */
