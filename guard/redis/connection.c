@@ -48,7 +48,7 @@ enum stage {
 };
 
 struct redis_connection {
-    struct redis_config config; /* channel and client_name are owned copies */
+    struct redis_config config;
     char label[REDIS_LABEL_SIZE];
     struct redis_counters own_counters; /* where the owner has none */
     struct redis_counters *counters;
@@ -1009,25 +1009,11 @@ static void on_redis_timer(void *context)
 
 /* ---- opening and closing ---- */
 
-static char *copy_or_null(const char *text)
-{
-    return text != NULL ? strdup(text) : NULL;
-}
-
-static void free_redis(struct redis_connection *connection)
-{
-    free((char *)connection->config.channel);
-    free((char *)connection->config.client_name);
-    redis_pipeline_abandon(&connection->pipeline); /* empty, but for its memory */
-    free(connection);
-}
-
 static void on_close(void *context)
 {
     struct redis_connection *connection = context;
-    struct host_told told = connection->told;
-    free_redis(connection);
-    host_tell(told);
+    redis_pipeline_abandon(&connection->pipeline); /* empty, but for its memory */
+    host_free_and_tell(connection, connection->told);
 }
 
 struct redis_connection *connection_open(struct guard_host *host, const struct redis_config *config)
@@ -1038,13 +1024,6 @@ struct redis_connection *connection_open(struct guard_host *host, const struct r
         return NULL;
     connection->reign = &config->place->reign;
     connection->config = *config;
-    connection->config.channel = copy_or_null(config->channel);
-    connection->config.client_name = copy_or_null(config->client_name);
-    if ((config->channel != NULL && connection->config.channel == NULL) ||
-        (config->client_name != NULL && connection->config.client_name == NULL)) {
-        free_redis(connection);
-        return NULL;
-    }
     connection->counters = config->counters != NULL ? config->counters : &connection->own_counters;
     connection->chance.state = config->jitter_seed;
     if (config->max_reply_elements == 0)

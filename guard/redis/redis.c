@@ -25,7 +25,7 @@ struct redis {
     bool was_up;                         /* ever */
     struct redis_replicated *replicated; /* owned; NULL: not used yet, or routes */
     struct guard_host *host;
-    struct redis_config terms; /* of `replicated`; without what was lent for the call */
+    struct redis_config terms; /* of `replicated` */
     unsigned parts_open;       /* while it is closed */
     struct host_told told;
 };
@@ -90,10 +90,9 @@ static struct redis_config connection_terms(const struct redis_config *config)
     return terms;
 }
 
-static bool connect_one(struct redis *redis, struct guard_host *host, const struct redis_config *config)
+static void connect_one(struct redis *redis, struct redis_config connection)
 {
-    struct redis_config connection = connection_terms(config);
-    connection.place = &config->topology->place;
+    connection.place = &redis->topology->place;
     connection.hooks = (struct redis_hooks){
         .context = redis, .state = on_connection_state, .message = on_connection_message};
     if (redis->cluster != NULL) {
@@ -102,23 +101,9 @@ static bool connect_one(struct redis *redis, struct guard_host *host, const stru
         connection.expected = REDIS_SERVER_NODE;
         connection.any_role = true;
     }
-    redis->connection = connection_open(host, &connection);
-    redis->host = host;
+    redis->connection = connection_open(redis->host, &connection);
     redis->terms = connection;
-    redis->terms.client_name = redis->terms.channel = NULL;
-    return redis->connection != NULL;
-}
-
-static bool connect_all(struct redis *redis, struct guard_host *host, const struct redis_config *config)
-{
-    const struct routes_config routes = {
-        .cluster = redis->cluster,
-        .connection = connection_terms(config),
-        .wait_replicas = config->topology->url.wait_replicas,
-        .wait_ms = config->topology->url.wait_ms,
-    };
-    redis->routes = routes_open(host, &routes);
-    return redis->routes != NULL;
+    redis->terms.client_name = NULL;
 }
 
 static void free_face(struct redis *redis)
@@ -136,8 +121,13 @@ struct redis *redis_open(struct guard_host *host, const struct redis_config *con
     redis->topology = config->topology;
     redis->cluster = config->topology->cluster;
     redis_place_init(&redis->node, NULL, NULL, NULL);
-    bool one = redis->cluster == NULL || config->channel != NULL;
-    if (one ? connect_one(redis, host, config) : connect_all(redis, host, config))
+    redis->host = host;
+    const struct redis_config terms = connection_terms(config);
+    if (redis->cluster == NULL || config->channel != NULL)
+        connect_one(redis, terms);
+    else
+        redis->routes = routes_open(host, &terms);
+    if (redis->connection != NULL || redis->routes != NULL)
         return redis;
     free_face(redis);
     return NULL;
@@ -226,13 +216,12 @@ uint64_t redis_batch(const struct redis *redis)
 
 static bool call_redis(struct redis *redis, const struct redis_call *call)
 {
-    const struct redis_url *url = &redis->topology->url;
     if (redis->routes != NULL)
         return routes_send(redis->routes, call);
     if (call->kind != REDIS_REPLICATED)
         return connection_call(redis->connection, call);
     if (redis->replicated == NULL)
-        redis->replicated = replicated_open(redis->host, &redis->terms, url->wait_replicas, url->wait_ms);
+        redis->replicated = replicated_open(redis->host, &redis->terms);
     return redis->replicated != NULL && replicated_run(redis->replicated, call);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* redis/replicated.c - see redis/replicated.h. */
 #include "replicated.h"
+#include "redis.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,18 +125,18 @@ bool replicated_run(struct redis_replicated *replicated, const struct redis_call
 
 /* ---- from open to close ---- */
 
-struct redis_replicated *replicated_open(struct guard_host *host, const struct redis_config *config,
-                                         uint32_t replicas, uint32_t wait_ms)
+struct redis_replicated *replicated_open(struct guard_host *host, const struct redis_config *config)
 {
+    const struct redis_url *url = &config->topology->url;
     struct redis_config own = *config;
     struct redis_replicated *replicated = calloc(1, sizeof *replicated);
     if (replicated == NULL)
         return NULL;
-    own.limit_ms += wait_ms;
+    own.limit_ms += url->wait_ms;
     own.hooks = (struct redis_hooks){.context = NULL};
     own.news = NULL;
-    replicated->replicas = replicas;
-    replicated->wait_ms = wait_ms;
+    replicated->replicas = url->wait_replicas;
+    replicated->wait_ms = url->wait_ms;
     replicated->connection = connection_open(host, &own);
     if (replicated->connection == NULL) {
         free(replicated);

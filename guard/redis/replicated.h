@@ -24,9 +24,9 @@
 
 struct redis_replicated;
 
-/* The connection's limit is what it says and wait_ms more. NULL: no memory. */
-struct redis_replicated *replicated_open(struct guard_host *host, const struct redis_config *config,
-                                         uint32_t replicas, uint32_t wait_ms);
+/* So many replicas as the URL of its topology says. The connection's limit is what it says and wait_ms more. NULL: no
+ * memory. */
+struct redis_replicated *replicated_open(struct guard_host *host, const struct redis_config *config);
 /* As connection_close(). */
 void replicated_close(struct redis_replicated *replicated, void (*closed)(void *context), void *context);
 

@@ -12,6 +12,7 @@
 #include "../base/chance.h"
 #include "../base/clock.h"
 #include "command.h"
+#include "redis.h"
 #include "replicated.h"
 #include <assert.h>
 #include <stdio.h>
@@ -70,7 +71,8 @@ struct route {
 };
 
 struct redis_routes {
-    struct routes_config config;
+    struct redis_config config;    /* of each master, but for its place */
+    struct redis_cluster *cluster; /* lent */
     struct guard_host *host;
     struct chance chance;
     struct redis_cluster_watch watch;
@@ -128,14 +130,14 @@ static void tell_routes(struct redis_routes *routes, enum guard_redis_state stat
     char line[ROUTES_TEXT_SIZE + SERVERS_SIZE], servers[SERVERS_SIZE] = "";
     if (state == GUARD_REDIS_UP)
         name_servers(routes, servers);
-    bool is_news = redis_news_take(routes->config.connection.news, servers);
+    bool is_news = redis_news_take(routes->config.news, servers);
     if (state == routes->told_state && strcmp(text, routes->told_text) == 0 && !is_news)
         return;
     routes->told_state = state;
     snprintf(routes->told_text, sizeof routes->told_text, "%s", text);
     snprintf(line, sizeof line, "%s%s%s", text, is_news ? "; " : "", is_news ? servers : "");
-    if (routes->config.connection.hooks.state != NULL)
-        routes->config.connection.hooks.state(routes->config.connection.hooks.context, state, line);
+    if (routes->config.hooks.state != NULL)
+        routes->config.hooks.state(routes->config.hooks.context, state, line);
 }
 
 /* How many masters are up, and the first that is not, or lacks something. */
@@ -144,7 +146,7 @@ static void tell_all(struct redis_routes *routes)
     char text[ROUTES_TEXT_SIZE];
     const struct route_master *lacking = NULL, *down = NULL;
     unsigned count = 0, up = 0;
-    if (routes->closing || !redis_cluster_is_known(routes->config.cluster))
+    if (routes->closing || !redis_cluster_is_known(routes->cluster))
         return;
     for (unsigned i = 0; i < routes->top; i++) {
         const struct route_master *master = routes->masters[i];
@@ -168,7 +170,7 @@ static void tell_all(struct redis_routes *routes)
 
 static void tell_master_link(struct route_master *master)
 {
-    const struct redis_hooks *hooks = &master->routes->config.connection.hooks;
+    const struct redis_hooks *hooks = &master->routes->config.hooks;
     bool up = master->connection != NULL && !master->leaving && connection_is_up(master->connection);
     if (up == master->is_up)
         return;
@@ -180,7 +182,7 @@ static void tell_master_link(struct route_master *master)
 /* Its shard has another master than the last time, or it is the same server with another history. */
 static void tell_reign(struct route_master *master, uint64_t takeovers)
 {
-    const struct redis_hooks *hooks = &master->routes->config.connection.hooks;
+    const struct redis_hooks *hooks = &master->routes->config.hooks;
     uint64_t generation = redis_reign_now(&master->place->reign);
     bool other = takeovers != master->takeovers || (master->was_up && generation != master->generation);
     master->takeovers = takeovers;
@@ -196,12 +198,12 @@ static void master_is_closed(void *context)
 {
     struct route_master *master = context;
     struct redis_routes *routes = master->routes;
-    const struct redis_hooks *hooks = &routes->config.connection.hooks;
+    const struct redis_hooks *hooks = &routes->config.hooks;
     if (--master->parts_open > 0)
         return;
     if (hooks->gone != NULL && !routes->closing)
         hooks->gone(hooks->context, master->node);
-    redis_cluster_release(routes->config.cluster, master->node);
+    redis_cluster_release(routes->cluster, master->node);
     if (routes->masters[master->node] == master)
         routes->masters[master->node] = NULL;
     if (!routes->closing)
@@ -214,7 +216,7 @@ static void master_is_closed(void *context)
 static void note_lost(struct route_master *master, bool is_lost)
 {
     if (master->is_lost != is_lost)
-        redis_cluster_lost(master->routes->config.cluster, master->node, is_lost);
+        redis_cluster_lost(master->routes->cluster, master->node, is_lost);
     master->is_lost = is_lost;
 }
 
@@ -255,7 +257,7 @@ static void on_master_state(void *context, enum guard_redis_state state, const c
     note_lost(master, !up);
     struct redis_node node = {.takeovers = master->takeovers};
     if (up && !master->is_up && !master->leaving) {
-        redis_cluster_node(routes->config.cluster, master->node, &node);
+        redis_cluster_node(routes->cluster, master->node, &node);
         tell_reign(master, node.takeovers);
     }
     tell_master_link(master);
@@ -265,7 +267,7 @@ static void on_master_state(void *context, enum guard_redis_state state, const c
 /* A name whose slot this master has; it stays as it was if none is found soon. */
 static void choose_beat_key(struct route_master *master)
 {
-    const struct redis_cluster *cluster = master->routes->config.cluster;
+    const struct redis_cluster *cluster = master->routes->cluster;
     char key[BEAT_KEY_SIZE];
     if (redis_cluster_owner(cluster, redis_slot(master->beat_key, strlen(master->beat_key))) == master->node)
         return;
@@ -280,7 +282,7 @@ static void choose_beat_key(struct route_master *master)
 
 static struct redis_config config_of(struct route_master *master)
 {
-    struct redis_config config = master->routes->config.connection;
+    struct redis_config config = master->routes->config;
     config.place = master->place;
     config.expected = REDIS_SERVER_NODE;
     config.news = NULL; /* tell_all() says it */
@@ -300,12 +302,12 @@ static struct route_master *open_master(struct redis_routes *routes, unsigned no
     if (master == NULL)
         return NULL;
     *master = (struct route_master){.routes = routes, .node = node};
-    master->place = redis_cluster_hold(routes->config.cluster, node);
+    master->place = redis_cluster_hold(routes->cluster, node);
     if (master->place == NULL) {
         free(master);
         return NULL;
     }
-    redis_cluster_node(routes->config.cluster, node, &named);
+    redis_cluster_node(routes->cluster, node, &named);
     master->at = named.at;
     snprintf(master->beat_key, sizeof master->beat_key, "csg1:{beat}");
     choose_beat_key(master);
@@ -313,7 +315,7 @@ static struct route_master *open_master(struct redis_routes *routes, unsigned no
     config.hooks = (struct redis_hooks){.context = master, .state = on_master_state};
     master->connection = connection_open(routes->host, &config);
     if (master->connection == NULL) {
-        redis_cluster_release(routes->config.cluster, node);
+        redis_cluster_release(routes->cluster, node);
         free(master);
         return NULL;
     }
@@ -352,14 +354,14 @@ static void on_map(void *context)
     struct redis_routes *routes = context;
     char why[MASTER_TEXT_SIZE];
     struct redis_node node;
-    if (!redis_cluster_is_known(routes->config.cluster)) {
-        enum guard_redis_state state = redis_cluster_why(routes->config.cluster, why);
+    if (!redis_cluster_is_known(routes->cluster)) {
+        enum guard_redis_state state = redis_cluster_why(routes->cluster, why);
         if (why[0] != '\0')
             tell_routes(routes, state, why);
         return;
     }
     for (unsigned i = 0; i < REDIS_NODES_MAX && !routes->closing; i++) {
-        bool named = redis_cluster_node(routes->config.cluster, i, &node) && node.named;
+        bool named = redis_cluster_node(routes->cluster, i, &node) && node.named;
         update_master(routes, i, named ? &node : NULL);
     }
     if (routes->closing)
@@ -405,8 +407,7 @@ static bool send_replicated(struct route_master *master, const struct redis_call
     const struct redis_routes *routes = master->routes;
     if (master->replicated == NULL) {
         struct redis_config config = config_of(master);
-        master->replicated =
-            replicated_open(routes->host, &config, routes->config.wait_replicas, routes->config.wait_ms);
+        master->replicated = replicated_open(routes->host, &config);
     }
     return master->replicated != NULL && replicated_run(master->replicated, call);
 }
@@ -456,10 +457,10 @@ static bool dispatch(struct route *route)
     route->asking = false;
     if (route->slot == ANY_SLOT)
         return dispatch_to(route, any_master(routes));
-    node = redis_cluster_owner(routes->config.cluster, route->slot);
+    node = redis_cluster_owner(routes->cluster, route->slot);
     if (node != REDIS_NO_NODE)
         return dispatch_to(route, open_master(routes, node));
-    redis_cluster_hint(routes->config.cluster);
+    redis_cluster_hint(routes->cluster);
     return false;
 }
 
@@ -468,7 +469,7 @@ static bool dispatch(struct route *route)
 /* For one more try. */
 static bool has_time(const struct route *route)
 {
-    uint32_t quarter_ms = route->routes->config.connection.limit_ms / 4;
+    uint32_t quarter_ms = route->routes->config.limit_ms / 4;
     return clock_now_ms() + (quarter_ms < LEAST_MS ? quarter_ms : LEAST_MS) < route->deadline_ms;
 }
 
@@ -503,7 +504,7 @@ static void wake_those_that_wait_for_the_map(struct redis_routes *routes)
 
 static void try_again(struct route *route)
 {
-    bool known = redis_cluster_is_known(route->routes->config.cluster);
+    bool known = redis_cluster_is_known(route->routes->cluster);
     bool timely = has_time(route);
     if (timely && !known)
         wait_until(route, route->deadline_ms);
@@ -541,7 +542,7 @@ static void follow(struct route *route, const struct route_master *from, const s
 {
     struct redis_routes *routes = route->routes;
     struct redis_redirect redirect;
-    redis_cluster_hint(routes->config.cluster);
+    redis_cluster_hint(routes->cluster);
     route->moving = true;
     if (++route->redirections > REDIRECTIONS_MOST || !has_time(route) || routes->closing) {
         settle_unsent(route);
@@ -552,8 +553,8 @@ static void follow(struct route *route, const struct route_master *from, const s
         return;
     }
     if (!redirect.ask)
-        redis_cluster_moved(routes->config.cluster, from->node, redirect.slot, &redirect.to);
-    unsigned node = redis_cluster_find(routes->config.cluster, &redirect.to);
+        redis_cluster_moved(routes->cluster, from->node, redirect.slot, &redirect.to);
+    unsigned node = redis_cluster_find(routes->cluster, &redirect.to);
     bool keeps_key = redirect.ask && route->call.kind == REDIS_REPLICATED; /* WAIT is for the slot's owner */
     if (route->redirections > REDIRECTIONS_AT_ONCE || node == REDIS_NO_NODE || keeps_key) {
         try_later(route);
@@ -578,12 +579,12 @@ static void take_routed_error(struct route *route, const struct route_master *fr
         try_later(route);
         return;
     case REDIS_ERROR_STRAYED:
-        redis_cluster_hint(routes->config.cluster);
+        redis_cluster_hint(routes->cluster);
         settle_call(route, REDIS_UNKNOWN, NULL);
         return;
     case REDIS_ERROR_LOADING: /* CLUSTERDOWN among them */
     case REDIS_ERROR_READONLY:
-        redis_cluster_hint(routes->config.cluster);
+        redis_cluster_hint(routes->cluster);
         break;
     case REDIS_ERROR_NOSCRIPT:
     case REDIS_ERROR_FULL:
@@ -608,7 +609,7 @@ static void take_old(struct route *route)
 
 static bool counts(const struct route *route, const struct route_master *from)
 {
-    unsigned owner = redis_cluster_owner(route->routes->config.cluster, route->slot);
+    unsigned owner = redis_cluster_owner(route->routes->cluster, route->slot);
     return route->slot == ANY_SLOT || owner == from->node || (route->asking && owner == route->asked_by);
 }
 
@@ -674,7 +675,7 @@ static struct route *new_route(struct redis_routes *routes, const struct redis_c
     route->call.argv_bytes = words->argv_bytes;
     route->lookup = (struct redis_lookup){.done = on_routed_lookup, .context = route, .pttl_ms = -1};
     route->slot = slot_of(call);
-    route->deadline_ms = clock_now_ms() + routes->config.connection.limit_ms;
+    route->deadline_ms = clock_now_ms() + routes->config.limit_ms;
     return route;
 }
 
@@ -683,7 +684,7 @@ bool routes_send(struct redis_routes *routes, const struct redis_call *call)
     struct route *route = new_route(routes, call);
     if (route == NULL)
         return false;
-    if (!routes->closing && !redis_cluster_is_known(routes->config.cluster)) {
+    if (!routes->closing && !redis_cluster_is_known(routes->cluster)) {
         wait_until(route, route->deadline_ms);
         return true;
     }
@@ -716,7 +717,7 @@ bool routes_is_whole(const struct redis_routes *routes)
 
 unsigned routes_shard(const struct redis_routes *routes, const char *name, size_t name_bytes)
 {
-    unsigned node = redis_cluster_owner(routes->config.cluster, redis_slot(name, name_bytes));
+    unsigned node = redis_cluster_owner(routes->cluster, redis_slot(name, name_bytes));
     return node != REDIS_NO_NODE ? node : 0;
 }
 
@@ -741,7 +742,7 @@ struct redis_connection *routes_master(struct redis_routes *routes, unsigned sha
 
 bool routes_may_look_up(const struct redis_routes *routes, const char *name, size_t name_bytes)
 {
-    const unsigned node = redis_cluster_owner(routes->config.cluster, redis_slot(name, name_bytes));
+    const unsigned node = redis_cluster_owner(routes->cluster, redis_slot(name, name_bytes));
     const struct route_master *master = node != REDIS_NO_NODE ? routes->masters[node] : NULL;
     return master != NULL && master->connection != NULL && connection_may_look_up(master->connection);
 }
@@ -760,27 +761,21 @@ uint64_t routes_batch(const struct redis_routes *routes)
 static void on_routes_closed(void *context)
 {
     struct redis_routes *routes = context;
-    free((char *)routes->config.connection.client_name);
     host_free_and_tell(routes, routes->told);
 }
 
-struct redis_routes *routes_open(struct guard_host *host, const struct routes_config *config)
+struct redis_routes *routes_open(struct guard_host *host, const struct redis_config *config)
 {
     struct redis_routes *routes = calloc(1, sizeof *routes);
     if (routes == NULL)
         return NULL;
     routes->config = *config;
-    routes->config.connection.client_name = NULL;
-    if (config->connection.client_name != NULL &&
-        (routes->config.connection.client_name = strdup(config->connection.client_name)) == NULL) {
-        free(routes);
-        return NULL;
-    }
+    routes->cluster = config->topology->cluster;
     routes->host = host;
-    routes->chance.state = config->connection.jitter_seed;
+    routes->chance.state = config->jitter_seed;
     routes->timer = (struct host_timer){.run = on_routes_timer, .context = routes};
     routes->closer = (struct host_soon){.run = on_routes_closed, .context = routes};
-    redis_cluster_watch(config->cluster, &routes->watch, host, on_map, routes);
+    redis_cluster_watch(routes->cluster, &routes->watch, host, on_map, routes);
     host_wake_send(&routes->watch.wake); /* the map may be there already */
     return routes;
 }
@@ -798,7 +793,7 @@ void routes_close(struct redis_routes *routes, void (*closed)(void *context), vo
 {
     routes->closing = true;
     routes->told = (struct host_told){closed, context};
-    redis_cluster_unwatch(routes->config.cluster, &routes->watch);
+    redis_cluster_unwatch(routes->cluster, &routes->watch);
     host_timer_stop(routes->host, &routes->timer);
     settle_list(&routes->waiting);
     settle_list(&routes->due);

@@ -31,15 +31,8 @@
 
 struct redis_routes;
 
-struct routes_config {
-    struct redis_cluster *cluster; /* lent until they are closed */
-    /* To each master, but for its place. Of the hooks all but `message`; the name is copied. */
-    struct redis_config connection;
-    uint32_t wait_replicas, wait_ms; /* of REDIS_REPLICATED */
-};
-
-/* NULL: no memory. */
-struct redis_routes *routes_open(struct guard_host *host, const struct routes_config *config);
+/* To each master of the topology's Cluster. Of the hooks all but `message`. NULL: no memory. */
+struct redis_routes *routes_open(struct guard_host *host, const struct redis_config *config);
 void routes_close(struct redis_routes *routes, void (*closed)(void *context), void *context);
 void routes_reset(struct redis_routes *routes, const char *why);
 

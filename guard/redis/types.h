@@ -115,7 +115,7 @@ struct redis_counters {
     _Atomic uint64_t connects;    /* times the connection came up */
 };
 
-/* Of one connection, and of a struct redis with all of its own. */
+/* Of one connection, and of a struct redis with all of its own. What it lends it lends until that is closed. */
 struct redis_config {
     uint32_t limit_ms;         /* of one command, waiting for a connection and redirections included */
     uint32_t connect_limit_ms; /* DNS, connect, AUTH, SELECT, SCRIPT LOAD; or SUBSCRIBE confirmed */
@@ -124,18 +124,18 @@ struct redis_config {
     size_t max_reply_bytes;    /* a larger reply resets the connection */
     size_t max_reply_elements; /* likewise; 0: 1024 */
     size_t max_pending_bytes;  /* more unwritten or unanswered command bytes: nothing more is sent */
-    const char *channel;       /* subscriber: its one channel; NULL: for commands; copied */
-    const struct redis_script *scripts; /* of REDIS_RUN, at most REDIS_SCRIPTS_MAX; lent until it is closed */
+    const char *channel;       /* subscriber: its one channel; NULL: for commands; lent */
+    const struct redis_script *scripts; /* of REDIS_RUN, at most REDIS_SCRIPTS_MAX; lent */
     size_t script_count;
-    const char *client_name; /* CLIENT SETNAME; printable without spaces; NULL: none; copied */
+    const char *client_name; /* CLIENT SETNAME; printable without spaces; NULL: none; lent */
     uint64_t jitter_seed;
     struct redis_hooks hooks;
     struct redis_counters *counters; /* shared with others; may be NULL */
 
-    /* for redis_open() alone */
-    struct redis_topology *topology; /* lent until it is closed */
+    /* for redis_open() and what it opens */
+    struct redis_topology *topology; /* lent */
 
-    /* for connection_open(), which calls of the hooks no more than state and message; all of it lent likewise */
+    /* for connection_open(), which calls of the hooks no more than state and message; all of it lent */
     struct redis_place *place;       /* where, and under which reign */
     enum redis_server_kind expected; /* another one is refused */
     const struct redis_login *login;
