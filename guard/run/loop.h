@@ -11,8 +11,8 @@
 
 #include "state.h"
 
-/* hooks: of the guard's own loop, link, reign and gone; their context will be the loop. NULL: a host's. NO_MEMORY: the
- * host stays the caller's. */
+/* hooks: of the guard's own loop, link, reign and gone; their context will be the loop. NULL: of a host's. NO_MEMORY:
+ * the host stays the caller's. */
 enum guard_status loop_open(struct guard *guard, struct guard_host *host, const struct redis_hooks *hooks,
                             struct loop **out);
 /* When the last get has been called back and nothing is left on the host, frees the loop and calls `detached`. The
