@@ -45,14 +45,11 @@ struct refresh_turn {
 
 struct refreshing {
     struct guard *guard;
-    struct guard_kind *kind;
-    struct guard_loop *loop; /* where it loads; NULL: on threads */
-    void (*done)(void *context, const struct guard_refreshed *result);
-    void *context;
+    struct guard_refresh_request request; /* but its keys */
     uint64_t deadline_us;
     struct refresh_turn turns[AT_ONCE];
     size_t turns_begun, turns_left;
-    size_t next, count, of_turn; /* keys; so many at a time */
+    size_t next, of_turn; /* keys; so many at a time */
     struct guard_refreshed result;
     const char *keys[]; /* count of them, the same again for what is stale, then each text with its NUL */
 };
@@ -101,10 +98,10 @@ static enum guard_status ask_for_keys(struct refresh_turn *turn)
     if (now_us >= refreshing->deadline_us)
         return GUARD_TIMEOUT;
     struct guard_request request = {
-        .kind = refreshing->kind,
+        .kind = refreshing->request.kind,
         .deadline_ms = (uint32_t)((refreshing->deadline_us - now_us + 999) / 1000),
         .flags = flags[turn->step],
-        .loop = turn->step == REFRESH_LOOKS ? NULL : refreshing->loop,
+        .loop = turn->step == REFRESH_LOOKS ? NULL : refreshing->request.loop,
         .answered = on_keys_answered,
         .context = turn,
     };
@@ -121,10 +118,10 @@ static enum guard_status ask_for_keys(struct refresh_turn *turn)
 static bool take_keys(struct refresh_turn *turn)
 {
     struct refreshing *refreshing = turn->refreshing;
-    size_t left = refreshing->count - refreshing->next;
+    size_t left = refreshing->request.count - refreshing->next;
     turn->step = REFRESH_LOOKS;
     turn->missing = refreshing->keys + refreshing->next;
-    turn->stale = turn->missing + refreshing->count;
+    turn->stale = turn->missing + refreshing->request.count;
     turn->asked = turn->missing;
     turn->asked_count = left < refreshing->of_turn ? left : refreshing->of_turn;
     refreshing->next += turn->asked_count;
@@ -160,8 +157,8 @@ static void go_on_with(struct refresh_turn *turn)
     struct refreshing *refreshing = turn->refreshing;
     if (--refreshing->turns_left > 0)
         return;
-    if (refreshing->done != NULL)
-        refreshing->done(refreshing->context, &refreshing->result);
+    if (refreshing->request.done != NULL)
+        refreshing->request.done(refreshing->request.context, &refreshing->result);
     free(refreshing);
 }
 
@@ -169,7 +166,7 @@ static void go_on_with(struct refresh_turn *turn)
 static void begin_others(struct refreshing *refreshing)
 {
     assert(refreshing->turns_left > 0);
-    while (refreshing->turns_begun < AT_ONCE && refreshing->next < refreshing->count) {
+    while (refreshing->turns_begun < AT_ONCE && refreshing->next < refreshing->request.count) {
         struct refresh_turn *turn = &refreshing->turns[refreshing->turns_begun++];
         turn->refreshing = refreshing;
         refreshing->turns_left++;
@@ -248,12 +245,8 @@ static struct refreshing *new_refreshing(struct guard *guard, const struct guard
     }
     uint32_t within_ms = request->deadline_ms != 0 ? request->deadline_ms : REFRESH_DEADLINE_MS;
     refreshing->guard = guard;
-    refreshing->kind = request->kind;
-    refreshing->loop = request->loop;
-    refreshing->done = request->done;
-    refreshing->context = request->context;
+    refreshing->request = *request;
     refreshing->deadline_us = clock_now_us() + (uint64_t)within_ms * 1000;
-    refreshing->count = request->count;
     refreshing->of_turn = keys_of_turn(guard, request->kind);
     return refreshing;
 }
