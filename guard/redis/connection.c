@@ -474,7 +474,7 @@ static bool read_pttl_and_value(struct redis_connection *connection, struct redi
     return true;
 }
 
-/* EVALSHA, and kept beside it the same by EVAL. Behind an ASKING by its source: a NOSCRIPT would use the ASKING up. */
+/* EVALSHA, and kept beside it the same by EVAL. Behind an ASKING the source itself: a NOSCRIPT would use that up. */
 static bool run_script(struct redis_connection *connection, const struct redis_call *call)
 {
     enum { HEAD = 3 }; /* EVAL, the source, how many keys */
