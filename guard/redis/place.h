@@ -28,6 +28,7 @@
 
 #include "../base/host.h"
 #include "../guard.h"
+#include "server.h"
 #include "types.h"
 #include "url.h"
 #include <pthread.h>
@@ -180,3 +181,22 @@ void redis_place_wake(struct redis_place *place);
 void redis_place_set(struct redis_place *place, const struct redis_endpoint *endpoint);
 /* The same, and those that rest need not any longer. */
 void redis_place_move(struct redis_place *place, const struct redis_endpoint *endpoint);
+
+/* ---- the masters of one URL: redis.h opens and closes it ---- */
+
+struct redis_cluster;
+struct redis_watcher;
+
+/* Its URL, what TLS needs and which of them it has do not change until it is closed. */
+struct redis_topology {
+    struct redis_url url;
+    struct redis_tls *tls;         /* owned; NULL: without TLS */
+    struct redis_place place;      /* of the one master of ONE and SENTINEL */
+    struct redis_watcher *watcher; /* owned; of SENTINEL; else NULL */
+    struct redis_cluster *cluster; /* owned; of CLUSTER; else NULL */
+    struct redis_news news;        /* of all its masters */
+    /* redis.c's: */
+    struct guard_host *host;
+    struct host_soon closer;
+    struct host_told told;
+};

@@ -52,22 +52,6 @@
  * Threads    Opened and closed on the thread of its loop, or before that runs; the rest on any.
  */
 
-struct redis_watcher;
-
-/* Its URL, what TLS needs and which of them it has do not change until it is closed. */
-struct redis_topology {
-    struct redis_url url;
-    struct redis_tls *tls;         /* owned; NULL: without TLS */
-    struct redis_place place;      /* of the one master of ONE and SENTINEL */
-    struct redis_watcher *watcher; /* owned; of SENTINEL; else NULL */
-    struct redis_cluster *cluster; /* owned; of CLUSTER; else NULL */
-    struct redis_news news;        /* of all its masters */
-    /* redis.c's: */
-    struct guard_host *host;
-    struct host_soon closer;
-    struct host_told told;
-};
-
 struct redis_topology_hooks {
     void *context;
     /* A master's reign is over: what it said last may be old. On any thread, under a lock; may be NULL. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* redis/replicated.c - see redis/replicated.h. */
 #include "replicated.h"
-#include "redis.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,7 +12,6 @@
 #include "../base/chance.h"
 #include "../base/clock.h"
 #include "command.h"
-#include "redis.h"
 #include "replicated.h"
 #include <assert.h>
 #include <stdio.h>
