@@ -155,12 +155,13 @@ static void tell(struct redis_connection *connection, enum guard_redis_state sta
 static const char *summary(const struct redis_connection *connection, char text[TEXT_SIZE])
 {
     const char *remark = redis_socket_remark(connection->socket);
+    const char *lack = redis_greeting_lack(&connection->greeting);
     bool confirmed = redis_place_is_confirmed(connection->config.place);
     char why[REDIS_WHY_SIZE] = "";
     if (!confirmed)
         redis_place_why(connection->config.place, why);
-    snprintf(text, TEXT_SIZE, "%s%s%s%s%.200s", redis_greeting_summary(&connection->greeting),
-             remark[0] != '\0' ? "; " : "", remark, confirmed ? "" : "; not confirmed: ", why);
+    snprintf(text, TEXT_SIZE, "%s%s%s%s%.200s", lack != NULL ? lack : "up", remark[0] != '\0' ? "; " : "",
+             remark, confirmed ? "" : "; not confirmed: ", why);
     return text;
 }
 
@@ -1078,7 +1079,7 @@ bool connection_may_look_up(const struct redis_connection *connection)
 
 bool connection_is_whole(const struct redis_connection *connection)
 {
-    return connection_is_up(connection) && redis_greeting_is_whole(&connection->greeting) &&
+    return connection_is_up(connection) && redis_greeting_lack(&connection->greeting) == NULL &&
            redis_socket_remark(connection->socket)[0] == '\0' &&
            redis_place_is_confirmed(connection->config.place);
 }

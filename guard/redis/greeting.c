@@ -389,8 +389,7 @@ static enum redis_verdict judge_error(struct redis_greeting *greeting, const str
     return REDIS_GREETING_GOES_ON;
 }
 
-/* What the login lacks; NULL: nothing. */
-static const char *lack(const struct redis_greeting *greeting)
+const char *redis_greeting_lack(const struct redis_greeting *greeting)
 {
     if (greeting->fence.no_getex && greeting->fence.no_role)
         return "up; GETEX and ROLE are refused: no value is read but by scripts (allow +getex +role)";
@@ -403,16 +402,6 @@ static const char *lack(const struct redis_greeting *greeting)
         return "up; INFO is refused: each connection finds out for itself that there is a new master (allow "
                "+info)";
     return NULL;
-}
-
-bool redis_greeting_is_whole(const struct redis_greeting *greeting)
-{
-    return lack(greeting) == NULL;
-}
-
-const char *redis_greeting_summary(const struct redis_greeting *greeting)
-{
-    return redis_greeting_is_whole(greeting) ? "up" : lack(greeting);
 }
 
 enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const struct redisReply *reply,

@@ -69,10 +69,8 @@ static inline const char *redis_greeting_beat_key(const struct redis_greeting *g
     return greeting->config->beat_key != NULL ? greeting->config->beat_key : REDIS_BEAT_KEY;
 }
 
-/* The login lacks nothing. */
-bool redis_greeting_is_whole(const struct redis_greeting *greeting);
-/* "up", and what the login lacks: one line. */
-const char *redis_greeting_summary(const struct redis_greeting *greeting);
+/* "up", and what the login lacks: one line; NULL: nothing. */
+const char *redis_greeting_lack(const struct redis_greeting *greeting);
 
 /* Takes the next reply. *why is set on FAILED and DENIED. */
 enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const struct redisReply *reply,

@@ -34,7 +34,7 @@ static void forget_ticket(struct loop *loop, struct get *get)
     mailbox_forget_cancel(loop->guard, get);
     if (get->many != NULL) {
         loop->gets_of_many--;
-        many_forget(get);
+        ((struct many_part *)get->context)->get = NULL;
     } else {
         tickets_remove(&loop->tickets, get->ticket);
     }
@@ -156,11 +156,6 @@ static void part_answered(void *context, const struct guard_result *result)
         pthread_mutex_unlock(&loop->guard->mutex);
     many->answered(many->context, many->results);
     many_discard(many);
-}
-
-void many_forget(struct get *get)
-{
-    ((struct many_part *)get->context)->get = NULL;
 }
 
 /* ---- of many: making ---- */

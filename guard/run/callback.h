@@ -3,7 +3,7 @@
  * callback.h - answered gets go back to their callers on their loops, and are counted; those of a request for many
  * keys together.
  *
- * Threads   that of the loop. many_forget() under the guard's mutex if that is the guard's own.
+ * Threads   that of the loop.
  */
 #pragma once
 
@@ -72,5 +72,3 @@ void many_missed(struct get *get);
 void many_answered_here(struct get *get);
 /* Looked up or held, and cancelled, as all the others are. */
 void many_cancelled_here(struct get *get);
-/* This one is about to be called back. */
-void many_forget(struct get *get);
