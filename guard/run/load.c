@@ -217,7 +217,8 @@ static void bell_unwanted(struct bell *bell)
         eventfd_write(bell->fd, 1);
 }
 
-void bell_unref(struct bell **unref)
+/* Leaves NULL; accepts NULL in *unref. */
+static void bell_unref(struct bell **unref)
 {
     struct bell *bell = *unref;
     *unref = NULL;

@@ -47,9 +47,6 @@ struct bell {
     uint32_t wanted; /* loads that have it and are wanted */
 };
 
-/* With the mutex held: gives one reference back and leaves NULL. Accepts NULL in *bell. */
-void bell_unref(struct bell **bell);
-
 struct finished_load {
     struct finished_load *next; /* for the owner's list */
     uint64_t load;
