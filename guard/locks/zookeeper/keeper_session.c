@@ -207,7 +207,7 @@ static void on_created(int code, const char *path, const struct Stat *stat, cons
 static void on_parent_created(int code, const char *path, const void *context)
 {
     (void)path;
-    put_sent((struct keeper_sent *)context, code);
+    put_sent((struct keeper_sent *)context, code == ZNODEEXISTS ? ZOK : code);
 }
 
 static void on_plain(int code, const void *context)
@@ -316,9 +316,6 @@ static void judge_code(struct keeper_result *result, int code)
     } else if (code == ZNONODE) {
         result->outcome = KEEPER_NO_NODE;
         result->why = "zookeeper: there is no such node";
-    } else if (code == ZNODEEXISTS) {
-        result->outcome = KEEPER_EXISTS;
-        result->why = "zookeeper: there is such a node";
     } else if (is_lost_code(code)) {
         result->outcome = KEEPER_UNSURE;
         result->why = "zookeeper: the connection was lost";

@@ -62,9 +62,8 @@ int64_t keeper_id(const struct keeper_session *session);
 enum keeper_outcome {
     KEEPER_DONE,
     KEEPER_NO_NODE, /* this one, or its parent */
-    KEEPER_EXISTS,
-    KEEPER_UNSURE, /* it may have run, or not */
-    KEEPER_DENIED, /* it has not run: `why` */
+    KEEPER_UNSURE,  /* it may have run, or not */
+    KEEPER_DENIED,  /* it has not run: `why` */
 };
 
 struct keeper_result {
@@ -82,6 +81,8 @@ struct keeper_result {
 typedef void keeper_done(void *context, const struct keeper_result *result);
 
 /* False for all of these: no memory, or it is not UP; done() is not called then. */
+
+/* DONE: it is there, maybe since before. */
 bool keeper_create_parent(struct keeper_session *session, const char *path, keeper_done *done, void *context);
 bool keeper_create(struct keeper_session *session, const char *path, const char *data, keeper_done *done,
                    void *context);
