@@ -254,6 +254,27 @@ TEST(one_that_does_not_read_makes_way, P173)
     close_all();
 }
 
+TEST(of_those_that_stay_one_that_is_late_makes_way, P173)
+{
+    static struct places places;
+    struct place *asking[STREAM_VIEWERS + 1];
+    int pairs[STREAM_VIEWERS + 1][2];
+    char byte;
+
+    for (size_t i = 0; i <= STREAM_VIEWERS; i++) {
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i]), 0);
+        asking[i] = places_take(&places, pairs[i][0]);
+        assert_int_equal(places_stay(&places, asking[i], UINT64_MAX), i < STREAM_VIEWERS);
+    }
+    atomic_store(&asking[1]->yields_ms, 1);
+    assert_true(places_stay(&places, asking[STREAM_VIEWERS], UINT64_MAX));
+    for (size_t i = 0; i <= STREAM_VIEWERS; i++) {
+        assert_int_equal(recv(pairs[i][1], &byte, 1, MSG_DONTWAIT), i == 1 ? 0 : -1);
+        close(pairs[i][0]);
+        close(pairs[i][1]);
+    }
+}
+
 /* They are beside the places of those who ask in between, and stay while all of these are taken. */
 TEST(viewers_stay_while_all_places_are_wanted, P173)
 {
