@@ -598,12 +598,14 @@ lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(PAGES) nginx-headers
 	    -I. -I$(BUILD) -I$(GUARD_BUILD) -I$(GUARD_DIR) $(CHECKED)
 	@rm -f $(BUILD)/tidy.*
 	@echo "  clang-tidy, $(LINT_JOBS) at a time"
-	@echo $(CHECKED) | xargs -P $(LINT_JOBS) -n 6 sh -c 'clang-tidy --quiet --warnings-as-errors="*" --checks="$(TIDY_CHECKS)" "$$@" -- \
+	@echo $(CHECKED) | $(HUGE_PAGES) xargs -P $(LINT_JOBS) -n 6 sh -c 'clang-tidy --quiet --warnings-as-errors="*" --checks="$(TIDY_CHECKS)" "$$@" -- \
 	    -std=c11 -D_GNU_SOURCE $(filter -DGUARD_%,$(GUARD_CFLAGS)) -I. -I$(BUILD) -I$(GUARD_BUILD) -I$(GUARD_DIR) $(PACKAGE_CFLAGS) \
 	    $(NGINX_INCLUDES) -Xclang -analyzer-config -Xclang max-nodes=$(LINT_STEPS) 2>$(BUILD)/tidy.$$$$ || \
 	    { cat $(BUILD)/tidy.$$$$ >&2; exit 1; }' tidy
 
 LINT_JOBS = $(shell nproc)
+# In huge pages clang-tidy takes a fifth less CPU.
+HUGE_PAGES = GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 # Steps through one function before the analyzer leaves it; its own 225000 takes three times as long.
 LINT_STEPS ?= 75000
 CHECKED = $(filter-out tests/% $(shell $(HAS_NGINX) || echo guard/nginx/%) $(shell $(HAS_H2O) || echo guard/example/h2oserver.c),$(SOURCES))
