@@ -362,7 +362,7 @@ struct core_reply {
     const char *tags;        /* for the owner: what is to be checked, lent; when that was born */
     size_t tags_bytes;
     struct tags_clock born;
-    const char *head; /* FRESH, STALE: its first TOKEN_UUID_BYTES, the filler; lent */
+    const char *head; /* FRESH, STALE: its first TOKEN_UUID_BYTES, the filler; lent; pushed: NULL */
     /* BUSY, to a REVALIDATE: the UUIDs of the value's filler (or blanks) and of the lease; lent; NULL: not known */
     const char *names_seen;
     enum core_refresher refresher;

@@ -486,8 +486,10 @@ static bool run_script(struct redis_connection *connection, const struct redis_c
     const char *digest = connection->asking ? "" : connection->greeting.digests[call->script];
     const size_t argc = HEAD + call->argc;
     const size_t digits = (size_t)snprintf(key_count, sizeof key_count, "%u", (unsigned)call->key_count);
-    const char *argv[HEAD + REDIS_SCRIPT_ARGS_MAX] = {"EVAL", script->source, key_count};
-    size_t argv_bytes[HEAD + REDIS_SCRIPT_ARGS_MAX] = {4, script->source_bytes, digits};
+    const char *argv[HEAD + REDIS_SCRIPT_ARGS_MAX] REDIS_ARGS_UNCLEARED;
+    size_t argv_bytes[HEAD + REDIS_SCRIPT_ARGS_MAX] REDIS_ARGS_UNCLEARED;
+    memcpy(argv, (const char *const[]){"EVAL", script->source, key_count}, HEAD * sizeof *argv);
+    memcpy(argv_bytes, (const size_t[]){4, script->source_bytes, digits}, HEAD * sizeof *argv_bytes);
     memcpy(argv + HEAD, call->argv, call->argc * sizeof *argv);
     memcpy(argv_bytes + HEAD, call->argv_bytes, call->argc * sizeof *argv_bytes);
     struct redis_command command = {.replied = call->replied, .context = call->context};

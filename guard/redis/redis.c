@@ -103,7 +103,6 @@ static void connect_one(struct redis *redis, struct redis_config connection)
     }
     redis->connection = connection_open(redis->host, &connection);
     redis->terms = connection;
-    redis->terms.client_name = NULL;
 }
 
 static void free_face(struct redis *redis)

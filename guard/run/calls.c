@@ -157,14 +157,15 @@ static void on_call_expired(void *context, bool expired)
     one_awaited_less(call);
 }
 
-/* Older than its tags: were they expired? */
+/* Older than its tags: were they expired? What a message brought has no key of the application to ask about. */
 static void judge_outdated_reply(struct call *call)
 {
     struct guard *guard = call->guard;
     const struct expire_found found = {call->key, call->key_bytes, call->value, call->head, call->reply.born};
     call->awaited++;
     const bool has_stale_time = call->reply.kind == REPLY_STALE || call->reply.pttl_ms > call->reply.left_ms;
-    if (call->value != NULL && has_stale_time && guard->phase != PHASE_ENDING &&
+    const bool is_pushed = call->reply.head == NULL;
+    if (call->value != NULL && !is_pushed && has_stale_time && guard->phase != PHASE_ENDING &&
         expire_begin(guard->own, &found, on_call_expired, call))
         return;
     call->awaited--;

@@ -205,7 +205,7 @@ void workers_commit(struct workers *workers)
 }
 
 /* Under the mutex. The first of a batch stays open for the others. */
-static bool enqueue_job(struct workers *workers, uint64_t batch, struct running_load *load)
+static bool enqueue_load(struct workers *workers, uint64_t batch, struct running_load *load)
 {
     if (workers->open != NULL && batch != 0 && workers->open_batch == batch) {
         workers->open_last->mate = load;
@@ -241,8 +241,8 @@ bool workers_start(struct workers *workers, const struct job *job)
         return true;
     pthread_mutex_lock(&workers->mutex);
     const struct core_action *action = job->action;
-    bool taken =
-        action->lender != 0 ? lend(workers, load, action->lender) : enqueue_job(workers, action->batch, load);
+    bool taken = action->lender != 0 ? lend(workers, load, action->lender)
+                                     : enqueue_load(workers, action->batch, load);
     pthread_mutex_unlock(&workers->mutex);
     if (!taken)
         load_free(load);
