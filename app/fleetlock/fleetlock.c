@@ -467,14 +467,17 @@ static int print_status(struct fleetlock *fleetlock)
 
 static int run(struct fleetlock *fleetlock)
 {
-    if (!take_signals(fleetlock)) {
+    const bool only_looks = fleetlock->options.task == OPTIONS_STATUS;
+    if (only_looks) {
+        signal(SIGPIPE, SIG_IGN); /* all other signals end it at once: it holds nothing */
+    } else if (!take_signals(fleetlock)) {
         complain("%s", strerror(errno));
         return EX_OSERR;
     }
     int status = open_locks(fleetlock);
     if (status != 0)
         return status;
-    if (fleetlock->options.task == OPTIONS_STATUS)
+    if (only_looks)
         status = print_status(fleetlock);
     else if ((status = acquire(fleetlock)) == 0)
         status = hold(fleetlock);

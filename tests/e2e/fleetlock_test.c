@@ -577,6 +577,17 @@ TEST(postgres_takes_turns_and_loses_the_lock_with_its_session)
     stack_postgres_stop(&postgres);
 }
 
+TEST(a_look_ends_at_once_by_a_signal)
+{
+    int status;
+    stack_redis_pause(&redis);
+    struct run run = start("x", "--status");
+    WAIT_UNTIL(proc_status(run.pid, "Threads") > 1); /* it asks */
+    kill(run.pid, SIGINT);
+    assert_true(proc_wait(run.pid, LIMIT_MS, &status));
+    assert_true(WIFSIGNALED(status));
+}
+
 /* The table is locked until a look has waited for it twice as long as a lock's question may. */
 static pid_t start_locking_table(const struct stack_postgres *postgres)
 {
