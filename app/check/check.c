@@ -5,6 +5,7 @@
 #include "app/base/clock.h"
 #include "app/base/log.h"
 #include "app/ops/ops.h"
+#include "app/pg/pg.h"
 
 #include <uv.h>
 
@@ -126,7 +127,7 @@ uint64_t limits_descriptors_needed(const struct settings *settings)
 {
     return (uint64_t)settings->max_connections + (uint64_t)limits_loops(settings) * FDS_PER_LOOP +
            (uint64_t)settings->guard.max_loads * FDS_PER_WORKER +
-           (uint64_t)settings->write_workers * FDS_PER_WORKER + SPARE_FDS + OPS_CONNECTIONS;
+           (uint64_t)settings->write_workers * FDS_PER_WORKER + PG_CANCELS_MAX + SPARE_FDS + OPS_CONNECTIONS;
 }
 
 uint32_t limits_database_connections(const struct settings *settings)

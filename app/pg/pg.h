@@ -57,6 +57,8 @@ struct pg_statement {
     size_t param_count;
 };
 
+enum { PG_CANCELS_MAX = 16 }; /* connections that ask for the end of a query, of all pools */
+
 struct pg_config {
     const char *conninfo; /* URL or keyword=value; copied */
     size_t connection_count;

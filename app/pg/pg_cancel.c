@@ -3,11 +3,12 @@
 #include "app/pg/pg_session.h"
 
 #include "app/base/clock.h"
+#include "app/pg/pg.h"
 
 #include <poll.h>
 #include <stdbool.h>
 
-enum { THREADS_MAX = 64, WAIT_LIMIT_MS = 1000, LOOK_MS = 5, ERROR_BYTES = 256 };
+enum { WAIT_LIMIT_MS = 1000, LOOK_MS = 5, ERROR_BYTES = 256 };
 
 static atomic_uint running; /* threads, of all pools */
 
@@ -25,7 +26,7 @@ static void *ask(void *context)
 void pg_cancel_send(PGconn *conn)
 {
     PGcancel *request = PQgetCancel(conn);
-    const bool has_room = atomic_fetch_add(&running, 1) < THREADS_MAX;
+    const bool has_room = atomic_fetch_add(&running, 1) < PG_CANCELS_MAX;
     pthread_t thread;
 
     if (request != NULL && has_room && thread_start(&thread, ask, request)) {
