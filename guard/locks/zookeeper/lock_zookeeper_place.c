@@ -72,7 +72,8 @@ static struct zoo_line *open_line(struct zookeeper *self, const struct lock_name
 
 static void on_listed(void *context, const struct keeper_result *result);
 
-/* What cannot be sent for want of memory, and what is lost, is sent by the tick or when it is up again. */
+/* What cannot be sent for want of memory, and what is lost, is sent by the tick or when it is up again. A line whose
+ * places are all over is of no interest. */
 static void list_line(struct zoo_line *line)
 {
     char path[ZOO_LINE_PATH_SIZE];
@@ -81,11 +82,16 @@ static void list_line(struct zoo_line *line)
         line->again = true;
         return;
     }
-    zoo_line_path(self, line->encoded, path);
     const struct zoo_place *place;
+    bool is_wanted = false;
     line->is_fresh = false;
-    DL_FOREACH (line->places, place)
-        line->is_fresh = line->is_fresh || place->is_unsure;
+    DL_FOREACH (line->places, place) {
+        is_wanted = is_wanted || !place->is_over;
+        line->is_fresh = line->is_fresh || (!place->is_over && place->is_unsure);
+    }
+    if (!is_wanted)
+        return;
+    zoo_line_path(self, line->encoded, path);
     line->is_listing = keeper_list(self->session, path, line->is_fresh, line->by_children, on_listed, line);
     line->again = !line->is_listing;
 }
@@ -429,7 +435,7 @@ static void on_watched(void *context, const struct keeper_result *result)
     line->under_way--;
     line->is_watched = result->outcome == KEEPER_DONE;
     line->again = line->again || result->outcome == KEEPER_UNSURE;
-    if (result->outcome == KEEPER_NO_NODE && line->places != NULL)
+    if (result->outcome == KEEPER_NO_NODE)
         list_line(line);
 }
 
