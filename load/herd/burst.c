@@ -99,9 +99,9 @@ static bool work_of(const struct burst_options *options, struct work *work)
     work->target_count = options->target_count;
     work->ca_file = options->ca_file;
     work->is_insecure = options->is_insecure;
-    for (size_t i = 0; options->as != NULL && i < options->target_count; i++)
-        work->targets[i] = *options->as[i];
-    for (size_t i = 0; options->as == NULL && i < options->target_count; i++) {
+    for (size_t i = 0; options->whole_targets != NULL && i < options->target_count; i++)
+        work->targets[i] = *options->whole_targets[i];
+    for (size_t i = 0; options->whole_targets == NULL && i < options->target_count; i++) {
         const struct burst_target *target = &options->targets[i];
         struct work_target *to = &work->targets[i];
         snprintf(to->name, sizeof to->name, "%s:%u", target->host, (unsigned)target->port);

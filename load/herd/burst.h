@@ -43,10 +43,11 @@ struct burst_event {
 
 /* What it points to is lent until burst_close(); the targets only until burst_open() returns. */
 struct burst_options {
-    const struct burst_target *targets;  /* connections are dealt to them in turn */
-    size_t target_count;                 /* at most WORK_TARGETS_MAX */
-    const struct work_target *const *as; /* in place of `targets`: with names and TLS; NULL: those */
-    const char *ca_file;                 /* of TLS, as struct work has it */
+    const struct burst_target *targets; /* connections are dealt to them in turn */
+    size_t target_count;                /* at most WORK_TARGETS_MAX */
+    const struct work_target *const
+        *whole_targets;  /* in place of `targets`: with names and TLS; NULL: those */
+    const char *ca_file; /* of TLS, as struct work has it */
     bool is_insecure;
     uint32_t connection_count;
     uint32_t connect_limit_ms; /* for all of them together */

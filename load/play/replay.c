@@ -26,6 +26,8 @@ struct request {
     UT_hash_handle hh;
 };
 
+_Static_assert((int)ACCESS_PATH_BYTES <= (int)WORK_PATH_BYTES, "the path of a line is one of work_path()");
+
 struct reading {
     const struct replay *replay;
     struct request *requests; /* a hash table by name */

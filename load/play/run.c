@@ -114,7 +114,7 @@ static bool ask_batch(struct warming *warming, uint32_t count, char *why)
 {
     struct burst *burst = NULL;
     struct burst_summary summary;
-    const struct burst_options options = {.as = warming->targets,
+    const struct burst_options options = {.whole_targets = warming->targets,
                                           .target_count = warming->target_count,
                                           .ca_file = warming->work->ca_file,
                                           .is_insecure = warming->work->is_insecure,
