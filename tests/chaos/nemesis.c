@@ -179,7 +179,9 @@ static bool befall_catalogd(struct scene *scene, const struct fault *fault, bool
         if (mends)
             proc_resume(scene->catalogd[process].pid);
         scene->paused[process] = !mends;
-        return mends || proc_pause(scene->catalogd[process].pid);
+        if (!mends)
+            proc_pause(scene->catalogd[process].pid);
+        return true;
     case FAULT_READER_STOP:
         if (!mends)
             return scene_reader_stop(scene, process);
