@@ -79,14 +79,15 @@ void pg_session_end_reign(const struct pg_life *life);
  *
  * Before PostgreSQL 17 libpq can only do this with PQcancel(), which opens a second connection and waits for its end
  * without any limit: for minutes if packets are lost, for as long as the server is stopped. So each request waits in
- * a thread of its own, and never in a load worker. Beyond PG_CANCELS_MAX of those it is dropped; it is a courtesy, because the
- * server ends an unwanted query by itself when it sees the connection gone (client_connection_check_interval) or at
- * statement_timeout.
+ * a thread of its own, and never in a load worker. Beyond PG_CANCELS_MAX of those it is dropped; it is a courtesy,
+ * because the server ends an unwanted query by itself when it sees the connection gone
+ * (client_connection_check_interval) or at statement_timeout.
  *
  * A late request cannot hit another query: it names the backend of a connection that is never used again.
  */
 
 /* Never blocks. The connection may be finished right after. */
 void pg_cancel_send(PGconn *conn);
-/* Gives those under way, of all pools, one second; a thread that is then still inside PQcancel() is left to itself. */
+/* Gives those under way, of all pools, one second; a thread that is then still inside PQcancel() is left to
+ * itself. */
 void pg_cancel_wait(void);
