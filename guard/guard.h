@@ -146,7 +146,8 @@ struct guard_invalidated; /* its .status is what is returned */
 GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const struct guard_change *change,
                                                   struct guard_invalidated *result);
 
-/* Gives running loads drain_ms, answers the rest with CLOSING: see "closing". Blocks: INVALID where that may not. */
+/* Gives running loads drain_ms, answers the rest with CLOSING: see "closing". Blocks; INVALID where blocking
+ * is not allowed. */
 GUARD_API enum guard_status guard_close(struct guard **guard, uint32_t drain_ms);
 
 /* ---- asking ---- */
@@ -513,6 +514,7 @@ struct guard_change {
 
 /*
  * guard_invalidate_wait() for a thread that cannot block. Repeats unconfirmed attempts until deadline_ms has passed.
+ * OK: accepted; whether it is done comes in `done`.
  * INVALID, CLOSING, NO_MEMORY, SHED (GUARD_INVALIDATIONS_MAX are under way): never calls back, and nothing was done.
  *
  * Many   All leave in one round trip (in a Cluster one to each master that has some), each as if it were alone: it is

@@ -42,7 +42,8 @@ git ls-files -- '*.[ch]' '*.hpp' '*.cpp' '*.lua' | xargs awk '
 # README's program is a piece of one: what it names besides the guard is declared here.
 {
     echo 'struct row { const char *json; unsigned bytes; };'
-    echo 'struct guard_result; _Bool find_user(void *, const char *, struct row *); void answer(struct guard_result *);'
+    echo 'enum found { FOUND, NO_ROW, NO_DATABASE }; enum found find_user(void *, const char *, struct row *);'
+    echo 'struct guard_result; void answer(struct guard_result *);'
     sed -n '/^```c$/,/^```$/{/^```/d;p}' README.md
 } | "${CC:-cc}" -std=c11 -fsyntax-only -Wall -Wextra -Werror -Wno-unused-function -Iguard -xc - ||
     { echo "README.md: its program does not compile" >&2; exit 1; }
