@@ -16,7 +16,7 @@
 #   make test-install what a copy of guard/, an installed package and an operator's tools make of it; `make test`
 #                     leaves tests/install out (4 minutes)
 #   make fail         what tests/fail does, and every call of it: make test has a seventh of those that take long
-#   make objects      all that the tests need is compiled, and no test is linked: what another compiler has to say
+#   make objects      compiles what the tests need and links no test: for another compiler's warnings
 #   make warnings     what clang warns of in every source, as errors; nothing is compiled
 #   make fuzz         libFuzzer, SECONDS=60 for each target; T=core: only targets whose name contains it
 #   make coverage     branches of guard/ that the unit, fuzz, fail and live tests reach, and those they do not
@@ -26,10 +26,10 @@
 #                     Cluster
 #   make soak         the same for long, at a gentler pace; everything must end flat: MINUTES=60 SEED=1
 #   make sim          the cores, the guard's and that of the locks, in a simulated fleet under faults: SEEDS=100000.
-#                     The first ones must run as tests/sim/courses, shard_, wish_, outage_ and lock_courses have it
+#                     The first ones must run as recorded in tests/sim/*courses
 #   make swarm        ten million schedules of them on all cores: SWARM=10000000 FROM=1
 #   make golden       writes tests/golden/*.txt anew, after a change that means to change what others rely on
-#   make courses      writes these four anew, after a change that means to change what a core does
+#   make courses      writes tests/sim/*courses anew, after a change that means to change what a core does
 #   make mutants      does the simulator find sown bugs; PARTS=10: a tenth of them, another one every day
 #   make mutants-live the same against real servers, and who killed whom (some 7 s for each): T=fill for names with
 #                     it; RESUME=1: those that did not pass in the run before

@@ -222,7 +222,7 @@ static void caveat_of(const struct result *result, size_t index, char text[stati
         snprintf(text, bytes, "loads per expiry%s: %s", result->expiries == 0 ? ": not known" : "",
                  result->ttl_doubt);
     if (index == 3 && headline_doubts_times(result))
-        snprintf(text, bytes, "the generator was the bottleneck, believe no latency: %.*s",
+        snprintf(text, bytes, "the generator was the bottleneck, so the latencies are unreliable: %.*s",
                  (int)sizeof result->strain.verdict - 1, result->strain.verdict);
     if (index == 4)
         say_unserved(result, text, bytes);

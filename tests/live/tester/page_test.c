@@ -407,7 +407,7 @@ TEST(the_first_screen_says_what_a_reader_came_for)
     fputs("is('headline', all('.lead')[0].textContent, '1000 requests: off asked the database at least 1000 "
           "times, local 2 times, fleet once.');\n"
           "is('caveats', all('.caveat').map(one => one.textContent.split(':').slice(0, 2).join()), "
-          "['off, queries', 'off, the generator was the bottleneck, believe no latency']);\n"
+          "['off, queries', 'off, the generator was the bottleneck, so the latencies are unreliable']);\n"
           "for (const one of all('.lead, .caveat')) near('on it', rect(one).bottom, 400, 400);\n"
           "is('not twice', all('.facts dd').some(one => one.textContent.includes('elsewhere')), false);\n",
           probe);
