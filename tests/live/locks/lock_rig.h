@@ -497,8 +497,8 @@ static inline void child_end(struct rig_child *child)
 
 /* ---- looking ---- */
 
-/* False: side->look_why says why. */
-static inline bool side_look(struct rig_side *side, const char *name)
+/* Does not wait. */
+static inline void side_send_look(struct rig_side *side, const char *name)
 {
     char encoded[KEY_ENCODED_MAX + 1];
     const struct lock_name lock_name = {.encoded = encoded, .bytes = key_encode(name, strlen(name), encoded)};
@@ -506,6 +506,12 @@ static inline bool side_look(struct rig_side *side, const char *name)
     side->is_inside = true;
     assert_true(side->provider->look(side->provider, &lock_name, rig_on_looked, side));
     side->is_inside = false;
+}
+
+/* False: side->look_why says why. */
+static inline bool side_look(struct rig_side *side, const char *name)
+{
+    side_send_look(side, name);
     rig_wait_until(side->has_looked);
     return side->look_why[0] == '\0';
 }

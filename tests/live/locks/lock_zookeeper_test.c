@@ -482,6 +482,23 @@ TEST(closing_waits_for_no_server)
     proxy_set(proxy, 0, PROXY_NONE, 0);
 }
 
+/* The library waits for the answer to its goodbye, longer than the look may last. ASan sees whether the look's limit
+ * touches what went with the session. */
+TEST(closing_may_outlast_the_limit_of_a_look)
+{
+    struct rig_side *one = join_calmly();
+    assert_true(proc_pause(zookeeper.servers[0].pid));
+    one->config.connect_limit_ms = one->config.limit_ms = 1;
+    side_send_look(one, "looked");
+    one->config.connect_limit_ms = CALM_MS;
+    uint64_t start_us = clock_us();
+    side_close(one);
+    uint64_t took_us = clock_us() - start_us;
+    proc_resume(zookeeper.servers[0].pid);
+    assert_true(took_us > 2000); /* both limits */
+    assert_false(one->has_looked);
+}
+
 /* ---- what cannot be ---- */
 
 static void expect_wrong(const char *url, const char *why)
