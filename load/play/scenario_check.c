@@ -24,6 +24,18 @@ static void wrong(struct checking *checking, unsigned line, const char *format, 
     checking->complain(checking->context, line, text);
 }
 
+/* A remedy in the language of who reads it: that of a file's lines, or that of options. */
+static const char *remedy(const struct checking *checking, const char *line, const char *option)
+{
+    return checking->scenario->path[0] != '\0' ? line : option;
+}
+
+/* The same of a word that is a line and an option. */
+static const char *dashes(const struct checking *checking)
+{
+    return remedy(checking, "", "--");
+}
+
 static bool has_stack(const struct scenario *scenario)
 {
     return scenario->process_count > 0;
@@ -40,7 +52,9 @@ static void check_servers(struct checking *checking)
 {
     const struct scenario *scenario = checking->scenario;
     if (!has_stack(scenario) && scenario->work.target_count == 0)
-        wrong(checking, 0, "there is nothing to ask: add a target (host:port) or a stack");
+        wrong(checking, 0, "there is nothing to ask: add %s",
+              remedy(checking, "a target (host:port) or a stack",
+                     "--target HOST:PORT, or name it in --url: http://HOST:PORT/PATH"));
     if (has_stack(scenario) && scenario->work.target_count > 0)
         wrong(checking, 0, "a stack or targets, not both");
     if (has_stack(scenario) && (scenario->database_url[0] != '\0' || scenario->redis_url[0] != '\0' ||
@@ -65,10 +79,12 @@ static void check_counting(struct checking *checking)
     const struct scenario *scenario = checking->scenario;
     bool has_database = scenario->database_url[0] != '\0';
     if (scenario->way == WITNESS_STATEMENTS && !has_database)
-        wrong(checking, 0, "counting loads in the database needs its address: database URL");
+        wrong(checking, 0, "counting loads in the database needs its address: %sdatabase URL",
+              dashes(checking));
     if (!has_stack(scenario) && scenario->way == WITNESS_NONE && scenario->statement[0] != '\0' &&
         !has_database)
-        wrong(checking, 0, "queries: they are not counted: say where, by database URL or count log:PATH");
+        wrong(checking, 0, "queries: they are not counted: say where, by %sdatabase URL or %scount log:PATH",
+              dashes(checking), dashes(checking));
 }
 
 /* ---- requests and writes ---- */
@@ -79,7 +95,7 @@ static void check_work(struct checking *checking)
     char why[WORK_WHY_BYTES] = "";
     const struct scenario *scenario = checking->scenario;
     if (scenario->work.url_count == 0) {
-        wrong(checking, 0, "nothing is asked for: add an ask (/path)");
+        wrong(checking, 0, "nothing is asked for: add %s", remedy(checking, "an ask (/path)", "--url URL"));
         return;
     }
     work = scenario->work;
@@ -122,7 +138,7 @@ static void check_cold(struct checking *checking)
             wrong(checking, 0, "before-round: %.100s: %s", cold, no_tls);
     }
     if (wants_redis && !has_stack(scenario) && scenario->redis_url[0] == '\0')
-        wrong(checking, 0, "before-round, at-expiry: which Redis? Add redis URL");
+        wrong(checking, 0, "before-round, at-expiry: which Redis? Add %sredis URL", dashes(checking));
     if (scenario->work.holds_rounds && scenario->work.shape != WORK_BURST)
         wrong(checking, 0, "before-round, at-expiry: they go with burst");
     if (wants_target && !has_stack(scenario) && scenario->work.target_count == 0)
@@ -135,7 +151,7 @@ static void check_writes(struct checking *checking)
     for (size_t i = 0; i < scenario->write_count; i++) {
         const struct scenario_write *write = &scenario->writes[i];
         if (!has_stack(scenario) && scenario->database_url[0] == '\0')
-            wrong(checking, 0, "write: a database is needed: database URL");
+            wrong(checking, 0, "write: a database is needed: %sdatabase URL", dashes(checking));
         if (write->first_key != write->last_key && strstr(write->sql, "{key}") == NULL)
             wrong(checking, 0, "write: the statement does not say where its key goes: {key}");
         if (asks_tls(scenario, write->then))
@@ -164,7 +180,7 @@ static void check_event(struct checking *checking, const struct scenario_event *
         wrong(checking, event->line, "\"%s\": a line \"proxy %s\" is missing", event->text,
               action->party == SCENARIO_LINK_REDIS ? "redis" : "postgres");
     if (action->verb == SCENARIO_SQL && !has_stack(scenario) && scenario->database_url[0] == '\0')
-        wrong(checking, event->line, "sql: a database is needed: database URL");
+        wrong(checking, event->line, "sql: a database is needed: %sdatabase URL", dashes(checking));
     if (action->verb == SCENARIO_POST && asks_tls(scenario, action->argument))
         wrong(checking, event->line, "\"%s\": %s", event->text, no_tls);
     if (event->is_on_load && !counts_by_log(scenario))
@@ -200,19 +216,23 @@ static void check_expect(struct checking *checking, const struct expect *expect,
     const struct scenario *scenario = checking->scenario;
     unsigned needs = expect_needs(expect);
     if (expect->part == EXPECT_PART_URL && expect->part_number >= scenario->work.url_count)
-        wrong(checking, line, "\"%s\": no such ask line (of %zu)", expect->text, scenario->work.url_count);
+        wrong(checking, line, "\"%s\": no such %s (of %zu)", expect->text,
+              remedy(checking, "ask line", "--url"), scenario->work.url_count);
     if (expect->variant[0] != '\0' && !has_variant(scenario, expect->variant) && scenario->variant_count != 1)
         wrong(checking, line, "\"in %s\": not a value of the vary line", expect->variant);
     if ((needs & EXPECT_NEEDS_LOADS) != 0 && !has_stack(scenario) && scenario->way == WITNESS_NONE)
-        wrong(checking, line, "\"%s\": loads are not counted: count ...", expect->text);
+        wrong(checking, line,
+              "\"%s\": loads are not counted: say where, by %scount log:PATH or %sdatabase URL", expect->text,
+              dashes(checking), dashes(checking));
     else if ((needs & EXPECT_NEEDS_KEYS) != 0 && !counts_by_log(scenario))
         wrong(checking, line,
-              "\"%s\": only the statement log knows keys and instants: count log:PATH, or expect loads",
-              expect->text);
+              "\"%s\": only the statement log knows keys and instants: %scount log:PATH, or expect loads",
+              expect->text, dashes(checking));
     if ((needs & EXPECT_NEEDS_REDIS) != 0 && !has_stack(scenario) && scenario->redis_url[0] == '\0')
-        wrong(checking, line, "\"%s\": redis is needed", expect->text);
+        wrong(checking, line, "\"%s\": redis is needed: add %sredis URL", expect->text, dashes(checking));
     if (expect->figure == EXPECT_STALE && (scenario->write_count == 0 || scenario->version_after[0] == '\0'))
-        wrong(checking, line, "\"%s\": a write and a version are needed", expect->text);
+        wrong(checking, line, "\"%s\": a write and %s are needed", expect->text,
+              remedy(checking, "a version", "--version-after"));
     if (expect->figure == EXPECT_RECOVERY && (scenario->work.shape != WORK_RATE || !does_something(scenario)))
         wrong(checking, line, "\"%s\": a rate and something that is done to the service are needed",
               expect->text);

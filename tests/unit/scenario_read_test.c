@@ -391,8 +391,8 @@ TEST(a_database_is_counted_in_unless_it_is_told_otherwise_or_only_takes_statemen
 
 TEST(what_contradicts_itself_is_told_with_the_line_where_there_is_one)
 {
-    expect_complaints("ask /\n", ": there is nothing to ask");
-    expect_complaints("stack 2\n", ": nothing is asked for");
+    expect_complaints("ask /\n", ": there is nothing to ask: add a target (host:port) or a stack");
+    expect_complaints("stack 2\n", ": nothing is asked for: add an ask (/path)");
     expect_complaints("stack 2\ntarget 127.0.0.1:1\nask /\n", ": a stack or targets");
     expect_complaints("stack 2\ndatabase x\nask /\n", ": a stack brings its own");
     expect_complaints("stack 2\nreplica\nask /\n", ": a replica needs \"proxy redis\"");
@@ -426,7 +426,7 @@ TEST(what_contradicts_itself_is_told_with_the_line_where_there_is_one)
                       ":5: \"stale answers = 0\": a write and a version are needed");
     expect_complaints("target 127.0.0.1:1\nask /\nexpect loads <= 1\n"
                       "expect redis commands <= 1\n",
-                      ":3: \"loads <= 1\": loads are not counted\n"
+                      ":3: \"loads <= 1\": loads are not counted: say where, by count log:PATH or database\n"
                       ":4: \"redis commands <= 1\": redis is needed");
     expect_complaints(
         "target 127.0.0.1:1\nask /\ndatabase x\nqueries y\ncount statements\nexpect loads per key <= 1\n",
