@@ -58,7 +58,10 @@ struct witness_redis {
 
 static bool fail(struct witness_redis *redis, const char *why)
 {
-    snprintf(redis->why, sizeof redis->why, "Redis: %.200s", why);
+    char port[16] = "";
+    if (!redis->url.is_unix)
+        snprintf(port, sizeof port, " port %u", (unsigned)redis->url.port);
+    snprintf(redis->why, sizeof redis->why, "Redis at %.80s%s: %.150s", redis->url.host, port, why);
     return false;
 }
 
@@ -284,7 +287,8 @@ static bool take_reading_here(struct witness_redis *redis)
 
 /* ---- open, begin, end ---- */
 
-/* So that no later reading has to wait for a name server. */
+/* So that no later reading has to wait for a name server. A name is not repeated: with one character out of place a
+ * password stands there. */
 static bool look_up(struct witness_redis *redis)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
@@ -298,7 +302,9 @@ static bool look_up(struct witness_redis *redis)
                             NI_NUMERICHOST);
     if (found != NULL)
         freeaddrinfo(found);
-    return error == 0 || fail(redis, gai_strerror(error));
+    if (error != 0)
+        snprintf(redis->why, sizeof redis->why, "Redis: its host is not found: %.200s", gai_strerror(error));
+    return error == 0;
 }
 
 bool witness_redis_open(const char *url, bool is_shared, struct witness_redis **out,

@@ -256,6 +256,19 @@ TEST(a_target_that_is_not_there_or_not_http_is_told)
     expect_said("failed = 0: 5 of 5 (100%)");
 }
 
+TEST(a_redis_that_is_not_there_is_told_with_its_address)
+{
+    char url[64], said[96];
+    const unsigned port = net_free_port();
+    snprintf(url, sizeof url, "redis://localhost:%u", port);
+    snprintf(said, sizeof said, " port %u: Connection refused", port);
+    expect_status(BURST("--redis", url), NOT_RUN);
+    expect_said("stampede: Redis at ");
+    expect_said(said);
+    expect_status(BURST("--redis", "unix:///nowhere/redis.sock"), NOT_RUN);
+    expect_said("Redis at /nowhere/redis.sock: No such file or directory");
+}
+
 TEST(a_run_that_was_served_nothing_shows_nothing)
 {
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/mistyped"), "--burst", "5"), DID_NOT_HOLD);
