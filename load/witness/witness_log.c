@@ -511,6 +511,29 @@ void witness_log_break(struct witness_log *log)
     end_message(log);
 }
 
+/* An access log's, as far as nothing of PostgreSQL's looks so: `... "GET /a HTTP/1.1" 200 -`, or another object. */
+static bool is_of_requests(const char *line)
+{
+    const char *quote = strstr(line, "] \"");
+    char slash[2];
+    return (line[0] == '{' && strncmp(line, "{\"timestamp\":", 13) != 0) ||
+           (quote != NULL && sscanf(quote, "] \"%*[A-Z] %1[/h]", slash) == 1);
+}
+
+static void explain_bad(const struct witness_log *log, const char *path, char why[static WITNESS_WHY_BYTES])
+{
+    if (is_of_requests(log->last_bad))
+        snprintf(why, WITNESS_WHY_BYTES,
+                 "%.60s: \"%.60s\" is no line of an access log: combined needs a date like "
+                 "[30/Nov/2026:00:29:09 +0000], JSON a time, method and path",
+                 path, log->last_bad);
+    else
+        snprintf(why, WITNESS_WHY_BYTES,
+                 "%.60s: \"%.60s\" is no line of an access log, nor of PostgreSQL's in English: set "
+                 "log_destination = 'stderr' and lc_messages = 'C' there and reload",
+                 path, log->last_bad);
+}
+
 /* Lines that look like nothing may be another program's, beside those of PostgreSQL. */
 bool witness_log_is_readable(const struct witness_log *log, const char *path,
                              char why[static WITNESS_WHY_BYTES])
@@ -524,10 +547,7 @@ bool witness_log_is_readable(const struct witness_log *log, const char *path,
     }
     bool is_rubbish = log->last_kind == WITNESS_LINE_RUBBISH && log->rubbish_count >= RUBBISH_LEAST;
     if ((log->last_kind == WITNESS_LINE_WORDLESS || is_rubbish) && log->readable_count == 0) {
-        snprintf(why, WITNESS_WHY_BYTES,
-                 "%.60s: \"%.60s\" is no line of PostgreSQL's stderr, csvlog or jsonlog in English: set "
-                 "log_destination = 'stderr' and lc_messages = 'C' and reload",
-                 path, log->last_bad);
+        explain_bad(log, path, why);
         return false;
     }
     return true;

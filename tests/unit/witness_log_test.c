@@ -154,10 +154,31 @@ TEST(logs_in_other_formats_and_languages_are_refused_in_words)
         begin("load");
         feed(lines[i]);
         assert_false(witness_log_is_readable(&heard, "/log", why));
+        assert_non_null(strstr(why, "is no line of an access log, nor of PostgreSQL's in English"));
         assert_non_null(strstr(why, "lc_messages"));
         feed(UTC "LOG:  statement: SELECT 1\n");
         feed(lines[i]); /* beside real ones they may be somebody else's */
         assert_true(witness_log_is_readable(&heard, "/log", why));
+    }
+}
+
+/* PostgreSQL's settings would not help. */
+TEST(a_log_of_requests_that_is_no_access_log_is_refused_as_one)
+{
+    static const char *const lines[] = {
+        "127.0.0.1 - - [30/Nov/2026 00:29:09] \"GET /a HTTP/1.1\" 200 -\n", /* python3 -m http.server */
+        "::1 - - [2026-11-30 00:29:09.123] \"POST http://a/b HTTP/1.1\" 200 7\n",
+        "{\"when\": \"2026-11-30T00:29:09Z\", \"method\": \"GET\", \"path\": \"/a\"}\n",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char why[WITNESS_WHY_BYTES] = "";
+        begin("load");
+        for (int line = 0; line < 3; line++)
+            feed(lines[i]);
+        assert_false(witness_log_is_readable(&heard, "/log", why));
+        assert_non_null(strstr(why, "is no line of an access log: combined needs a date like [30/Nov/2026:"));
+        assert_non_null(strstr(why, "JSON a time, method and path"));
+        assert_null(strstr(why, "PostgreSQL"));
     }
 }
 
