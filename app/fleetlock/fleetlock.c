@@ -53,6 +53,7 @@ struct fleetlock {
 static const struct {
     const char *said, *meant;
 } words[] = {
+    {"guard_lock_request.names[0]", "NAME"}, /* if it is the only one */
     {"guard_locks_config.url_count", "the number of --url"},
     {"guard_locks_config.urls", "--url"},
     {"guard_locks_config.name_space", "--namespace"},
@@ -75,13 +76,14 @@ static const struct {
     {" LATCH", ""},
 };
 
-static void complain_of_refusal(const char *text)
+static void complain_of_refusal(const struct options *options, const char *text)
 {
     enum { WORDS = sizeof words / sizeof *words };
+    const size_t first = options->name_count == 1 ? 0 : 1;
     char said[1024];
     size_t bytes = 0;
     while (*text != '\0' && bytes + 64 < sizeof said) {
-        size_t i = 0;
+        size_t i = first;
         while (i < WORDS && strncmp(text, words[i].said, strlen(words[i].said)) != 0)
             i++;
         if (i < WORDS) {
@@ -161,7 +163,7 @@ static int open_locks(struct fleetlock *fleetlock)
     config.warn_ms = options->grace_ms + options->lease_ms / 20; /* to send the signal, and to be scheduled */
     if (guard_locks_open(&config, &fleetlock->locks, &error) == GUARD_OK)
         return 0;
-    complain_of_refusal(error.text);
+    complain_of_refusal(options, error.text);
     return error.status == GUARD_INVALID ? EX_USAGE : EX_OSERR;
 }
 
@@ -181,14 +183,28 @@ static void on_answered(void *context, const struct guard_lock_result *result)
     eventfd_write(fleetlock->answered, 1);
 }
 
+static void say_what_is_awaited(const struct fleetlock *fleetlock)
+{
+    struct guard_locks_stats stats;
+    guard_locks_stats(fleetlock->locks, &stats);
+    if (!stats.is_up)
+        complain("waiting for the provider, which is not reachable; --wait TIME limits this");
+}
+
 /* The signal that ended the wait; 0: it was answered. */
 static int await_answer(const struct fleetlock *fleetlock)
 {
     struct pollfd polled[] = {{.fd = fleetlock->answered, .events = POLLIN},
                               {.fd = fleetlock->signals, .events = POLLIN}};
+    int quiet_ms = fleetlock->options.wait_ms == UINT32_MAX ? CONNECT_LIMIT_MS : -1;
     for (;;) {
-        if (poll(polled, 2, -1) < 0 && errno != EINTR)
+        const int ready = poll(polled, 2, quiet_ms);
+        if (ready < 0 && errno != EINTR)
             return SIGTERM;
+        if (ready == 0) {
+            say_what_is_awaited(fleetlock);
+            quiet_ms = -1;
+        }
         if (polled[0].revents != 0)
             return 0;
         const int signal_number = next_signal(fleetlock);
@@ -281,7 +297,7 @@ static int acquire(struct fleetlock *fleetlock)
     request.context = fleetlock;
     const enum guard_lock_status status = guard_lock(fleetlock->locks, &request, NULL, &error);
     if (status == GUARD_LOCK_INVALID) {
-        complain_of_refusal(error.text);
+        complain_of_refusal(options, error.text);
         return EX_USAGE;
     }
     if (status != GUARD_LOCK_OK) {

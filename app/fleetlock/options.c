@@ -35,7 +35,9 @@ static const char help[] =
     "    --permits N --of M   N of M permits\n"
     "\n"
     "Options:\n"
-    "    --wait TIME       gives up after TIME; 0: asks once; without --wait it waits for ever\n"
+    "    --wait TIME       gives up after TIME; without --wait it waits for ever, also for a provider that "
+    "is not reachable\n"
+    "                      0: asks once, which takes a connection, up to 5s, and one answer\n"
     "    --lease TIME      a dead holder blocks the others for this long, 1s to 1h (10s)\n"
     "    --max-lease TIME  redlock: no lease of the namespace is longer (1m); a master that restarts gives "
     "no vote for this long\n"
@@ -53,9 +55,10 @@ static const char help[] =
     "\n"
     "TIME is 500ms, 30s, 5m or 1h. COMMAND finds FLEETLOCK_NAME and FLEETLOCK_FENCE in its environment.\n"
     "\n"
-    "Exit status: COMMAND's, 128 + n if signal n ended it; 64 usage, 69 provider not reachable, 71 no memory "
-    "or process,\n"
-    "74 the lock was lost, 75 not acquired in time, 126 COMMAND cannot be run, 127 it was not found.\n"
+    "Exit status: COMMAND's, 128 + n if signal n ended it; 64 usage, 69 provider not reachable (with "
+    "--wait or --status),\n"
+    "71 no memory or process, 74 the lock was lost, 75 not acquired in time, 126 COMMAND cannot be run, 127 "
+    "it was not found.\n"
     "\n"
     "Examples:\n"
     "    # every host's timer runs it at the same time: one host works, the others exit with 75\n"
@@ -237,12 +240,12 @@ static void take_kind(struct options *options, struct kinds_said *said, enum gua
     said->count++;
 }
 
-static void take_name(struct options *options, const char *name, bool *good)
+/* Those beyond the last place are only counted; check() refuses them. */
+static void take_name(struct options *options, const char *name)
 {
-    if (options->name_count == GUARD_LOCK_NAMES_MAX)
-        mistake(good, "%s: one NAME too many; at most %d", name, GUARD_LOCK_NAMES_MAX);
-    else
-        options->names[options->name_count++] = name;
+    if (options->name_count < GUARD_LOCK_NAMES_MAX)
+        options->names[options->name_count] = name;
+    options->name_count++;
 }
 
 static void take_flag(struct options *options, int flag, struct kinds_said *said, bool *good)
@@ -253,7 +256,7 @@ static void take_flag(struct options *options, int flag, struct kinds_said *said
     }
     switch (flag) {
     case FLAG_NAME:
-        take_name(options, optarg, good);
+        take_name(options, optarg);
         break;
     case FLAG_PERMITS:
         take_kind(options, said, GUARD_LOCK_PERMITS);
@@ -323,6 +326,8 @@ static void check(const struct options *options, const struct kinds_said *said, 
     const bool runs = options->command != NULL && options->command[0] != NULL;
     if (options->name_count == 0)
         mistake(good, "which lock? fleetlock NAME -- COMMAND");
+    if (options->name_count > GUARD_LOCK_NAMES_MAX)
+        mistake(good, "%zu NAMEs are too many; at most %d", options->name_count, GUARD_LOCK_NAMES_MAX);
     if (options->task == OPTIONS_STATUS && (options->name_count > 1 || options->command != NULL))
         mistake(good, "--status is about one NAME and runs no COMMAND");
     if (options->task == OPTIONS_RUN && !runs)

@@ -704,6 +704,29 @@ TEST(a_provider_that_is_not_there_is_69)
     expect(start("x", "--status", "--url", url), 69, "not reachable");
 }
 
+TEST(who_waits_for_ever_for_a_provider_says_so)
+{
+    const uint64_t end_us = clock_after_ms(LIMIT_MS);
+    char url[64];
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)net_free_port());
+    struct run run = start("x", "--url", url, "--", "true");
+    while (strstr(output(&run), "fleetlock: waiting for the provider") == NULL && clock_us() < end_us)
+        clock_pause_ms(5);
+    end(&run);
+    assert_non_null(strstr(output(&run), "which is not reachable; --wait TIME limits this\n"));
+}
+
+TEST(names_that_are_too_many_or_too_long_are_told_once)
+{
+    static char name[GUARD_LOCK_NAME_BYTES_MAX + 2];
+    memset(name, 'n', sizeof name - 1);
+    struct run run = start("1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "--", "true");
+    assert_int_equal(status_of(&run), 64);
+    assert_string_equal(output(&run), "fleetlock: 10 NAMEs are too many; at most 8\nfleetlock: see --help\n");
+    expect(start(name, "--", "true"), 64, "fleetlock: NAME is too long; a name has 1..4096 bytes\n");
+    expect(start("x", name, "--", "true"), 64, "fleetlock: NAME[1] is too long; a name has 1..4096 bytes\n");
+}
+
 TEST(each_mistake_is_64_and_a_line)
 {
     static const struct {
