@@ -299,10 +299,10 @@ bool witness_postgres_find_log(struct witness_postgres *postgres, char path[stat
         path[bytes] = '\0';
     if (bytes >= 0 && stat(path, &found) == 0 && S_ISREG(found.st_mode) && access(path, R_OK) == 0)
         return true;
-    snprintf(
-        why, WITNESS_WHY_BYTES,
-        "database: its log cannot be read here%s%.80s%s: name it by count log:PATH, or count by statements",
-        bytes >= 0 ? " (" : "", bytes >= 0 ? path : "", bytes >= 0 ? ")" : "");
+    snprintf(why, WITNESS_WHY_BYTES,
+             "database: its log cannot be read here%s%.80s%s: name it by [--]count log:PATH, or use "
+             "[--]count statements",
+             bytes >= 0 ? " (" : "", bytes >= 0 ? path : "", bytes >= 0 ? ")" : "");
     return false;
 }
 
