@@ -142,9 +142,10 @@ enum guard_status guard_close(struct guard **closing, uint32_t drain_ms)
     *closing = NULL;
     if (!ours) /* NULL, or the parent's: its threads cannot be waited for here */
         return GUARD_OK;
-    if (!life_stop(guard, drain_ms))
-        return GUARD_TIMEOUT;
+    bool ended = life_stop(guard, drain_ms);
     say_rest(&guard->say, UINT64_MAX);
+    if (!ended)
+        return GUARD_TIMEOUT;
     free_guard(guard);
     return GUARD_OK;
 }

@@ -427,7 +427,8 @@ struct guard_config {
  *
  * When        It blocks: INVALID in a callback or a loader of this guard, and *guard stays. Only after every
  *             guard_loop is detached. No other call of this guard may run beside it, guard_stats() included.
- * TIMEOUT     A loader ignored its cancellation for 5 s more; the guard's memory is left to it. Otherwise OK.
+ * TIMEOUT     A loader ignored its cancellation for 5 s more, as the log says with its key; the guard's memory is
+ *             left to it. Otherwise OK.
  * dlclose()   Do not unload the guard's code. A lookup of Redis's name in DNS cannot be interrupted: its thread may
  *             outlive the call. It touches nothing of the guard and ends by itself.
  *

@@ -15,6 +15,7 @@
 #include "shadow.h"
 #include "thread.h"
 #include "workers.h"
+#include <stdio.h>
 #include <string.h>
 
 enum { BEAT_MS = 500 };
@@ -133,15 +134,34 @@ static void *run(void *context)
     return NULL;
 }
 
+/* None: the last has returned meanwhile, too late to be heard. */
+static void say_still_running(struct guard *guard, uint32_t count, const char *key)
+{
+    char more[32] = "";
+    if (count > 1)
+        snprintf(more, sizeof more, " and %u more", (unsigned)count - 1);
+    if (count > 0)
+        say(&guard->say, SAY_LOADER, SAY_BAD,
+            "guard_close: the loader of \"%s\"%s still %s %u ms after cancellation: the guard's "
+            "memory stays; a long loader looks at guard_load_cancelled() or polls guard_load_cancel_fd()",
+            key, more, count > 1 ? "run" : "runs", (unsigned)((clock_now_us() - guard->cancelled_us) / 1000));
+}
+
 /* False: a loader keeps the memory. */
 static bool clear(struct guard *guard)
 {
+    char key[SAID_KEY_SIZE] = "";
+    uint32_t running = 0;
     const bool idle =
         (guard->core == NULL || core_idle(guard->core)) && (guard->fleet == NULL || core_idle(guard->fleet));
-    if (guard->desk != NULL)
+    if (guard->desk != NULL) {
+        running = load_still_running(guard->desk, key);
         desk_close(guard->desk);
-    if (!workers_close(&guard->workers, idle) || !idle)
+    }
+    if (!workers_close(&guard->workers, idle) || !idle) {
+        say_still_running(guard, running, key);
         return false;
+    }
     if (guard->desk != NULL)
         desk_unref(guard->desk);
     if (guard->fleet != guard->core)

@@ -635,14 +635,39 @@ bool load_hear_deferral(struct desk *desk, uint64_t id)
     return is_news;
 }
 
-bool load_key_of(struct desk *desk, uint64_t id, char *key, size_t key_size)
+void load_say_key(const char *key, char said[SAID_KEY_SIZE])
+{
+    bool cut = strnlen(key, SAID_KEY_BYTES + 1) > SAID_KEY_BYTES;
+    snprintf(said, SAID_KEY_SIZE, "%.*s%s", SAID_KEY_BYTES, key, cut ? "..." : "");
+}
+
+bool load_key_of(struct desk *desk, uint64_t id, char said[SAID_KEY_SIZE])
 {
     desk_lock();
     const struct running_load *load = load_find(desk, id);
     if (load != NULL)
-        snprintf(key, key_size, "%s", load->key);
+        load_say_key(load->key, said);
     desk_unlock();
     return load != NULL;
+}
+
+uint32_t load_still_running(struct desk *desk, char said[SAID_KEY_SIZE])
+{
+    uint32_t count = 0;
+    const struct running_load *last = NULL;
+    desk_lock();
+    for (size_t i = 0; i < DESK_SLOTS; i++)
+        for (const struct running_load *load = desk->by_id[i]; load != NULL; load = load->id_next) {
+            if (load->stage == LOAD_LEFT)
+                continue;
+            count++;
+            if (last == NULL || (uintptr_t)load->handle > (uintptr_t)last->handle)
+                last = load;
+        }
+    if (last != NULL)
+        load_say_key(last->key, said);
+    desk_unlock();
+    return count;
 }
 
 /* ---- what a loader sees ---- */

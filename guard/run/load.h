@@ -65,7 +65,7 @@ void finished_load_free(struct finished_load *finished);
 /* A call of a loader, or about a load, is wrong. On any thread. */
 typedef void load_refused(void *context, const char *function, const char *wrong);
 
-enum { DESK_SLOTS = 512 };
+enum { DESK_SLOTS = 512, SAID_KEY_BYTES = 100, SAID_KEY_SIZE = SAID_KEY_BYTES + sizeof "..." };
 
 struct desk {
     struct desk *prev, *next; /* all of the process */
@@ -180,6 +180,11 @@ struct running_load *load_of(const struct guard_load *handle);
 /* The loader of this batch has returned, or its thread ends: tells what is over, then what is deferred. */
 void load_returned(struct running_load *first, bool thread_ends);
 
+/* A key as the guard says it, cut if it is long. */
+void load_say_key(const char *key, char said[SAID_KEY_SIZE]);
+/* Loads whose loaders have not returned. Says the key of the last: a nested one holds up its outer one. */
+uint32_t load_still_running(struct desk *desk, char said[SAID_KEY_SIZE]);
+
 /* On this thread: calls its loader, which has returned then. */
 void load_run_here(struct running_load *load);
 /* With the mutex held: its loader will not be called, others may load. For load_hand_in(). */
@@ -198,8 +203,8 @@ void load_give_back_late(struct desk *desk, uint64_t now_us);
 bool load_hear_deferral(struct desk *desk, uint64_t load);
 /* The guard has heard that it is deferred, and its loader has returned. */
 void load_told(struct desk *desk, uint64_t load);
-/* False: it is over. Copies the beginning of its key. */
-bool load_key_of(struct desk *desk, uint64_t load, char *key, size_t key_size);
+/* False: it is over. */
+bool load_key_of(struct desk *desk, uint64_t load, char said[SAID_KEY_SIZE]);
 
 /* ---- for defer.c, with the mutex held ---- */
 

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { BREACH_KEY_BYTES = 100 };
-
 enum guard_status request_refuse(struct guard *guard, const char *function, const char *wrong)
 {
     if (!is_forked(guard))
@@ -83,13 +81,13 @@ void mailbox_forget_cancel(struct guard *guard, struct get *get)
 
 void mailbox_post_finished(void *context, struct finished_load *finished)
 {
+    char key[SAID_KEY_SIZE];
     struct guard *guard = context;
     for (const struct finished_load *each = finished; each != NULL; each = each->next) {
         if (each->breach == NULL)
             continue;
-        bool cut = strnlen(each->key, BREACH_KEY_BYTES + 1) > BREACH_KEY_BYTES;
-        say(&guard->say, SAY_LOADER, SAY_BAD, "the loader of \"%.*s%s\" %s", BREACH_KEY_BYTES, each->key,
-            cut ? "..." : "", each->breach);
+        load_say_key(each->key, key);
+        say(&guard->say, SAY_LOADER, SAY_BAD, "the loader of \"%s\" %s", key, each->breach);
     }
     pthread_mutex_lock(&guard->mutex);
     bool ended = guard->ended;

@@ -236,6 +236,7 @@ struct guard {
     bool cache_asked;                          /* and not answered */
     uint64_t cache_ask_us;                     /* again from here on */
     enum phase phase;
+    uint64_t cancelled_us; /* when it became CANCELLING */
 };
 
 /* This is a child of the process that opened the guard: nothing of it but constants may be touched. */

@@ -21,8 +21,6 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-enum { SAID_KEY_BYTES = 100 };
-
 /* After every event; see below. */
 static void after_events(struct guard *guard);
 
@@ -104,8 +102,8 @@ static bool start_load(struct guard *guard, const struct core_action *action)
 
 static void say_forgotten(struct guard *guard, uint64_t load)
 {
-    char key[SAID_KEY_BYTES + 1];
-    if (load_key_of(guard->desk, load, key, sizeof key))
+    char key[SAID_KEY_SIZE];
+    if (load_key_of(guard->desk, load, key))
         say(&guard->say, SAY_LOADER, SAY_BAD,
             "the load of %s was deferred and not finished within max_hold_ms: its place is free for another "
             "one",
@@ -488,6 +486,7 @@ static void set_limit(struct guard *guard, uint32_t in_ms)
 static void cancel_everything(struct guard *guard)
 {
     guard->phase = PHASE_CANCELLING;
+    guard->cancelled_us = clock_now_us();
     pthread_mutex_lock(&guard->mutex);
     guard->cancelling = true;
     pthread_mutex_unlock(&guard->mutex);

@@ -289,6 +289,102 @@ TEST(a_loader_that_is_always_wrong_fills_no_log, P97)
     assert_true(ear.lines - before <= 6 * (2 + (rig_now_ms() - begun_ms) / 10000));
 }
 
+/* ---- loaders that ignore their cancellation ---- */
+
+#define TEN "0123456789"
+enum { STUCK_NESTED = 3, STUCK_LOADERS = 5 };
+
+static void defer_and_stay(struct guard_load *load, void *context)
+{
+    assert_int_equal(guard_load_defer(load, NULL, NULL, NULL), GUARD_OK);
+    source_load(load, context);
+}
+
+static void load_outer_or_inner(struct guard_load *load, void *context)
+{
+    const struct guard_request request = {.kind = fleet.kinds[STUCK_NESTED], .key = "inner"};
+    struct guard_result result;
+    if (strcmp(guard_load_key(load), "outer") == 0)
+        assert_int_equal(guard_load_get(load, &request, &result), GUARD_CLOSING);
+    source_load(load, context);
+}
+
+/* Each has a guard of its own, and all are closed at a time, which takes them 5 s. */
+static struct stuck {
+    const char *key;
+    guard_loader *loader;
+    enum guard_loads_on loads_on;
+    const char *said;
+    struct guard *guard; /* so that its memory is reachable, as a leak checker sees it */
+    pthread_t asker, closer;
+    struct ear ear;
+} stuck[] = {
+    {.key = "slow:1", .loader = source_load, .said = "\"slow:1\" still runs "},
+    {.key = "caller", .loader = source_load, .loads_on = GUARD_ON_CALLER, .said = "\"caller\" still runs "},
+    {.key = TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "x",
+     .loader = defer_and_stay,
+     .said = "\"" TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "...\" still runs "},
+    [STUCK_NESTED] = {.key = "outer",
+                      .loader = load_outer_or_inner,
+                      .said = "\"inner\" and 1 more still run "},
+};
+enum { STUCK_COUNT = sizeof stuck / sizeof *stuck };
+
+static void *ask_for_stuck(void *context)
+{
+    struct stuck *row = context;
+    assert_int_equal(get_of((size_t)(row - stuck), row->key).status, GUARD_CLOSING);
+    return NULL;
+}
+
+static void *close_stuck(void *context)
+{
+    struct guard *guard = ((struct stuck *)context)->guard;
+    assert_int_equal(guard_close(&guard, 0), GUARD_TIMEOUT);
+    return NULL;
+}
+
+static void begin_stuck(size_t i)
+{
+    struct stuck *row = &stuck[i];
+    listen_to(&row->ear);
+    fleet.policy.loader = row->loader;
+    fleet.policy.loads_on = row->loads_on;
+    fleet_open(i + 1);
+    row->guard = fleet.guards[i];
+    assert_int_equal(pthread_create(&row->asker, NULL, ask_for_stuck, row), 0);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == i + 1);
+}
+
+static void assert_stuck_is_told_once(struct stuck *row)
+{
+    char line[200];
+    snprintf(line, sizeof line, "guard_close: the loader of %s", row->said);
+    assert_heard(&row->ear, line);
+    assert_heard(&row->ear, " ms after cancellation: the guard's memory stays; a long loader looks at "
+                            "guard_load_cancelled() or polls guard_load_cancel_fd()\n");
+    assert_null(strstr(strstr(row->ear.text, "guard_close:") + 1, "guard_close:"));
+}
+
+TEST(a_loader_that_ignores_its_cancellation_is_named_when_closing_gives_up, P97)
+{
+    atomic_store(&fleet.source.stubborn, true);
+    source_shut(&fleet.source);
+    for (size_t i = 0; i < STUCK_COUNT; i++)
+        begin_stuck(i);
+    for (size_t i = 0; i < STUCK_COUNT; i++)
+        assert_int_equal(pthread_create(&stuck[i].closer, NULL, close_stuck, &stuck[i]), 0);
+    for (size_t i = 0; i < STUCK_COUNT; i++) {
+        pthread_join(stuck[i].closer, NULL);
+        fleet.guards[i] = NULL;
+        assert_stuck_is_told_once(&stuck[i]);
+    }
+    source_open(&fleet.source);
+    for (size_t i = 0; i < STUCK_COUNT; i++)
+        pthread_join(stuck[i].asker, NULL);
+    WAIT_UNTIL(atomic_load(&fleet.source.over) == STUCK_LOADERS);
+}
+
 /* ---- wrong calls ---- */
 
 static struct wrong_calls {
