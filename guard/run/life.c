@@ -134,7 +134,7 @@ static void *run(void *context)
     return NULL;
 }
 
-/* None: the last has returned meanwhile, too late to be heard. */
+/* None: the last has returned too late to be heard, or a command to Redis has had no answer for so long. */
 static void say_still_running(struct guard *guard, uint32_t count, const char *key)
 {
     char more[32] = "";
