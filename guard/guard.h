@@ -146,8 +146,7 @@ struct guard_invalidated; /* its .status is what is returned */
 GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const struct guard_change *change,
                                                   struct guard_invalidated *result);
 
-/* Gives running loads drain_ms, answers the rest with CLOSING: see "closing". Blocks; INVALID where blocking
- * is not allowed. */
+/* Gives running loads drain_ms, answers the rest with CLOSING: see "closing". INVALID where it may not block. */
 GUARD_API enum guard_status guard_close(struct guard **guard, uint32_t drain_ms);
 
 /* ---- asking ---- */
