@@ -58,7 +58,7 @@ struct witness_redis {
 
 static bool fail(struct witness_redis *redis, const char *why)
 {
-    char port[16] = "";
+    char port[sizeof " port 65535"] = "";
     if (!redis->url.is_unix)
         snprintf(port, sizeof port, " port %u", (unsigned)redis->url.port);
     snprintf(redis->why, sizeof redis->why, "Redis at %.80s%s: %.150s", redis->url.host, port, why);
