@@ -152,6 +152,7 @@ bool redis_slots_moved(struct redis_slots *slots, unsigned from, unsigned slot,
     if (node == REDIS_NO_NODE || node == from)
         return false;
     give_slot(slots, slot, node, slots->epoch[slot]);
+    slots->nodes[from].redirects = true;
     return true;
 }
 
@@ -199,12 +200,14 @@ static bool has_master_at(const struct redis_view *view, const struct redis_endp
     return i < view->master_count;
 }
 
-/* What nobody here has tried to reach may well be there. A node that only redirections have named has no id to be
- * forgotten by: its address stands for it. */
+/* What nobody here has tried to reach may well be there. What redirects may be another node, which has come to the
+ * address. A node that only redirections have named has no id to be forgotten by: its address stands for it. */
 static bool is_given_up(const struct redis_node *node, const struct redis_view *view)
 {
-    return node->lost > 0 && node->lost == node->holders && redis_view_forgets(view, node->id) &&
-           (node->id[0] != '\0' || !has_master_at(view, &node->at));
+    const bool is_lost = node->lost > 0 && node->lost == node->holders;
+    if (node->id[0] == '\0')
+        return is_lost && redis_view_forgets(view, node->id) && !has_master_at(view, &node->at);
+    return (is_lost || node->redirects) && redis_view_forgets(view, node->id);
 }
 
 static bool take_claim(struct redis_slots *slots, unsigned slot, unsigned node, uint64_t epoch, bool any_wins)
@@ -239,8 +242,10 @@ bool redis_slots_take(struct redis_slots *slots, const struct redis_view *view)
     unsigned node_of[REDIS_NODES_MAX];
     bool anew = !redis_slots_knows(slots, view), changed = false;
     bool given_up[REDIS_NODES_MAX];
-    for (unsigned i = 0; i < REDIS_NODES_MAX; i++)
+    for (unsigned i = 0; i < REDIS_NODES_MAX; i++) {
         given_up[i] = is_given_up(&slots->nodes[i], view);
+        slots->nodes[i].redirects = slots->nodes[i].redirects && given_up[i];
+    }
     for (size_t i = 0; i < view->master_count; i++)
         node_of[i] = place_master(slots, &view->masters[i]);
     for (unsigned slot = 0; slot < REDIS_SLOTS; slot++) {

@@ -554,11 +554,21 @@ static void erase_past(const struct stack_redis *node)
     }
 }
 
+/* Of two masters with the same epoch, which is 0 for who is new, one takes a higher one than all; it shall not be the
+ * one that has the slots. */
+bool stack_cluster_rejoin(struct stack_cluster *cluster, size_t at)
+{
+    erase_past(&cluster->node[at]);
+    return stack_redis_restart(&cluster->node[at]) &&
+           stack_redis_do(&cluster->node[at], "CLUSTER SET-CONFIG-EPOCH %d",
+                          STACK_CLUSTER_NODES_MAX + (int)at + 1) &&
+           join_anew(cluster, at);
+}
+
 bool stack_cluster_return(struct stack_cluster *cluster, size_t at)
 {
     size_t master = 0;
-    erase_past(&cluster->node[at]);
-    if (!stack_redis_restart(&cluster->node[at]) || !join_anew(cluster, at))
+    if (!stack_redis_runs(&cluster->node[at]) && !stack_cluster_rejoin(cluster, at))
         return false;
     while (master < cluster->count && (master == at || !is_master(cluster, master) ||
                                        stack_cluster_replica(cluster, master) != STACK_CLUSTER_NOBODY))

@@ -98,5 +98,7 @@ bool stack_cluster_forget(struct stack_cluster *cluster, size_t at);
  * with CLUSTER ADDSLOTSRANGE, at a lower epoch. Returns once the others name it as their owner. */
 bool stack_cluster_replace(struct stack_cluster *cluster, size_t master);
 
-/* A node that was replaced begins anew, as the replica of the one that has its slots. */
+/* A node that was replaced begins anew, with another id, and joins the others: a master of nothing. */
+bool stack_cluster_rejoin(struct stack_cluster *cluster, size_t at);
+/* The same, unless it runs; and it becomes the replica of the one that has its slots. */
 bool stack_cluster_return(struct stack_cluster *cluster, size_t at);

@@ -174,6 +174,24 @@ TEST(who_is_forgotten_and_not_reached_loses_its_slots_to_a_lower_epoch)
     assert_false(claim_slots_of_the_dead("abc")); /* and the new claim is as good as any */
 }
 
+/* Another server is at its address by then, and each slot that it is asked for is redirected by itself. */
+TEST(who_is_forgotten_and_redirects_loses_its_other_slots_too)
+{
+    struct redis_endpoint address = at(7001);
+    unsigned replaced = redis_slots_find(&slots, &address);
+    redis_slots_hold(&slots, replaced);
+    assert_false(claim_slots_of_the_dead("ac")); /* it has redirected nothing */
+    assert_true(moved(replaced, 9000, 7000));
+    assert_false(claim_slots_of_the_dead("abc")); /* nor is it forgotten: a slot of many has moved */
+    assert_false(claim_slots_of_the_dead("ac"));  /* and that was before a view named it */
+    assert_true(moved(replaced, 9001, 7000));
+    assert_int_equal(owner_port(REDIS_SLOTS - 1), 7001);
+    assert_true(claim_slots_of_the_dead("ac"));
+    assert_int_equal(owner_port(REDIS_SLOTS - 1), 7000);
+    redis_slots_release(&slots, replaced);
+    assert_int_equal(node_count(), 1);
+}
+
 /* No view has ever told its id, so none can name it. */
 TEST(who_is_known_by_a_redirection_alone_and_not_reached_loses_its_slots)
 {

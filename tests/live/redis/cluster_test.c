@@ -637,6 +637,41 @@ TEST(a_stopped_master_that_goes_on_answers_nobody_from_the_past, P139)
     assert_true(stack_cluster_wait_ok(&cluster, WAIT_MS));
 }
 
+/* Views cannot be had meanwhile, so that nobody hears of the heir before the address is reached again. */
+static void let_views_be_had(bool can_be)
+{
+    for (size_t i = 0; i < cluster.count; i++)
+        assert_true(
+            !stack_redis_runs(&cluster.node[i]) ||
+            stack_redis_do(&cluster.node[i], "ACL SETUSER default %scluster|slots", can_be ? "+" : "-"));
+}
+
+TEST(a_master_that_was_replaced_and_comes_back_as_another_node_has_lost_all_its_slots, P139)
+{
+    const unsigned slot = REDIS_SLOTS / 2;
+    const size_t replaced = stack_cluster_owner(&cluster, slot);
+    char name[NAME_SIZE], unused[NAME_SIZE];
+
+    assert_int_not_equal(replaced, STACK_CLUSTER_NOBODY);
+    name_in_slot(slot, name);
+    name_in_slot(slot + 1, unused);
+    start();
+    set(name, "before");
+    assert_int_equal(shard_of(unused), shard_of(name));
+    let_views_be_had(false);
+    assert_true(stack_cluster_replace(&cluster, replaced));
+    rig_wait_until(strstr(rig.text, "2 of 3 masters are up") != NULL);
+    assert_true(stack_cluster_rejoin(&cluster, replaced));
+    let_views_be_had(false);
+    rig_wait_until(strstr(rig.text, "3 of 3 masters are up") != NULL);
+    let_views_be_had(true);
+    assert_int_equal(shard_of(unused), shard_of(name));
+    set_until_it_is_answered(name);
+    rig_wait_until(shard_of(unused) == shard_of(name));
+    rig_finish();
+    assert_true(stack_cluster_return(&cluster, replaced));
+}
+
 /* An operator gives up a master that has died with its replica. The last test: the others never take the two back. */
 TEST(a_slot_of_a_master_that_is_forgotten_goes_to_whoever_has_it_at_a_lower_epoch, P139)
 {
