@@ -286,6 +286,7 @@ static bool judge(struct chaos *chaos, struct history *history, bool ran)
     fflush(chaos->options->out);
     if (kept && ran)
         return count_unjudged(chaos, &report);
+    scene_show_logs(&chaos->scene);
     print_report(&report, chaos->options->out);
     keep(chaos, history);
     return false;

@@ -236,6 +236,16 @@ bool scene_reader_stop(struct scene *scene, size_t process)
     return fd >= 0;
 }
 
+void scene_show_logs(const struct scene *scene)
+{
+    for (size_t i = 0; i < SCENE_PROCESSES; i++) {
+        if (scene->catalogd[i].pid <= 0)
+            continue;
+        fprintf(stderr, "scene: the log of catalogd %zu ends:\n", i);
+        proc_show_tail(scene->catalogd[i].log_path);
+    }
+}
+
 bool scene_catalogd_start(struct scene *scene, size_t process)
 {
     char texts[16][SETTING_BYTES];
