@@ -19,6 +19,7 @@ enum {
     HOST_BYTES = 256,
     NUMBER_BYTES = 64, /* of a numeric address, scope and all */
     PORT_BYTES = 8,
+    HEAD_START_MS = 250,   /* of an attempt before the next one: the Connection Attempt Delay of RFC 8305 */
     AGE_SPREAD = 4,        /* sessions end up to a quarter of their life sooner, not all at once */
     REIGN_LEAST_MS = 1000, /* a database that stays read-only is not logged in to all the time */
 };
@@ -51,25 +52,6 @@ static enum pg_outcome wait_ready(const struct pg_wait *wait, short events)
         if (clock_left_ms(wait->deadline_ms) == 0)
             return pg_fault_set(wait->fault, PG_TIMEOUT, "", wait->late);
     }
-}
-
-/* Until the login is done. PG_UNAVAILABLE without a fault: libpq's message says why. */
-static enum pg_outcome wait_login(const struct pg_wait *wait)
-{
-    PostgresPollingStatusType polled = PGRES_POLLING_WRITING;
-
-    if (PQstatus(wait->conn) == CONNECTION_BAD)
-        return PG_UNAVAILABLE;
-    while (polled != PGRES_POLLING_OK) {
-        const enum pg_outcome outcome = wait_ready(wait, polled == PGRES_POLLING_READING ? POLLIN : POLLOUT);
-
-        if (outcome != PG_OK)
-            return outcome;
-        polled = PQconnectPoll(wait->conn);
-        if (polled == PGRES_POLLING_FAILED)
-            return PG_UNAVAILABLE;
-    }
-    return PG_OK;
 }
 
 enum pg_outcome pg_wait_flush(const struct pg_wait *wait)
@@ -190,54 +172,6 @@ static void find_addresses(const char *conninfo, struct addresses *out)
     PQconninfoFree(options);
 }
 
-/* ---- logging in ---- */
-
-/* The conninfo may override what stands before dbname, not what stands after it. libpq skips NULL and "". */
-static PGconn *start(const struct pg_place *place, const struct address *address)
-{
-    const char *const role = place->standby_will_do ? NULL : "primary";
-    const char *const names[] = {"fallback_application_name",
-                                 "gssencmode",
-                                 "keepalives_idle",
-                                 "tcp_user_timeout",
-                                 "dbname",
-                                 "client_encoding",
-                                 "target_session_attrs",
-                                 "host",
-                                 "hostaddr",
-                                 "port",
-                                 NULL};
-    const char *const values[] = {"catalogd",      "disable",     "30", "10000",
-                                  place->conninfo, "UTF8",        role, address->host,
-                                  address->number, address->port, NULL};
-
-    return PQconnectStartParams(names, values, 1);
-}
-
-/* libpq's words, with their SQLSTATE if they have one. */
-static enum pg_outcome fault_login(const struct pg_wait *wait)
-{
-    char sqlstate[PG_STATE_SIZE] = "";
-    const char *text = PQerrorMessage(wait->conn);
-    enum pg_outcome outcome = PG_UNAVAILABLE;
-
-    if (pg_error_find_state(text, sqlstate))
-        outcome = pg_error_classify(sqlstate);
-    return pg_fault_set(wait->fault, outcome, sqlstate, text);
-}
-
-static enum pg_outcome log_in_at(const struct pg_wait *wait)
-{
-    if (wait->conn == NULL)
-        return pg_fault_set(wait->fault, PG_UNAVAILABLE, "", "out of memory");
-    PQsetErrorVerbosity(wait->conn, PQERRORS_VERBOSE); /* for fault_login() */
-    const enum pg_outcome outcome = wait_login(wait);
-    if (outcome != PG_OK)
-        return wait->fault->text[0] != '\0' ? outcome : fault_login(wait);
-    PQsetErrorVerbosity(wait->conn, PQERRORS_DEFAULT);
-    return PQsetnonblocking(wait->conn, 1) == 0 ? PG_OK : pg_wait_lost(wait);
-}
-
 /* ---- how long it lasts ---- */
 
 static struct {
@@ -287,22 +221,151 @@ static void begin_life(struct pg_login *login, size_t at, uint64_t number)
         (struct pg_life){.reign = number, .until_ms = session_ms > 0 ? clock_ms() + life_ms : UINT64_MAX};
 }
 
-/* At one address, with this share of the time left. */
-static enum pg_outcome try_address(struct pg_login *login, const struct address *address, size_t share,
-                                   struct pg_fault *fault)
-{
-    struct pg_wait *wait = login->wait;
+/* ---- at one address ---- */
 
-    PQfinish(wait->conn);
-    wait->conn = start(login->place, address);
-    const struct pg_wait attempt = {.conn = wait->conn,
-                                    .deadline_ms = clock_ms() + clock_left_ms(wait->deadline_ms) / share,
-                                    .cancel_fd = wait->cancel_fd,
-                                    .fault = fault,
-                                    .late = wait->late};
-    if (wait->conn != NULL)
-        PQsetNoticeReceiver(wait->conn, login->hear_notice, login->context);
-    return log_in_at(&attempt);
+/* The conninfo may override what stands before dbname, not what stands after it. libpq skips NULL and "". */
+static PGconn *start(const struct pg_place *place, const struct address *address)
+{
+    const char *const role = place->standby_will_do ? NULL : "primary";
+    const char *const names[] = {"fallback_application_name",
+                                 "gssencmode",
+                                 "keepalives_idle",
+                                 "tcp_user_timeout",
+                                 "dbname",
+                                 "client_encoding",
+                                 "target_session_attrs",
+                                 "host",
+                                 "hostaddr",
+                                 "port",
+                                 NULL};
+    const char *const values[] = {"catalogd",      "disable",     "30", "10000",
+                                  place->conninfo, "UTF8",        role, address->host,
+                                  address->number, address->port, NULL};
+
+    return PQconnectStartParams(names, values, 1);
+}
+
+struct attempt {
+    PGconn *conn; /* owned; NULL: there was no memory */
+    PostgresPollingStatusType state;
+    enum pg_outcome outcome; /* once it has failed, */
+    struct pg_fault fault;   /* and why */
+};
+
+/* In libpq's words, with their SQLSTATE if they have one. */
+static void fail(struct attempt *attempt)
+{
+    char sqlstate[PG_STATE_SIZE] = "";
+    const char *text = attempt->conn != NULL ? PQerrorMessage(attempt->conn) : "out of memory";
+    enum pg_outcome outcome = PG_UNAVAILABLE;
+
+    if (pg_error_find_state(text, sqlstate))
+        outcome = pg_error_classify(sqlstate);
+    attempt->state = PGRES_POLLING_FAILED;
+    attempt->outcome = pg_fault_set(&attempt->fault, outcome, sqlstate, text);
+}
+
+static bool is_going(const struct attempt *attempt)
+{
+    return attempt->state != PGRES_POLLING_FAILED && attempt->state != PGRES_POLLING_OK;
+}
+
+static void begin(struct pg_login *login, const struct address *address, struct attempt *attempt)
+{
+    *attempt = (struct attempt){.conn = start(login->place, address), .state = PGRES_POLLING_WRITING};
+    if (attempt->conn != NULL) {
+        PQsetErrorVerbosity(attempt->conn, PQERRORS_VERBOSE); /* for fail() */
+        PQsetNoticeReceiver(attempt->conn, login->hear_notice, login->context);
+    }
+    if (PQstatus(attempt->conn) == CONNECTION_BAD)
+        fail(attempt);
+}
+
+static void go_on(struct attempt *attempt)
+{
+    attempt->state = PQconnectPoll(attempt->conn);
+    if (attempt->state == PGRES_POLLING_OK && PQsetnonblocking(attempt->conn, 1) != 0)
+        attempt->state = PGRES_POLLING_FAILED;
+    if (attempt->state == PGRES_POLLING_FAILED)
+        fail(attempt);
+    else if (attempt->state == PGRES_POLLING_OK)
+        PQsetErrorVerbosity(attempt->conn, PQERRORS_DEFAULT);
+}
+
+/* ---- at all of them ---- */
+
+struct attempts {
+    struct pg_login *login;
+    struct addresses addresses;
+    struct attempt list[ADDRESSES_MAX]; /* at the addresses, from `first` on */
+    size_t first, count;
+    uint32_t head_start_ms;
+    uint64_t next_ms; /* when another one begins, unless all of these have failed before */
+};
+
+enum { NOBODY = ADDRESSES_MAX };
+
+static size_t address_of(const struct attempts *attempts, size_t attempt)
+{
+    return (attempts->first + attempt) % attempts->addresses.count;
+}
+
+static bool is_any_going(const struct attempts *attempts)
+{
+    size_t i = 0;
+
+    while (i < attempts->count && !is_going(&attempts->list[i]))
+        i++;
+    return i < attempts->count;
+}
+
+/* False: there is no further address, or those before have a head start. */
+static bool begin_next(struct attempts *attempts)
+{
+    const size_t next = attempts->count;
+
+    if (next == attempts->addresses.count || (is_any_going(attempts) && clock_ms() < attempts->next_ms))
+        return false;
+    begin(attempts->login, &attempts->addresses.list[address_of(attempts, next)], &attempts->list[next]);
+    attempts->count++;
+    attempts->next_ms = clock_ms() + attempts->head_start_ms;
+    return true;
+}
+
+/* Until some can go on, and they do, or the next one is to begin. PG_TIMEOUT, PG_CANCELLED: the end. */
+static enum pg_outcome carry_on(struct attempts *attempts)
+{
+    const struct pg_wait *wait = attempts->login->wait;
+    const bool is_last = attempts->count == attempts->addresses.count;
+    const uint64_t until_ms =
+        is_last || wait->deadline_ms < attempts->next_ms ? wait->deadline_ms : attempts->next_ms;
+    const uint32_t left_ms = clock_left_ms(until_ms);
+    struct pollfd fds[ADDRESSES_MAX + 1];
+
+    fds[attempts->count] = (struct pollfd){.fd = wait->cancel_fd, .events = POLLIN};
+    for (size_t i = 0; i < attempts->count; i++) {
+        const struct attempt *attempt = &attempts->list[i];
+        fds[i] = (struct pollfd){.fd = is_going(attempt) ? PQsocket(attempt->conn) : -1,
+                                 .events = attempt->state == PGRES_POLLING_READING ? POLLIN : POLLOUT};
+    }
+    const int ready = poll(fds, attempts->count + 1, left_ms > INT_MAX ? INT_MAX : (int)left_ms);
+    if (fds[attempts->count].revents != 0)
+        return PG_CANCELLED;
+    for (size_t i = 0; i < attempts->count && ready > 0; i++) {
+        if (fds[i].revents != 0)
+            go_on(&attempts->list[i]);
+    }
+    return ready > 0 || clock_left_ms(wait->deadline_ms) > 0 ? PG_OK : PG_TIMEOUT;
+}
+
+/* The first that has come to a session. */
+static size_t find_session(const struct attempts *attempts)
+{
+    for (size_t i = 0; i < attempts->count; i++) {
+        if (attempts->list[i].state == PGRES_POLLING_OK)
+            return i;
+    }
+    return NOBODY;
 }
 
 /* What a server has said is worth more than that another was not reached. */
@@ -311,30 +374,72 @@ static bool says_more(const struct pg_fault *fault, const struct pg_fault *than)
     return than->text[0] == '\0' || (than->sqlstate[0] == '\0' && fault->sqlstate[0] != '\0');
 }
 
-enum pg_outcome pg_session_log_in(struct pg_login *login)
+/* Why there is none: of those that have not failed, that they are late. */
+static enum pg_outcome tell_why(struct attempts *attempts, enum pg_outcome ended)
 {
-    static const struct address any;
-    const uint64_t number = present_reign(); /* first: what ends meanwhile is not this session's */
+    const struct pg_wait *wait = attempts->login->wait;
     enum pg_outcome outcome = PG_UNAVAILABLE;
-    struct addresses addresses;
 
-    find_addresses(login->place->conninfo, &addresses);
-    if (addresses.count == 0)
-        add(&addresses, &any);
-    const size_t first = atomic_load(&login->place->first);
-    for (size_t i = 0; i < addresses.count; i++) {
-        const size_t at = (first + i) % addresses.count;
-        struct pg_fault fault = {.text = ""};
-        const enum pg_outcome tried = try_address(login, &addresses.list[at], addresses.count - i, &fault);
-
-        if (tried == PG_OK || tried == PG_CANCELLED || says_more(&fault, login->wait->fault)) {
-            *login->wait->fault = fault;
-            outcome = tried;
-        }
-        if (tried == PG_OK)
-            begin_life(login, at, number);
-        if (tried == PG_OK || tried == PG_CANCELLED)
-            break;
+    if (ended == PG_CANCELLED)
+        return pg_fault_set(wait->fault, PG_CANCELLED, "", "no longer wanted");
+    for (size_t i = 0; i < attempts->count; i++) {
+        struct attempt *attempt = &attempts->list[i];
+        if (is_going(attempt))
+            attempt->outcome = pg_fault_set(&attempt->fault, PG_TIMEOUT, "", wait->late);
+        if (!says_more(&attempt->fault, wait->fault))
+            continue;
+        *wait->fault = attempt->fault;
+        outcome = attempt->outcome;
     }
     return outcome;
+}
+
+/* The others are given up. */
+static void keep(struct attempts *attempts, size_t session)
+{
+    PQfinish(attempts->login->wait->conn);
+    attempts->login->wait->conn = session != NOBODY ? attempts->list[session].conn : NULL;
+    for (size_t i = 0; i < attempts->count; i++) {
+        if (i != session)
+            PQfinish(attempts->list[i].conn);
+    }
+}
+
+static void prepare(struct attempts *attempts, struct pg_login *login)
+{
+    static const struct address any;
+
+    attempts->login = login;
+    attempts->count = 0;
+    find_addresses(login->place->conninfo, &attempts->addresses);
+    if (attempts->addresses.count == 0)
+        add(&attempts->addresses, &any);
+    attempts->first = atomic_load(&login->place->first);
+    attempts->head_start_ms =
+        clock_left_ms(login->wait->deadline_ms) / (uint32_t)(attempts->addresses.count + 1);
+    if (attempts->head_start_ms > HEAD_START_MS)
+        attempts->head_start_ms = HEAD_START_MS;
+}
+
+enum pg_outcome pg_session_log_in(struct pg_login *login)
+{
+    const uint64_t number = present_reign(); /* first: what ends meanwhile is not this session's */
+    enum pg_outcome outcome = PG_OK;
+    struct attempts attempts;
+
+    prepare(&attempts, login);
+    while (outcome == PG_OK && find_session(&attempts) == NOBODY) {
+        if (begin_next(&attempts))
+            continue; /* it may have failed already */
+        if (!is_any_going(&attempts))
+            break;
+        outcome = carry_on(&attempts);
+    }
+    const size_t session = find_session(&attempts);
+    if (session == NOBODY)
+        outcome = tell_why(&attempts, outcome);
+    else
+        begin_life(login, address_of(&attempts, session), number);
+    keep(&attempts, session);
+    return session == NOBODY ? outcome : PG_OK;
 }

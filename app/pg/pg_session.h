@@ -3,9 +3,10 @@
  * pg_session.h - a login at the primary of a database, whichever of its hosts that is, and until when it is worth
  * anything.
  *
- * Hosts     All of the connection string's, and all addresses of each, are tried one after the other, each with its
- *           share of the time: PQconnectPoll() waits for the first silent one for ever. The one that answered last is
- *           tried first.
+ * Hosts     All of the connection string's, and all addresses of each, are tried as RFC 8305 has it: each has a head
+ *           start of 250 ms, or of its share of the time if that is less, before the next one is tried beside it,
+ *           and the first session wins. PQconnectPoll() alone waits for the first silent one for ever, and an address
+ *           that is given up after its share may be one that is only slow. The one that answered last is tried first.
  * Primary   A standby is refused at the login, unless it will do. That it is one may change only by a restart, or by
  *           its becoming the primary.
  * Reigns    A session outlives the reign of its primary if the old one lives on: fenced, by being read-only, or

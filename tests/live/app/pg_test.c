@@ -547,6 +547,39 @@ TEST(a_host_that_never_answers_is_passed_over, P176)
     close(silent);
 }
 
+static bool logins_take(const char *delay)
+{
+    char value[16] = "";
+    return stack_postgres_query(postgres.url, "SHOW pre_auth_delay", value, sizeof value) &&
+           strcmp(value, delay) == 0;
+}
+
+static void make_logins_take(const char *setting, const char *delay)
+{
+    assert_true(stack_postgres_query(postgres.url, setting, NULL, 0));
+    assert_true(stack_postgres_query(postgres.url, "SELECT pg_reload_conf()", NULL, 0));
+    WAIT_UNTIL(logins_take(delay));
+}
+
+/* A second is more than a sixth of the time. */
+TEST(a_host_that_answers_late_loses_no_time_to_those_that_never_do, P176)
+{
+    char conninfo[200];
+    uint16_t port;
+    int silent = socket_listen(0, 16, &port);
+    static const char HOST[] = "127.0.0.1";
+    snprintf(conninfo, sizeof conninfo, "postgresql://postgres@%s:%u,%s:%u,%s:%u,%s:%u,%s:%u,%s:%u/postgres",
+             HOST, (unsigned)postgres.port, HOST, (unsigned)port, HOST, (unsigned)port, HOST, (unsigned)port,
+             HOST, (unsigned)port, HOST, (unsigned)port);
+    make_logins_take("ALTER SYSTEM SET pre_auth_delay = 1", "1s");
+    open_pool(usual(conninfo));
+    struct asking echo = {.statement = ECHO, .param = "x", .left_ms = 5700};
+    ask(&echo);
+    make_logins_take("ALTER SYSTEM RESET pre_auth_delay", "0");
+    assert_int_equal(echo.outcome, PG_OK);
+    close(silent);
+}
+
 TEST(lists_of_hosts_and_ports_that_do_not_match_are_named, P176)
 {
     static const char *const wrong[] = {"host=127.0.0.1,127.0.0.1 port=1,1,1",
