@@ -300,7 +300,7 @@ struct attempts {
     struct attempt list[ADDRESSES_MAX]; /* at the addresses, from `first` on */
     size_t first, count;
     uint32_t head_start_ms;
-    uint64_t next_ms; /* when another one begins, unless all of these have failed before */
+    uint64_t next_ms; /* when another one begins, unless the last of these has failed before */
 };
 
 enum { NOBODY = ADDRESSES_MAX };
@@ -324,7 +324,8 @@ static bool begin_next(struct attempts *attempts)
 {
     const size_t next = attempts->count;
 
-    if (next == attempts->addresses.count || (is_any_going(attempts) && clock_ms() < attempts->next_ms))
+    if (next == attempts->addresses.count ||
+        (next > 0 && is_going(&attempts->list[next - 1]) && clock_ms() < attempts->next_ms))
         return false;
     begin(attempts->login, &attempts->addresses.list[address_of(attempts, next)], &attempts->list[next]);
     attempts->count++;
@@ -332,7 +333,7 @@ static bool begin_next(struct attempts *attempts)
     return true;
 }
 
-/* Until some can go on, and they do, or the next one is to begin. PG_TIMEOUT, PG_CANCELLED: the end. */
+/* Until some can go on, and they do, or the next one is to begin. Anything but PG_OK: the end. */
 static enum pg_outcome carry_on(struct attempts *attempts)
 {
     const struct pg_wait *wait = attempts->login->wait;
@@ -349,8 +350,10 @@ static enum pg_outcome carry_on(struct attempts *attempts)
                                  .events = attempt->state == PGRES_POLLING_READING ? POLLIN : POLLOUT};
     }
     const int ready = poll(fds, attempts->count + 1, left_ms > INT_MAX ? INT_MAX : (int)left_ms);
+    if (ready < 0 && errno != EINTR)
+        return pg_fault_set(wait->fault, PG_UNAVAILABLE, "", strerror(errno));
     if (fds[attempts->count].revents != 0)
-        return PG_CANCELLED;
+        return pg_fault_set(wait->fault, PG_CANCELLED, "", "no longer wanted");
     for (size_t i = 0; i < attempts->count && ready > 0; i++) {
         if (fds[i].revents != 0)
             go_on(&attempts->list[i]);
@@ -380,8 +383,8 @@ static enum pg_outcome tell_why(struct attempts *attempts, enum pg_outcome ended
     const struct pg_wait *wait = attempts->login->wait;
     enum pg_outcome outcome = PG_UNAVAILABLE;
 
-    if (ended == PG_CANCELLED)
-        return pg_fault_set(wait->fault, PG_CANCELLED, "", "no longer wanted");
+    if (wait->fault->text[0] != '\0')
+        return ended;
     for (size_t i = 0; i < attempts->count; i++) {
         struct attempt *attempt = &attempts->list[i];
         if (is_going(attempt))

@@ -61,7 +61,7 @@ struct pg_life {
 
 struct pg_login {
     struct pg_place *place;
-    struct pg_wait *wait; /* its connection is replaced, and yours whatever comes */
+    struct pg_wait *wait; /* its connection is replaced, by NULL unless there is a session */
     PQnoticeReceiver hear_notice;
     void *context;
     struct pg_life life; /* PG_OK: what has begun */

@@ -152,7 +152,10 @@ bool redis_slots_moved(struct redis_slots *slots, unsigned from, unsigned slot,
     if (node == REDIS_NO_NODE || node == from)
         return false;
     give_slot(slots, slot, node, slots->epoch[slot]);
+    if (from == REDIS_NO_NODE)
+        return true;
     slots->nodes[from].redirects = true;
+    slots->nodes[from].redirected = slot;
     return true;
 }
 
@@ -200,14 +203,25 @@ static bool has_master_at(const struct redis_view *view, const struct redis_endp
     return i < view->master_count;
 }
 
+/* A view that knows as little of the node as who has never heard of it leads to another owner. */
+static bool agrees_with_redirection(const struct redis_slots *slots, const struct redis_node *node,
+                                    const struct redis_view *view)
+{
+    unsigned owner = redis_slots_owner(slots, node->redirected);
+    uint16_t master = view->owner[node->redirected];
+    return node->redirects && owner != REDIS_NO_NODE && master != REDIS_NO_NODE &&
+           redis_endpoint_equal(&slots->nodes[owner].at, &view->masters[master].at);
+}
+
 /* What nobody here has tried to reach may well be there. What redirects may be another node, which has come to the
  * address. A node that only redirections have named has no id to be forgotten by: its address stands for it. */
-static bool is_given_up(const struct redis_node *node, const struct redis_view *view)
+static bool is_given_up(const struct redis_slots *slots, const struct redis_node *node,
+                        const struct redis_view *view)
 {
     const bool is_lost = node->lost > 0 && node->lost == node->holders;
     if (node->id[0] == '\0')
         return is_lost && redis_view_forgets(view, node->id) && !has_master_at(view, &node->at);
-    return (is_lost || node->redirects) && redis_view_forgets(view, node->id);
+    return (is_lost || agrees_with_redirection(slots, node, view)) && redis_view_forgets(view, node->id);
 }
 
 static bool take_claim(struct redis_slots *slots, unsigned slot, unsigned node, uint64_t epoch, bool any_wins)
@@ -243,7 +257,7 @@ bool redis_slots_take(struct redis_slots *slots, const struct redis_view *view)
     bool anew = !redis_slots_knows(slots, view), changed = false;
     bool given_up[REDIS_NODES_MAX];
     for (unsigned i = 0; i < REDIS_NODES_MAX; i++) {
-        given_up[i] = is_given_up(&slots->nodes[i], view);
+        given_up[i] = is_given_up(slots, &slots->nodes[i], view);
         slots->nodes[i].redirects = slots->nodes[i].redirects && given_up[i];
     }
     for (size_t i = 0; i < view->master_count; i++)

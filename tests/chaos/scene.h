@@ -132,7 +132,7 @@ bool scene_ask_for_all(struct scene *scene);
 /* True: every process that should run does. One that died by itself is named on stderr with its log. */
 bool scene_all_alive(struct scene *scene);
 
-/* How each log ends, on stderr: why an answer was none. */
+/* How each log ends, on stderr: it may say why there was no answer. */
 void scene_show_logs(const struct scene *scene);
 
 /* Waits until every process is ready, both its connections to Redis are up and its breaker is closed. */

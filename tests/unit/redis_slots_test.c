@@ -183,13 +183,15 @@ TEST(who_is_forgotten_and_redirects_loses_its_other_slots_too)
     assert_false(claim_slots_of_the_dead("ac")); /* it has redirected nothing */
     assert_true(moved(replaced, 9000, 7000));
     assert_false(claim_slots_of_the_dead("abc")); /* nor is it forgotten: a slot of many has moved */
-    assert_false(claim_slots_of_the_dead("ac"));  /* and that was before a view named it */
-    assert_true(moved(replaced, 9001, 7000));
+    assert_false(claim_slots_of_the_dead("ac"));  /* and that was before the last view */
+    assert_true(moved(replaced, 9001, 7002));
+    assert_false(claim_slots_of_the_dead("ac")); /* it leads elsewhere: this view has never heard of it */
+    assert_true(moved(replaced, 9002, 7000));
     assert_int_equal(owner_port(REDIS_SLOTS - 1), 7001);
     assert_true(claim_slots_of_the_dead("ac"));
     assert_int_equal(owner_port(REDIS_SLOTS - 1), 7000);
     redis_slots_release(&slots, replaced);
-    assert_int_equal(node_count(), 1);
+    assert_int_equal(owner_port(9001), 7002);
 }
 
 /* No view has ever told its id, so none can name it. */
@@ -234,6 +236,13 @@ TEST(moved_from_another_node_moves_nothing, P139)
     assert_false(moved(b, 5000, 7001));
     assert_false(moved(REDIS_NO_NODE, 5000, 7001));
     assert_int_equal(owner_port(5000), 7000);
+}
+
+TEST(moved_without_an_owner_names_one)
+{
+    redis_slots_init(&slots);
+    assert_true(moved(REDIS_NO_NODE, 5000, 7001));
+    assert_int_equal(owner_port(5000), 7001);
 }
 
 TEST(moved_to_itself_or_to_nowhere_moves_nothing)

@@ -532,13 +532,22 @@ TEST(a_reign_that_ends_when_it_has_just_begun_ends_a_moment_later, P175)
     WAIT_UNTIL(pg_session_is_over(&second));
 }
 
+/* A URL of 127.0.0.1 at each of these ports. */
+static void name_hosts(const uint16_t *ports, size_t count, char conninfo[static 400])
+{
+    size_t bytes = (size_t)snprintf(conninfo, 400, "postgresql://postgres@");
+    for (size_t i = 0; i < count; i++)
+        bytes += (size_t)snprintf(conninfo + bytes, 400 - bytes, "%s127.0.0.1:%u", i > 0 ? "," : "",
+                                  (unsigned)ports[i]);
+    snprintf(conninfo + bytes, 400 - bytes, "/postgres");
+}
+
 TEST(a_host_that_never_answers_is_passed_over, P176)
 {
-    char conninfo[160];
+    char conninfo[400];
     uint16_t port;
     int silent = socket_listen(0, 16, &port); /* its kernel answers, and nobody else */
-    snprintf(conninfo, sizeof conninfo, "postgresql://postgres@127.0.0.1:%u,127.0.0.1:%u/postgres",
-             (unsigned)port, (unsigned)postgres.port);
+    name_hosts((const uint16_t[]){port, postgres.port}, 2, conninfo);
     assert_reached(conninfo);
     snprintf(conninfo, sizeof conninfo,
              "hostaddr=127.0.0.1,127.0.0.1 port=%u,%u user=postgres dbname=postgres", (unsigned)port,
@@ -564,19 +573,37 @@ static void make_logins_take(const char *setting, const char *delay)
 /* A second is more than a sixth of the time. */
 TEST(a_host_that_answers_late_loses_no_time_to_those_that_never_do, P176)
 {
-    char conninfo[200];
-    uint16_t port;
-    int silent = socket_listen(0, 16, &port);
-    static const char HOST[] = "127.0.0.1";
-    snprintf(conninfo, sizeof conninfo, "postgresql://postgres@%s:%u,%s:%u,%s:%u,%s:%u,%s:%u,%s:%u/postgres",
-             HOST, (unsigned)postgres.port, HOST, (unsigned)port, HOST, (unsigned)port, HOST, (unsigned)port,
-             HOST, (unsigned)port, HOST, (unsigned)port);
+    char conninfo[400];
+    uint16_t ports[6] = {postgres.port};
+    int silent = socket_listen(0, 16, &ports[1]);
+    for (size_t i = 2; i < 6; i++)
+        ports[i] = ports[1];
+    name_hosts(ports, 6, conninfo);
     make_logins_take("ALTER SYSTEM SET pre_auth_delay = 1", "1s");
     open_pool(usual(conninfo));
     struct asking echo = {.statement = ECHO, .param = "x", .left_ms = 5700};
     ask(&echo);
     make_logins_take("ALTER SYSTEM RESET pre_auth_delay", "0");
     assert_int_equal(echo.outcome, PG_OK);
+    close(silent);
+}
+
+/* Who refuses needs no head start: twelve of them would be three seconds. */
+TEST(hosts_that_refuse_cost_no_time_beside_a_silent_one, P176)
+{
+    char conninfo[400];
+    uint16_t ports[14], closed;
+    int silent = socket_listen(0, 16, &ports[0]);
+    close(socket_listen(0, 1, &closed));
+    for (size_t i = 1; i < 13; i++)
+        ports[i] = closed;
+    ports[13] = postgres.port;
+    name_hosts(ports, 14, conninfo);
+    open_pool(usual(conninfo));
+    struct asking echo = {.statement = ECHO, .param = "x", .left_ms = 20000};
+    ask(&echo);
+    assert_int_equal(echo.outcome, PG_OK);
+    assert_in_range(echo.took_ms, 200, 3000);
     close(silent);
 }
 
