@@ -383,8 +383,8 @@ static enum pg_outcome tell_why(struct attempts *attempts, enum pg_outcome ended
     const struct pg_wait *wait = attempts->login->wait;
     enum pg_outcome outcome = PG_UNAVAILABLE;
 
-    if (wait->fault->text[0] != '\0')
-        return ended;
+    if (ended == PG_CANCELLED || ended == PG_UNAVAILABLE)
+        return ended; /* which has been told */
     for (size_t i = 0; i < attempts->count; i++) {
         struct attempt *attempt = &attempts->list[i];
         if (is_going(attempt))

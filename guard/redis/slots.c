@@ -203,7 +203,7 @@ static bool has_master_at(const struct redis_view *view, const struct redis_endp
     return i < view->master_count;
 }
 
-/* A view that knows as little of the node as who has never heard of it leads to another owner. */
+/* A view that has never heard of the node leads elsewhere, as a rule; if not, redirections put its slots back. */
 static bool agrees_with_redirection(const struct redis_slots *slots, const struct redis_node *node,
                                     const struct redis_view *view)
 {

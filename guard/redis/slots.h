@@ -4,11 +4,11 @@
  *
  *     a node's view of all slots    per slot, the claim with the higher config epoch wins: a node that has not heard
  *                                   of a failover cannot turn the map back
- *     a view that has forgotten     if nobody here reaches it, either, or it has redirected a slot itself since the
- *     the owner                     view before, to where this one says (another node is at its address), any claim
- *                                   to its slots wins: it was given up, and whoever has them now may have a lower
- *                                   epoch. An owner without an id is forgotten, if it is not reached, by a view that
- *                                   has no master at its address
+ *     a view that has forgotten     if nobody here reaches it, either, or it has redirected a slot to where the view
+ *     the owner                     says (most likely another node is at its address), any claim to its slots wins:
+ *                                   it was given up, and whoever has them now may have a lower epoch. An owner
+ *                                   without an id is forgotten, if it is not reached, by a view that has no master
+ *                                   at its address
  *     MOVED from the slot's owner   the slot moves at once
  *     MOVED from any other node     where that command goes, and nothing else: ask for a view
  *     a view that knows none of     the Cluster is another one: the map begins anew
@@ -32,7 +32,7 @@ struct redis_node {
     char id[REDIS_NODE_ID_BYTES + 1]; /* "": only redirections have named it */
     struct redis_endpoint at;         /* host "": the entry is free */
     bool named;                       /* by the map; else it is here for those that hold it */
-    bool redirects;                   /* since the last view, and of what it owned: */
+    bool redirects;                   /* what it owned, since a view that did not give it up: */
     unsigned redirected;              /* this slot, the last one */
     unsigned grace;                   /* views that it stays named although it owns nothing */
     unsigned slots;                   /* it owns */

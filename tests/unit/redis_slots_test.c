@@ -187,6 +187,11 @@ TEST(who_is_forgotten_and_redirects_loses_its_other_slots_too)
     assert_true(moved(replaced, 9001, 7002));
     assert_false(claim_slots_of_the_dead("ac")); /* it leads elsewhere: this view has never heard of it */
     assert_true(moved(replaced, 9002, 7000));
+    begin_view();
+    say('a', 7000, 1, 0, 9002); /* its heir takes one range after another */
+    name_nodes("ac");
+    assert_true(take());
+    assert_int_equal(owner_port(9000), 7000);
     assert_int_equal(owner_port(REDIS_SLOTS - 1), 7001);
     assert_true(claim_slots_of_the_dead("ac"));
     assert_int_equal(owner_port(REDIS_SLOTS - 1), 7000);
