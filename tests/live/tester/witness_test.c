@@ -442,6 +442,15 @@ static void load_in_production(const char *url)
     }
 }
 
+/* Which of two is first within the log's millisecond is by chance. */
+static uint32_t loads_of_key(const char *key)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < view.load_count; i++)
+        count += strcmp(view.loads[i].key, key) == 0;
+    return count;
+}
+
 static void count_in_production(struct stack_postgres *own, const char *log_path)
 {
     char counted[32];
@@ -457,7 +466,7 @@ static void count_in_production(struct stack_postgres *own, const char *log_path
     assert_true(view.has_ends);
     assert_int_equal(view.at_once, AT_ONCE);
     assert_string_equal(view.caveat, "");
-    assert_string_equal(view.loads[0].key, "7, NULL");
+    assert_int_equal(loads_of_key("7, NULL"), AT_ONCE * EACH);
     const struct witness_load *last = &view.loads[view.load_count - 1];
     assert_in_range(last->end_us - last->at_us, 500000, (500 + MACHINE_MS) * 1000);
     witness_close(&witness);
