@@ -114,7 +114,7 @@ int check_main(int argc, char **argv, char **env)
 enum {
     SPARE_FDS = 64,     /* logs, listeners, epoll, Redis, DNS */
     FDS_PER_LOOP = 16,  /* libuv's and libmicrohttpd's own, a Redis connection */
-    FDS_PER_WORKER = 4, /* connections to the database (beside two silent hosts one of the spare), a pipe */
+    FDS_PER_WORKER = 4, /* a database connection, two at a login beside a silent host; a cancellation pipe */
     WRITER_EXTRA = 2,   /* connections of the outbox: one that pays, one that listens */
 };
 

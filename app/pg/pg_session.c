@@ -444,5 +444,5 @@ enum pg_outcome pg_session_log_in(struct pg_login *login)
     else
         begin_life(login, address_of(&attempts, session), number);
     keep(&attempts, session);
-    return session == NOBODY ? outcome : PG_OK;
+    return outcome;
 }

@@ -482,7 +482,7 @@ static bool have_ended(const pid_t *pids, size_t count)
     return ended == count;
 }
 
-/* Who is reloaded may take connections until its old workers have heard of it: the next test is without them. */
+/* Old workers take connections until they hear of the reload: the next test begins without them. */
 TEST(reload_and_quit_in_the_middle_of_a_load_lose_nobody)
 {
     pid_t old[16];

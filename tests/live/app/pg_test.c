@@ -532,19 +532,21 @@ TEST(a_reign_that_ends_when_it_has_just_begun_ends_a_moment_later, P175)
     WAIT_UNTIL(pg_session_is_over(&second));
 }
 
+enum { HOSTS_BYTES = 400 };
+
 /* A URL of 127.0.0.1 at each of these ports. */
-static void name_hosts(const uint16_t *ports, size_t count, char conninfo[static 400])
+static void name_hosts(const uint16_t *ports, size_t count, char conninfo[static HOSTS_BYTES])
 {
-    size_t bytes = (size_t)snprintf(conninfo, 400, "postgresql://postgres@");
+    size_t bytes = (size_t)snprintf(conninfo, HOSTS_BYTES, "postgresql://postgres@");
     for (size_t i = 0; i < count; i++)
-        bytes += (size_t)snprintf(conninfo + bytes, 400 - bytes, "%s127.0.0.1:%u", i > 0 ? "," : "",
+        bytes += (size_t)snprintf(conninfo + bytes, HOSTS_BYTES - bytes, "%s127.0.0.1:%u", i > 0 ? "," : "",
                                   (unsigned)ports[i]);
-    snprintf(conninfo + bytes, 400 - bytes, "/postgres");
+    snprintf(conninfo + bytes, HOSTS_BYTES - bytes, "/postgres");
 }
 
 TEST(a_host_that_never_answers_is_passed_over, P176)
 {
-    char conninfo[400];
+    char conninfo[HOSTS_BYTES];
     uint16_t port;
     int silent = socket_listen(0, 16, &port); /* its kernel answers, and nobody else */
     name_hosts((const uint16_t[]){port, postgres.port}, 2, conninfo);
@@ -573,7 +575,7 @@ static void make_logins_take(const char *setting, const char *delay)
 /* A second is more than a sixth of the time. */
 TEST(a_host_that_answers_late_loses_no_time_to_those_that_never_do, P176)
 {
-    char conninfo[400];
+    char conninfo[HOSTS_BYTES];
     uint16_t ports[6] = {postgres.port};
     int silent = socket_listen(0, 16, &ports[1]);
     for (size_t i = 2; i < 6; i++)
@@ -591,7 +593,7 @@ TEST(a_host_that_answers_late_loses_no_time_to_those_that_never_do, P176)
 /* Who refuses needs no head start: twelve of them would be three seconds. */
 TEST(hosts_that_refuse_cost_no_time_beside_a_silent_one, P176)
 {
-    char conninfo[400];
+    char conninfo[HOSTS_BYTES];
     uint16_t ports[14], closed;
     int silent = socket_listen(0, 16, &ports[0]);
     close(socket_listen(0, 1, &closed));
